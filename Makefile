@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long install
+.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long book install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -33,18 +33,18 @@ truth: build ## the test on links whose truth is known: docs/book/truth.md
 
 SEED ?= $(shell date +%Y%m%d)
 draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md
-	$(CARGO) run --release --package tailback-cli --example draws -- \
+	$(CARGO) run --release --package lab -- draws \
 	--seed $(SEED) --virtual 400 --namespaces 40 --page docs/book/draws.md
 
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
-	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp
+	$(CARGO) run --release --package lab -- accuracy > accuracy.tmp
 	mv accuracy.tmp docs/book/probe/accuracy.md
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
 	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
 
 probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
-	$(CARGO) run --release --package tailback-cli --example probe_accuracy -- --random $(SEED) 400 > probe-draws.tmp
+	$(CARGO) run --release --package lab -- probe-draws --seed $(SEED) --count 400 > probe-draws.tmp
 	mv probe-draws.tmp docs/book/probe/random.md
 
 COUNT ?= 10000000
@@ -64,6 +64,9 @@ $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 deps: ## Debian packages that the tests (not the program) use
 	@for p in chromium iproute2 nftables python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
+
+book: ## the book as a site, in target/book; needs mdBook (`cargo install mdbook`)
+	mdbook build docs
 
 install: build
 	$(SUDO) install -m 755 target/release/tailback /usr/local/bin/tailback

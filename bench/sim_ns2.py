@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our simulator beside ns-2 on the dumbbell of document 003, table 4.2: 126 cells.
+"""Our simulator beside ns-2 on the dumbbell of Thombre 2020, table 4.2: 126 cells.
 
     bench/sim_ns2.py [--seeds 15] > docs/book/sim-vs-ns2.md
     bench/sim_ns2.py --measure [--ns ns] [--seeds 15] > reference/ns2_dumbbell.csv
@@ -65,7 +65,7 @@ KEYS = ["queue", "receivers", "tcp", "kbps", "cc"]
 HEAD = """\
 # The simulator beside ns-2
 
-Document 003 made its tables 4.2 to 4.4 with ns-2: ten sources over 1.5 Mbit/s and 50 ms, two, five, eight or all of them
+Thombre 2020 made its tables 4.2 to 4.4 with ns-2: ten sources over 1.5 Mbit/s and 50 ms, two, five, eight or all of them
 TCP, the others datagrams of 210 bytes at 64 or 448 kbit/s each; receivers equally far or 1, 3 … 19 ms away; RED as ns-2
 sets it by itself, or 50 or 1000 packets of drop-tail; Reno, CUBIC or Compound; 100 s. `scenarios/ns2.toml` says it in our
 words, `bench/sim_ns2/dumbbell.tcl` in ns-2's. Made by `bench/sim_ns2.py`, {seeds} seeds here and 15 of ns-2 2.35, whose figures

@@ -1,4 +1,4 @@
-# The dumbbell of document 003, table 4.2, for ns-2: scenarios/ns2.toml says the same in our words.
+# The dumbbell of Thombre 2020, table 4.2, for ns-2: scenarios/ns2.toml says the same in our words.
 #   ns dumbbell.tcl cc cubic queue RED limit 50 tcp 8 step 0 kbps 448 seed 1
 # Prints one line of figures; with `packets FILE`, what becomes of the packets of the tagged flows goes there. access is
 # the delay of the senders' and the receivers' links in ms, minrto the least time-out in s (none: ns-2's own, 0.2).

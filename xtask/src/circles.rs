@@ -19,7 +19,7 @@ const KNOWN: &str = "xtask/circles.txt";
 /// Names of modules from the crate's root to one module.
 type Module = Vec<String>;
 
-/// One file.
+/// Source file.
 #[derive(Debug, Default)]
 struct File {
     /// True for a file with files below it.
@@ -344,7 +344,7 @@ fn defined(path: &[String], files: &Files, depth: usize) -> Option<Module> {
     defined(&[&target, &rest[1..]].concat(), files, depth + 1)
 }
 
-/// Which modules each needs.
+/// Modules that each module needs.
 fn needs(files: &Files) -> BTreeMap<&Module, BTreeSet<&Module>> {
     let of = |module: &Module, file: &File| {
         let paths = file.paths.iter();

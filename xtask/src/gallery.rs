@@ -44,12 +44,12 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{}\nRun `tailback reproduce ID -o {PAGES}` and commit what it wrote.",
+        "{}\nRun `cargo run --release -p lab -- reproduce ID -o {PAGES}` and commit what it wrote.",
         faults.join("\n")
     )
 }
 
-/// `NNN/NAME` of each file with the extension in the folders with a number of three digits.
+/// `AUTHOR-YEAR/NAME` of each file with the extension in the folders of published works.
 fn documents(root: &Path, extension: &str) -> Result<BTreeSet<String>> {
     let list = |path: &Path| -> Result<Vec<String>> {
         let entries =
@@ -59,7 +59,7 @@ fn documents(root: &Path, extension: &str) -> Result<BTreeSet<String>> {
     };
     let mut found = BTreeSet::new();
     for folder in list(root)? {
-        if folder.len() == 3 && folder.bytes().all(|b| b.is_ascii_digit()) {
+        if is_work(&folder) {
             for file in list(&root.join(&folder))? {
                 if let Some(name) = file.strip_suffix(&format!(".{extension}")) {
                     found.insert(format!("{folder}/{name}"));
@@ -68,6 +68,13 @@ fn documents(root: &Path, extension: &str) -> Result<BTreeSet<String>> {
         }
     }
     Ok(found)
+}
+
+/// True for the folder of a published work, `AUTHOR-YEAR`.
+pub fn is_work(folder: &str) -> bool {
+    folder
+        .rsplit_once('-')
+        .is_some_and(|(_, year)| year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn linked(page: &str) -> impl Iterator<Item = &str> {
@@ -89,22 +96,25 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write("scenarios/000/a.toml", "");
+        write("scenarios/borlaug-2014/a.toml", "");
         write("scenarios/links/adsl.toml", "");
-        write("docs/book/gallery/index.md", "[a](000/a.md)");
-        write("docs/book/gallery/000/a.md", "![p](a-1.svg)");
-        write("docs/book/gallery/000/a-1.svg", "<svg/>");
+        write("docs/book/gallery/index.md", "[a](borlaug-2014/a.md)");
+        write("docs/book/gallery/borlaug-2014/a.md", "![p](a-1.svg)");
+        write("docs/book/gallery/borlaug-2014/a-1.svg", "<svg/>");
         assert!(check(&root).is_ok());
-        write("docs/book/gallery/000/a-1.svg", &" ".repeat(100_001));
-        write("docs/book/gallery/000/old.md", "");
-        write("scenarios/003/b.toml", "");
+        write(
+            "docs/book/gallery/borlaug-2014/a-1.svg",
+            &" ".repeat(100_001),
+        );
+        write("docs/book/gallery/borlaug-2014/old.md", "");
+        write("scenarios/thombre-2020/b.toml", "");
         let told = check(&root).unwrap_err().to_string();
         std::fs::remove_dir_all(&root).unwrap();
         for part in [
             "a-1.svg has 100001 bytes",
-            "000/old.md has no",
-            "index.md does not name 003/b",
-            "003/b.md is missing",
+            "borlaug-2014/old.md has no",
+            "index.md does not name thombre-2020/b",
+            "thombre-2020/b.md is missing",
         ] {
             assert!(told.contains(part), "{part} in {told}");
         }

@@ -1,26 +1,29 @@
-//! What to set, as commands that can be pasted.
+//! Advice: settings against a long queue, as commands that can be pasted.
 //!
-//! **Method.** A queue that is too long is replaced by one that we own: a shaper a little below the
-//! link's rate moves the queue to a router where a modern discipline keeps it short. 95 % of the measured
-//! rate up, 90 % down, where the shaper stands behind the bottleneck and must leave it room to drain.
-//! Where nothing else can be set, the hosts' own buffers and pacing help their own traffic.
+//! **Method.** A queue that is too long is replaced by one that we own. A shaper a little below the link's rate moves
+//! the queue to a router, where a modern discipline keeps it short. It is set to 95 % of the measured rate up and to 90
+//! % down: there it stands behind the bottleneck and must leave it room to drain. If the router cannot be configured,
+//! the hosts' own buffers and pacing help their own traffic.
 //!
 //! **Source.** RFC 8290 (FQ-CoDel), RFC 7567 (recommendation for AQM); tc-cake(8), OpenWrt sqm-scripts;
-//! thesis of document 001, chapter 8.
+//! Catalán 2014, chapter 8.
 //!
-//! **Limits.** Measured rates count IP packets. A shaper that counts ATM cells or PTM bytes needs the rate of the wire: the
-//! comments give it for packets of 1500 bytes. Interfaces have to be named by the user.
+//! **Limits.** Measured rates count IP packets. A shaper that counts ATM cells or PTM bytes needs the rate of the wire:
+//! the comments give it for packets of 1500 bytes. The user has to name the interfaces.
 
 use crate::answer::{Advice, DirectionAnswer, Discipline};
 use crate::rate;
 use base::record::Direction;
 
-/// Whether and how strongly each direction needs help.
+/// Directions that need help, and how strongly.
 pub struct Need {
+    /// True if downloads need help.
     pub down: bool,
+    /// True if uploads need help.
     pub up: bool,
 }
 
+/// Recommended settings for both directions.
 pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<Advice> {
     if !need.down && !need.up {
         return Vec::new();
@@ -75,10 +78,10 @@ fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
 
 /// Bytes on the wire of an ATM link for an IP packet of 1500 bytes with 44 bytes of overhead: 33 cells of 53 bytes.
 const ATM_BYTES: u64 = 1_749;
-/// The same on PTM, with 30 bytes of overhead and a byte of 65 for its own.
+/// Bytes on the wire of a PTM link for the same packet: 30 bytes of overhead, and one byte in 65 for PTM itself.
 const PTM_BYTES: u64 = 1_554;
 
-/// Rate to configure where the shaper counts what a framing adds, so that the shaped IP rate stays the same.
+/// Rate to configure where the shaper counts framing overhead, so that the shaped IP rate stays the same.
 fn framed(kbit: u64, wire_bytes: u64) -> u64 {
     kbit * wire_bytes / 1_500
 }
@@ -184,7 +187,7 @@ fn openwrt(down: Option<u64>, up: Option<u64>) -> Advice {
     }
 }
 
-/// The size a plain buffer should have, for whoever can set nothing but that.
+/// Recommended size of a plain buffer, for devices that offer no other setting.
 fn buffer(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
     let of = |needed: bool, d: &DirectionAnswer, name: Direction| {
         let drop_tail = d.discipline.is == Discipline::DropTail;

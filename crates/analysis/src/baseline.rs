@@ -1,4 +1,4 @@
-//! Base delay over the run: what each direction takes without a queue, where that drifts.
+//! Base delay over the run: the delay of each direction without a queue, and its drift.
 //!
 //! **Method.** The halves of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
 //! of each is a knot. Where the knots differ by more than the idle delay scatters, the base drifts: waits are taken above
@@ -24,7 +24,7 @@ struct Knot {
     rtt_ms: f64,
 }
 
-/// Drift of the base delay; without knots it keeps still.
+/// Drift of the base delay; without knots there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Baseline {
     knots: Vec<Knot>,
@@ -73,21 +73,25 @@ fn drains(rec: &Recording) -> Vec<Range<i64>> {
         .collect()
 }
 
+/// Answered probes of `range`: when sent, and delays up, down and of the round trip, ms.
+fn samples(rec: &Recording, clock: Option<&ClockFit>, range: Range<i64>) -> Vec<Sample> {
+    let sample = |d: &base::record::Delay| {
+        let rtt = d.rtt_ms()?;
+        let (up, down) = match clock {
+            Some(fit) => fit.waits(d).map(|w| (w.up_ms, w.down_ms))?,
+            None => (rtt, rtt),
+        };
+        Some((d.sent_ns, up, down, rtt))
+    };
+    phases::probes(rec, "udp", range)
+        .into_iter()
+        .filter_map(sample)
+        .collect()
+}
+
 /// Finds the drift of the base delay of a test.
 pub fn baseline(rec: &Recording, list: &[Phase], clock: Option<&ClockFit>) -> Baseline {
-    let samples = |range: Range<i64>| -> Vec<Sample> {
-        phases::probes(rec, "udp", range)
-            .into_iter()
-            .filter_map(|d| {
-                let rtt = d.rtt_ms()?;
-                let (up, down) = match clock {
-                    Some(fit) => fit.waits(d).map(|w| (w.up_ms, w.down_ms))?,
-                    None => (rtt, rtt),
-                };
-                Some((d.sent_ns, up, down, rtt))
-            })
-            .collect()
-    };
+    let samples = |range| samples(rec, clock, range);
     let idle: Vec<Sample> = list
         .iter()
         .filter(|p| p.name == "idle")
@@ -177,8 +181,8 @@ impl Baseline {
         self.at(t_ns, |k| k.rtt_ms)
     }
 
-    /// Uncertainty of the waits in `direction`, ms: the range over which its base moved in the run, for between two
-    /// quiet windows it may have taken any way.
+    /// Uncertainty of the waits in `direction`, ms: the range over which its base moved in the run. Between two quiet
+    /// windows the base may have been anywhere in it.
     pub fn doubt_ms(&self, direction: Direction) -> f64 {
         let values = self.knots.iter().map(|k| match direction {
             Direction::Up => k.up_ms,

@@ -1,5 +1,5 @@
-//! What a phase shows of one direction's bottleneck, put side by side: waits of the probes, waits of the
-//! load's own packets, rate, and when the load met congestion. Size and kind of the queue are read off it.
+//! Evidence of one phase on one direction's bottleneck: waits of the probes, waits of the load's own packets, rate, and
+//! congestion epochs. Size and kind of the queue are read from it.
 //!
 //! **Method.** The load's wait is its smoothed round trip less the base round trip and less the time its
 //! own full packet takes on the link. Congestion is where a flow's count of retransmissions grew, or its
@@ -24,7 +24,7 @@ use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A packet takes longer than this where the hosts' own delays do not hide it, ms.
+/// Time of a packet above which the hosts' own delays do not hide it, ms.
 const STILL_MS: f64 = 0.5;
 /// Share by which a later flood has to be faster for the link's rate to have moved.
 const RISES: f64 = 0.05;
@@ -38,38 +38,46 @@ const POLICED: f64 = 0.5;
 /// Facts that every phase of a recording shares.
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
+    /// Recording of the test.
     pub rec: &'a Recording,
+    /// Relation of the clocks; none if it is unknown.
     pub clock: Option<&'a ClockFit>,
     /// Smallest round trip of the idle link.
     pub base_rtt_ms: Option<f64>,
+    /// Drift of the base delay.
     pub baseline: &'a Baseline,
     /// Size of a probe's IP packet.
     pub probe_ip_bytes: f64,
 }
 
+/// Evidence of one phase on one direction's bottleneck.
 pub struct Bottleneck {
+    /// Direction of the load.
     pub direction: Direction,
+    /// Phase of the load.
     pub phase: Phase,
     /// (sent ns, wait in this direction in ms) of every probe of the whole phase, warm-up too.
     pub waits: Vec<(i64, f64)>,
     /// (sampled ns, wait of the load's own packets in ms), whole phase.
     pub in_flow: Vec<(i64, f64)>,
-    /// Congestion epochs, ns: when the sample that shows them was taken. `None` where no sender has told yet:
-    /// that of a download tells when the load has stopped.
+    /// Times of the congestion epochs, ns, each that of the sample which shows it. `None` while no sender has reported:
+    /// the sender of a download reports when the load has stopped.
     pub epochs: Option<Vec<i64>>,
-    /// Usual distance of two samples of one flow, ns.
+    /// Usual interval between two samples of one flow, ns.
     pub sample_ns: i64,
+    /// Number of flows.
     pub flows: usize,
     /// Share of the steady part's seconds in which flows delivered something, each flow by itself.
     pub busy: f64,
+    /// Payload rate of the load.
     pub goodput: Figure,
     /// Rate of the load in whole IP packets, whatever limited it; `None` where no load was sampled.
     pub carried_bps: Option<f64>,
     /// Rate of the link, claimed only with evidence that it was full.
     pub link_rate: Figure,
-    /// True if a queue stood during most of the load, by the probes.
+    /// True if, by the probes, a queue stood during most of the load.
     pub stood: bool,
-    /// Limit other than the network that held the load back.
+    /// Limit outside the network that held the load back.
     pub held_back: Option<HeldBack>,
     /// Evidence of overload trains.
     pub overload: Option<Overload>,
@@ -83,12 +91,13 @@ pub struct Bottleneck {
     pub packet_bytes: f64,
     /// IP and TCP headers of a segment, bytes.
     pub header_bytes: f64,
-    /// How much the rate of the full link moves, as a share; see [`rate::moves`].
+    /// Variation of the full link's rate, as a share; see [`rate::moves`].
     pub rate_moves: Option<f64>,
     /// Time of one full packet on the link, ms; 0 where the rate is unknown.
     pub packet_ms: f64,
+    /// Base round trip, ms.
     pub base_rtt_ms: f64,
-    /// Probes sent while this direction was not loaded, and those of them that it lost: by the line itself.
+    /// Probes sent while this direction was not loaded, and the number of them that the link itself lost.
     pub unloaded: (u64, u64),
     /// Median round trip of the load's packets in the steady part, ms.
     pub loaded_rtt_ms: f64,
@@ -140,8 +149,8 @@ impl Scene<'_> {
         }
     }
 
-    /// True if a part of the probes at rest waited for a packet or two on an otherwise still link: they met packets of
-    /// others in its queue.
+    /// True if some of the probes at rest waited for a packet or two on an otherwise idle link: they met cross traffic
+    /// in its queue.
     fn met_at_rest(&self, direction: Direction, packet_ms: f64) -> bool {
         let Some(idle) = phases::phases(self.rec, None)
             .into_iter()
@@ -201,7 +210,7 @@ impl Scene<'_> {
     }
 }
 
-/// Everything that one phase shows of one direction.
+/// Collects all evidence of one phase on one direction.
 pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottleneck {
     let rec = scene.rec;
     let waits = scene.waits(phase, phase.whole(), direction);
@@ -213,8 +222,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let noise = scene.noise(direction);
     let overload = overload::read(scene, direction, noise);
     let held_back = held_back::held_back(rec, &rows, phase);
-    let (sent, lost) = unloaded(rec, phase, direction);
-    let mut rate_moves = None;
+    let unloaded = unloaded(rec, phase, direction);
     let rates = carried.as_ref().map(|c| {
         let load = rate::Load {
             carried: c,
@@ -223,67 +231,30 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             probe_bps: probe_rate(scene, phase, direction),
             noise_ms: noise.most_ms,
             lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
-            lost_share: lost as f64 / (sent as f64).max(1.0),
+            lost_share: unloaded.1 as f64 / (unloaded.0 as f64).max(1.0),
         };
-        rate_moves = moves(&load, overload.as_ref());
-        let neighbour = moves_opposite(scene, direction, packet_bytes);
-        let steadiness = Steadiness {
-            own: rate_moves,
-            neighbour,
-        };
-        rate_moves = steadiness.suspect().or(rate_moves);
-        let others = scene.others(phase, direction, load.packet_ms());
-        (
-            load.carried_bps(),
-            rate::link_rate(
-                &load,
-                overload.as_ref(),
-                held_back.as_ref(),
-                &others,
-                &steadiness,
-            ),
+        rates(
+            scene,
+            phase,
+            direction,
+            &load,
+            overload.as_ref(),
+            held_back.as_ref(),
         )
     });
-    let no_load = || {
-        Figure::cannot_tell(format!(
-            "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
-            phase.name
-        ))
-    };
-    let carried_bps = rates.as_ref().and_then(|r| r.0);
-    let apart = rates.as_ref().and_then(|r| r.1.apart);
-    rate_moves = rate_moves.into_iter().chain(apart).reduce(f64::max);
-    let (link_rate, stood) = rates.map_or_else(|| (no_load(), false), |r| (r.1.figure, r.1.stood));
-    let packet_ms = link_rate
+    let rates = rates.unwrap_or_else(|| Rates::unloaded(phase, direction));
+    let packet_ms = rates
+        .link
         .value()
-        .or(carried_bps)
+        .or(rates.carried_bps)
         .filter(|r| *r > 0.0)
         .map_or(0.0, |r| packet_bytes * 8e3 / r);
     let base = scene.base_rtt_ms.unwrap_or(0.0);
     let moved = moving(&rows);
     let busy = busy(&moved, &rows, &steady);
-    let srtt: Vec<(i64, f64)> = moved
-        .into_iter()
-        .filter_map(|f| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6)))
-        .collect();
-    let wait = |(t, ms): &(i64, f64)| {
-        let base = base + scene.baseline.rtt_shift_ms(*t);
-        (*t, (ms - base - packet_ms).max(0.0))
-    };
-    let in_flow = if scene.base_rtt_ms.is_some() {
-        srtt.iter().map(wait).collect()
-    } else {
-        Vec::new()
-    };
-    let within = |v: &[(i64, f64)], add: f64| -> Vec<f64> {
-        v.iter()
-            .filter(|(t, _)| steady.contains(t))
-            .map(|s| s.1 + add)
-            .collect()
-    };
-    let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
-    let loaded_rtt_ms = median(&within(&srtt, 0.0))
-        .or_else(|| median(&within(&waits, base)))
+    let srtt = smoothed(&moved);
+    let loaded_rtt_ms = median_within(&srtt, &steady)
+        .or_else(|| median_within(&waits, &steady).map(|w| w + base))
         .unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
@@ -291,34 +262,119 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     Bottleneck {
         direction,
         phase: phase.clone(),
-        waits,
-        in_flow,
+        in_flow: in_flow(scene, &srtt, packet_ms),
         epochs: told.then(|| epochs(&rows, apart)),
         sample_ns,
         flows: carried.as_ref().map_or(0, |c| c.flows),
         busy,
         goodput: carried
             .as_ref()
-            .map_or_else(no_load, rate::Carried::goodput),
-        carried_bps,
-        link_rate,
-        stood,
+            .map_or_else(|| no_load(phase, direction), rate::Carried::goodput),
+        small_share: small_share(scene, phase, direction, rates.carried_bps, packet_bytes),
+        carried_bps: rates.carried_bps,
+        link_rate: rates.link,
+        stood: rates.stood,
+        rate_moves: rates.moves,
+        waits,
         held_back,
         overload,
         noise,
-        small_share: small_share(scene, phase, direction, carried_bps, packet_bytes),
         base_doubt_ms: scene.baseline.doubt_ms(direction),
         packet_bytes,
         header_bytes: packet_bytes - mss,
-        rate_moves,
         packet_ms,
         base_rtt_ms: base,
-        unloaded: (sent, lost),
+        unloaded,
         loaded_rtt_ms,
     }
 }
 
-/// How much the rate of the full link moves, by the load's stretches and by floods that came out faster than earlier ones.
+/// Rates that a load shows.
+struct Rates {
+    /// Rate of the load in whole IP packets.
+    carried_bps: Option<f64>,
+    link: Figure,
+    stood: bool,
+    /// How much the rate of the full link moves, as a share.
+    moves: Option<f64>,
+}
+
+impl Rates {
+    /// Rates of a direction whose load was sampled too briefly.
+    fn unloaded(phase: &Phase, direction: Direction) -> Self {
+        Rates {
+            carried_bps: None,
+            link: no_load(phase, direction),
+            stood: false,
+            moves: None,
+        }
+    }
+}
+
+fn no_load(phase: &Phase, direction: Direction) -> Figure {
+    Figure::cannot_tell(format!(
+        "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
+        phase.name
+    ))
+}
+
+/// Rates of `load`, the rate of the link among them if it was full.
+fn rates(
+    scene: &Scene,
+    phase: &Phase,
+    direction: Direction,
+    load: &rate::Load,
+    overload: Option<&Overload>,
+    held_back: Option<&HeldBack>,
+) -> Rates {
+    let own = moves(load, overload);
+    let packet_bytes = load.mss + rate::header_bytes(load.mss);
+    let steadiness = Steadiness {
+        own,
+        neighbour: moves_opposite(scene, direction, packet_bytes),
+    };
+    let others = scene.others(phase, direction, load.packet_ms());
+    let rated = rate::link_rate(load, overload, held_back, &others, &steadiness);
+    Rates {
+        carried_bps: load.carried_bps(),
+        moves: steadiness
+            .suspect()
+            .or(own)
+            .into_iter()
+            .chain(rated.apart)
+            .reduce(f64::max),
+        link: rated.figure,
+        stood: rated.stood,
+    }
+}
+
+/// Smoothed RTT of each sample of a flow that delivers, ms.
+fn smoothed(moved: &[&Flow]) -> Vec<(i64, f64)> {
+    let told = |f: &&Flow| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6));
+    moved.iter().filter_map(told).collect()
+}
+
+/// Waits of the load's own packets, ms: smoothed RTT less base RTT less one packet's time.
+fn in_flow(scene: &Scene, srtt: &[(i64, f64)], packet_ms: f64) -> Vec<(i64, f64)> {
+    let Some(base) = scene.base_rtt_ms else {
+        return Vec::new();
+    };
+    let wait = |(t, ms): &(i64, f64)| {
+        let base = base + scene.baseline.rtt_shift_ms(*t);
+        (*t, (ms - base - packet_ms).max(0.0))
+    };
+    srtt.iter().map(wait).collect()
+}
+
+fn median_within(series: &[(i64, f64)], range: &Range<i64>) -> Option<f64> {
+    let within: Vec<f64> = (series.iter())
+        .filter(|(t, _)| range.contains(t))
+        .map(|s| s.1)
+        .collect();
+    stats::quantile_of_sorted(&stats::sorted(&within), 0.5)
+}
+
+/// Variation of the full link's rate, by the load's stretches and by floods that came out faster than earlier ones.
 fn moves(load: &rate::Load, overload: Option<&Overload>) -> Option<f64> {
     let steps = overload.map(|o| o.rises).filter(|r| *r > RISES);
     rate::moves(load.carried, load.waits, load.packet_ms())
@@ -327,7 +383,7 @@ fn moves(load: &rate::Load, overload: Option<&Overload>) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// The same of the other direction, from the phase that loads it alone: both directions of a radio move.
+/// Variation of the other direction's rate, from the phase that loads it alone: on a radio link both directions vary.
 fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Option<f64> {
     let other = match direction {
         Direction::Up => Direction::Down,
@@ -410,8 +466,8 @@ fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) 
     (sent, lost)
 }
 
-/// Samples of flows that have delivered something since their last one: a flow at rest still tells the
-/// smoothed round trip that it had.
+/// Samples of flows that have delivered data since their previous sample. An idle flow still reports its last smoothed
+/// round trip.
 fn moving<'a>(rows: &[&'a Flow]) -> Vec<&'a Flow> {
     let mut last: BTreeMap<i64, i64> = BTreeMap::new();
     let mut found = Vec::new();
@@ -436,7 +492,7 @@ fn sampling_interval(rows: &[&Flow]) -> i64 {
     stats::quantile_of_sorted(&stats::sorted(&gaps), 0.5).map_or(0, |g| g.clamp(0.0, 2e9) as i64)
 }
 
-/// When each flow met congestion. Retransmissions of one recovery follow each other within `apart` ns and
+/// Times at which each flow met congestion. Retransmissions of one recovery follow each other within `apart` ns and
 /// leave the threshold alone; one that lasts longer than four times that is another loss.
 fn epochs(rows: &[&Flow], apart: i64) -> Vec<i64> {
     struct Last {
@@ -518,14 +574,14 @@ impl Bottleneck {
             .collect()
     }
 
-    /// What packets waited when each congestion epoch began: the most within the round trip and a half
-    /// before the sender noticed. `apart` says that the load stands in queues of its own; otherwise the
-    /// probes tell, and the load's own packets help out where probes are sparse.
+    /// Wait of packets at the begin of each congestion epoch: the highest within one and a half round trips before the
+    /// sender noticed. With `apart`, the load stands in queues of its own and its own packets are used. Otherwise the
+    /// probes are used, helped out by the load's packets where probes are sparse.
     pub fn levels(&self, apart: bool) -> Vec<f64> {
         self.levels_at(self.epochs.iter().flatten().copied(), apart)
     }
 
-    /// The same at any times.
+    /// Waits of packets at the given times, as in [`Bottleneck::levels`].
     pub fn levels_at(&self, times: impl Iterator<Item = i64>, apart: bool) -> Vec<f64> {
         let back = ((1.6e6 * self.loaded_rtt_ms) as i64).saturating_add(self.sample_ns);
         let seen = |series: &[(i64, f64)], t: i64| {
@@ -587,8 +643,8 @@ impl Bottleneck {
         })
     }
 
-    /// A level that the queue held: the highest that three successive probes of the steady part exceed, less what probes
-    /// wait at rest. Single answers that were reordered or delayed on the way do not count.
+    /// Level that the queue held: the highest that three successive probes of the steady part exceed, less the wait of
+    /// probes at rest. Single answers that were reordered or delayed on the path do not count.
     pub fn held(&self) -> Option<f64> {
         let waits = self.steady(&self.waits);
         let held = waits

@@ -1,12 +1,11 @@
-//! Waits in each direction from clocks that nobody synchronised.
+//! Waits in each direction from clocks that are not synchronised.
 //!
-//! **Method.** A probe gives u = far receive − near send = offset + drift · t + base up + wait up, and
-//! w = rtt − u = base down − offset − drift · t + wait down. No wait is negative, so every u lies above a
-//! line a + s·t and every w above b − s·t. Of all such pairs of lines the highest pair is taken: the slope
-//! s at which a(s) + b(s) is largest, a(s) and b(s) being the lowest point of u − s·t and of w + s·t.
-//! Both directions bear on one slope, and each phase that leaves one direction idle keeps its line in
-//! place. What a probe lies above its line is its wait. Where both ends share one clock (event `clock`,
-//! subject `same`), the slope is zero and nothing is fitted.
+//! **Method.** A probe gives u = far receive − near send = offset + drift · t + base up + wait up, and w = rtt − u =
+//! base down − offset − drift · t + wait down. No wait is negative, so every u lies above a line a + s·t and every w
+//! above b − s·t. Of all such pairs of lines the highest is taken: the slope s at which a(s) + b(s) is largest, where
+//! a(s) and b(s) are the lowest points of u − s·t and of w + s·t. Both directions bear on one slope, and each phase
+//! that leaves one direction idle keeps its line in place. The wait of a probe is its height above the line. If both
+//! ends share one clock (event `clock`, subject `same`), the slope is zero and nothing is fitted.
 //!
 //! **Source.** S. B. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from network
 //! delay measurements", INFOCOM 1999 (lowest line by linear programming), here with both directions at
@@ -22,16 +21,17 @@ use crate::phases;
 use base::record::{Delay, Recording};
 use stats::Figure;
 
-/// No quartz and no virtual machine in working order is off by more.
+/// Highest drift that is believed: no working quartz or virtual machine is off by more.
 pub(crate) const MOST_DRIFT: f64 = 1e-3;
 
+/// Relation of the far clock to the near one.
 #[derive(Clone, Debug)]
 pub struct ClockFit {
     same: bool,
     origin_ns: i64,
     /// Far clock minus near clock at the first probe, removed before anything becomes a float.
     shift_ns: i128,
-    /// ns per ns.
+    /// Slope, ns per ns.
     slope: f64,
     slope_low: f64,
     slope_high: f64,
@@ -39,14 +39,16 @@ pub struct ClockFit {
     up_ns: f64,
     down_ns: f64,
     base_rtt_ns: f64,
-    /// A wait this far below zero is still zero within what is known; further below it is invalid, ns.
+    /// Tolerance, ns: a wait this far below zero still counts as zero; further below it is invalid.
     tolerance_ns: f64,
 }
 
 /// The waits of one probe in each direction, ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
+    /// Wait on the uplink, ms.
     pub up_ms: f64,
+    /// Wait on the downlink, ms.
     pub down_ms: f64,
 }
 
@@ -80,17 +82,20 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
         .min()
         .unwrap_or(first.sent_ns);
     let shift_ns = i128::from(first_remote) - i128::from(first.sent_ns);
-    let points: Vec<Point> = usable
-        .iter()
-        .map(|(d, rtt, remote)| {
-            let u = (i128::from(*remote) - i128::from(d.sent_ns) - shift_ns) as f64;
-            Point {
-                t: (i128::from(d.sent_ns) - i128::from(origin_ns)) as f64,
-                u,
-                w: *rtt as f64 - u,
-            }
-        })
-        .collect();
+    let point = |(d, rtt, remote): &(&Delay, i64, i64)| {
+        let u = (i128::from(*remote) - i128::from(d.sent_ns) - shift_ns) as f64;
+        Point {
+            t: (i128::from(d.sent_ns) - i128::from(origin_ns)) as f64,
+            u,
+            w: *rtt as f64 - u,
+        }
+    };
+    let points: Vec<Point> = usable.iter().map(point).collect();
+    Ok(through(rec, &points, origin_ns, shift_ns))
+}
+
+/// The lines below `points` that lie highest, and the range of slopes that leave them nearly as high.
+fn through(rec: &Recording, points: &[Point], origin_ns: i64, shift_ns: i128) -> ClockFit {
     let same = rec
         .event
         .iter()
@@ -127,7 +132,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
             last_above(&height, slope, outer, top - noise)
         }
     };
-    Ok(ClockFit {
+    ClockFit {
         same,
         origin_ns,
         shift_ns,
@@ -138,10 +143,10 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
         down_ns,
         base_rtt_ns,
         tolerance_ns: noise.max(misfit).max(20e3),
-    })
+    }
 }
 
-/// Where a function with one peak is highest, by golden sections, to a hundredth of a ppm.
+/// Position of the maximum of a function with one peak, by golden sections, to a hundredth of a ppm.
 pub(crate) fn highest(f: &impl Fn(f64) -> f64, mut a: f64, mut b: f64) -> f64 {
     let ratio = (5f64.sqrt() - 1.0) / 2.0;
     let (mut x, mut y) = (b - ratio * (b - a), a + ratio * (b - a));
@@ -178,8 +183,8 @@ pub(crate) fn last_above(f: &impl Fn(f64) -> f64, inner: f64, outer: f64, level:
 }
 
 impl ClockFit {
-    /// What the probe waited on each way; `None` where its times contradict the rest (a wait below zero
-    /// by more than the uncertainty) or are missing.
+    /// Waits of a probe in each direction. `None` if its times are missing or contradict the rest (a wait below zero by
+    /// more than the uncertainty).
     pub fn waits(&self, d: &Delay) -> Option<Waits> {
         let (rtt, remote) = (d.rtt_ns?, d.remote_rx_ns?);
         d.rtt_ms()?;
@@ -194,11 +199,12 @@ impl ClockFit {
         })
     }
 
-    /// Half the width of what is not known about a wait, ms.
+    /// Half-width of the uncertainty of a wait, ms.
     pub fn uncertainty_ms(&self) -> f64 {
         self.tolerance_ns / 1e6
     }
 
+    /// Statement on the clocks for the answer.
     pub fn answer(&self) -> ClockAnswer {
         if self.same {
             return ClockAnswer {
@@ -236,7 +242,7 @@ impl ClockFit {
     }
 }
 
-/// What is said of the clocks where nothing could be fitted.
+/// Statement on the clocks where nothing could be fitted.
 pub fn unknown(why: &str) -> ClockAnswer {
     ClockAnswer {
         offset_ms: Figure::cannot_tell(why),

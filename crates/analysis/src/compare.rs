@@ -4,7 +4,7 @@
 //! interval that independent errors make together: their halves added in squares, below and above apart. Where
 //! that interval holds zero, the recordings do not differ by more than chance.
 //!
-//! **Limits.** Two recordings of one line at one time are not independent: their true differences are surer than
+//! **Limits.** Two recordings of one link at one time are not independent: their true differences are known better than
 //! stated.
 
 use crate::statistics::{Statistics, Summary, TargetStatistics};
@@ -17,57 +17,72 @@ use stats::Figure;
 /// Rises when the meaning of a field changes.
 pub const COMPARISON_VERSION: u32 = 1;
 
-/// Everything that several recordings are answered with: what `tailback analyse A B --json` prints.
+/// Answer on several recordings: the output of `tailback analyse A B --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideBySide {
     /// [`COMPARISON_VERSION`].
     pub version: u32,
+    /// Comparison of the figures.
     pub comparison: Comparison,
     /// The statistics of each, in the order in which they were named.
     pub recordings: Vec<Statistics>,
-    /// As links of one place; absent where that was not asked for.
+    /// Recordings treated as redundant uplinks; absent unless asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub together: Option<Together>,
 }
 
+/// Figures of several recordings side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
+    /// Recordings in the order in which they were named.
     pub recordings: Vec<Named>,
+    /// Method of the differences, in words.
     pub method: String,
-    /// The whole, and each phase, span and state of the line that at least two of them have.
+    /// The whole, and each phase, span and state of the link that at least two recordings have.
     pub sections: Vec<Section>,
 }
 
+/// Recording of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
+    /// Name of the recording.
     pub name: String,
+    /// Origin of its rows.
     pub origin: Origin,
+    /// Target whose probes are compared.
     pub target: String,
 }
 
+/// Part of a comparison: the whole, a phase or a span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Section {
+    /// Name of the part.
     pub name: String,
+    /// Figures of the part.
     pub rows: Vec<Row>,
 }
 
+/// Unit of a compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     Milliseconds,
     Percent,
-    /// Percent too, of which what lacks to 100 matters.
+    /// Percentage whose distance to 100 matters.
     Reliability,
     Count,
 }
 
+/// Figure of all recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
+    /// Name of the figure.
     pub name: String,
+    /// Unit of the figure.
     pub unit: Unit,
-    /// One a recording; null where it has no such section.
+    /// Values, one for each recording; null if it has no such section.
     pub values: Vec<Option<Figure>>,
-    /// Each but the first, less the first; null where a difference says nothing.
+    /// Difference of each recording to the first; null where a difference has no meaning.
     pub differences: Vec<Option<Figure>>,
 }
 

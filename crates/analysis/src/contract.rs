@@ -1,29 +1,32 @@
-//! What was measured against what was bought.
+//! Measured rates against contracted rates.
 //!
-//! **Method.** The rate of the line counted in whole IP packets, the most that a contract could mean, is
-//! compared with the contracted rate. Where its whole interval lies below the tolerance, the line gives too
-//! little; where the interval straddles it, nothing is claimed.
+//! **Method.** The rate of the link counted in whole IP packets, the most that a contract could mean, is compared with
+//! the contracted rate. If its whole interval lies below the tolerance, the link gives too little. If the interval
+//! straddles the tolerance, nothing is claimed.
 //!
-//! **Source.** Seed document 001, tables 1, 7 and 8 (measured beside contracted rates).
+//! **Source.** Catalán 2014, tables 1, 7 and 8 (measured beside contracted rates).
 //!
-//! **Limits.** A test to a far server measures the slowest place on the way, which need not be the access
-//! line; and providers count bytes below IP, which takes a few per cent: hence the tolerance of a tenth.
+//! **Limits.** A test to a far server measures the slowest link of the path, which need not be the access link.
+//! Providers count bytes below IP, which takes a few per cent: hence the tolerance of a tenth.
 
 use crate::answer::{Answer, DirectionAnswer, Severity};
 use base::BitsPerSec;
 use base::record::Recording;
 use stats::Figure;
 
-/// Share of the contracted rate below which the line is said to give too little.
+/// Share of the contracted rate below which the link is said to give too little.
 const TOLERANCE: f64 = 0.9;
 
 /// The contracted rates, as they stand under `contract` in the recording's known facts of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promised {
+    /// Contracted rate of the downlink.
     pub down: BitsPerSec,
+    /// Contracted rate of the uplink.
     pub up: BitsPerSec,
 }
 
+/// Contracted rates of a recording; none if it has none.
 pub fn promised(rec: &Recording) -> Option<Promised> {
     let contract = rec.meta.known_link.as_ref()?.get("contract")?;
     let rate = |direction: &str| contract.get(direction)?.as_str()?.parse().ok();
@@ -34,7 +37,7 @@ pub fn promised(rec: &Recording) -> Option<Promised> {
 }
 
 impl Promised {
-    /// One finding a direction: how grave, the sentence, its numbers.
+    /// Findings, one for each direction: severity, sentence, numbers.
     pub fn kept(&self, a: &Answer) -> Vec<(Severity, String, Vec<String>)> {
         let one = |what: &str, d: &DirectionAnswer, promised: BitsPerSec| {
             let Figure::Is { value, low, high } = d.link_rate_bps else {

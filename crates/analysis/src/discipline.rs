@@ -1,23 +1,25 @@
-//! Which kind of queue it is, from how delay and loss behave under load.
+//! Kind of queue, from the behaviour of delay and loss under load.
 //!
-//! **Method.** Three questions. (1) Do probes on their own flow wait as long as the load's own packets in
-//! the same seconds? If the load waits several packets' time longer, flows are kept apart: fair queueing.
-//! (2) How full was the queue whenever the load met congestion? Always at one sharp ceiling, the highest
-//! level ever seen: drop-tail. (3) Was it congestion far below the highest level, and was the delay brought
-//! down after it: an AQM. The first seconds, with slow start's overshoot, count here: an AQM lets the burst
-//! in and then works it off, a drop-tail queue stays at its ceiling. A line that loses packets by itself looks
-//! like an AQM: that must be excluded, by probes that were not lost without load, by losses that prefer high
-//! delays, or by the even peaks of one flow. A ceiling so low that an AQM may hold it counts only if it is sharp.
+//! **Method.** Three questions are asked.
+//! 1. Do probes on their own flow wait as long as the load's own packets in the same seconds? If the load waits several
+//!    packets' time longer, flows are kept apart: fair queueing.
+//! 2. How full was the queue when the load met congestion? Always at one sharp ceiling, the highest level ever seen:
+//!    drop-tail.
+//! 3. Did the load meet congestion far below the highest level, and did the delay fall after it? Then it is an AQM.
 //!
-//! **Source.** Seed document 000, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
+//! The first seconds, with slow start's overshoot, count here: an AQM lets the burst in and then works it off, a
+//! drop-tail queue stays at its ceiling. A link that loses packets by itself looks like an AQM. That is excluded by
+//! probes that were not lost without load, by losses that prefer high delays, or by the even peaks of one flow. A
+//! ceiling so low that an AQM may hold it counts only if it is sharp.
+//!
+//! **Source.** Borlaug 2014, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
 //! RFC 8289 (CoDel), RFC 8290 (FQ-CoDel); cake-autorate issue 393 (sparse flows that see nothing).
 //!
-//! **Limits.** On a line where one packet takes longer than an AQM's target, delay cannot fall below the
-//! smallest windows of the flows: levels are compared in packets there. On a line whose rate moves, such as
-//! radio, levels of delay say nothing of the discipline. A load that never met congestion
-//! says nothing of what the queue does when it is full.
+//! **Limits.** If one packet takes longer than an AQM's target, delay cannot fall below the smallest windows of the
+//! flows: levels are compared in packets there. If the link's rate varies, as on radio, levels of delay do not show the
+//! discipline. A load that never met congestion does not show the behaviour of the full queue.
 //!
-//! Where no load was sampled, only probes, see `curve`.
+//! If no load was sampled, only probes count: see `curve`.
 
 mod curve;
 
@@ -29,19 +31,19 @@ use crate::{baseline, clock, rate};
 use base::record::{Direction, Recording};
 use stats::Figure;
 
-/// No AQM lets a queue stand that long time and again, unless a packet takes many milliseconds.
+/// Level above which no AQM lets a queue stand repeatedly, unless a packet takes many milliseconds.
 const LONG_MS: f64 = 60.0;
-/// Share of the seconds in which each flow must deliver for the load to count as one that stays.
+/// Share of the seconds in which each flow must deliver for the load to count as steady.
 const BUSY: f64 = 0.9;
 /// Spread of a regular sawtooth's peaks, 10 to 90 %, as a share of the median.
 const REGULAR: f64 = 0.45;
-/// Standard deviations by which losses must prefer high delays, where the line may lose as much by itself.
+/// Standard deviations by which losses must prefer high delays, if the link may lose as much by itself.
 const PREFERENCE: f64 = 4.0;
 
 /// Packets up to which a ceiling is that of a plain queue.
 const TINY: f64 = 7.0;
 
-/// What (2) and (3) say of one series of waits.
+/// Answer of one series of waits to questions 2 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     Ceiling,
@@ -49,9 +51,8 @@ enum Behaviour {
     Unclear,
 }
 
-/// Which queue a recording of any origin shows: that of the first phase that loads one direction; without
-/// phases that of the time in which flows were sampled; without flows that of the longest time in which the
-/// delay of the probes stood up.
+/// Judges the queue of a recording of any origin: by the first phase that loads one direction; without phases, by the
+/// time in which flows were sampled; without flows, by the longest time in which the probes' delay stood up.
 pub fn judge(rec: &Recording) -> DisciplineGuess {
     match loaded(rec) {
         Some((b, _)) => discipline(&b),
@@ -118,7 +119,6 @@ fn cannot(evidence: Vec<String>, settle: &str) -> DisciplineGuess {
 
 /// Judges the queue of one bottleneck.
 pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
-    let mut evidence = Vec::new();
     if b.goodput.value().is_none() {
         return cannot(
             vec![format!("no load was carried in direction {}", b.direction)],
@@ -131,6 +131,12 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
             "probes that are answered: look for a filter of UDP, or a longer test",
         );
     }
+    of_load(b)
+}
+
+/// Judges a queue whose load and probes were seen.
+fn of_load(b: &Bottleneck) -> DisciplineGuess {
+    let mut evidence = Vec::new();
     if let Some(o) = b.overload.as_ref().filter(|o| o.polices && o.confirmed) {
         evidence.push(format!(
             "{:.0} % of a flood above the link's rate were dropped, and none of it waited longer than {:.1} ms",
@@ -220,7 +226,7 @@ fn flood_apart(o: &Overload, evidence: &mut Vec<String>) -> Option<bool> {
     Some(apart)
 }
 
-/// True if probes and load wait in different queues; `None` where the data cannot say.
+/// True if probes and load wait in different queues; `None` if the data do not tell.
 fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
     if let Some(apart) = b.overload.as_ref().and_then(|o| flood_apart(o, evidence)) {
         return Some(apart);
@@ -338,8 +344,8 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     Behaviour::Unclear
 }
 
-/// Compares the levels at which TCP met congestion with the level that a flood reached in the same queue: at one ceiling the
-/// queue drops what does not fit, far below it an AQM drops earlier.
+/// Compares the levels at which TCP met congestion with the level that a flood reached in the same queue. At one
+/// ceiling the queue is drop-tail; far below it an AQM drops earlier.
 fn beside_the_flood(
     b: &Bottleneck,
     levels: &[f64],
@@ -389,8 +395,8 @@ fn beside_the_flood(
     None
 }
 
-/// Reason why the link itself may have lost the packets, low on the delay curve and at random: it
-/// loses as many probes, as far as is known, and losses do not prefer high delays.
+/// Reason why the link itself may have lost the packets, low on the delay curve and at random: as far as is known it
+/// loses as many probes, and losses do not prefer high delays.
 fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
     let packets = (b.phase.to_ns - b.phase.warm_ns) as f64 / 1e6 / b.packet_ms.max(1e-6);
     let share = levels.len() as f64 / packets.max(1.0);

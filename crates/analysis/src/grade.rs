@@ -1,4 +1,4 @@
-//! A letter for people who want one.
+//! Letter grade of the added delay.
 //!
 //! **Method.** The 95 % point of the delay that load adds in the worst direction, on the scale of
 //! DSLReports' speed test: under 5 ms A+, 30 A, 60 B, 200 C, 400 D, else F.
@@ -22,6 +22,7 @@ const STEPS: [(f64, &str); 5] = [
 pub const WORST_MS: f64 = 400.0;
 const SCALE: &str = "DSLReports thresholds (5 A+, 30 A, 60 B, 200 C, 400 D, above F; ms), applied to the 95 % point of the delay added in the worst direction";
 
+/// Letter for an added delay.
 pub fn letter(added_ms: f64) -> &'static str {
     STEPS
         .iter()
@@ -29,6 +30,7 @@ pub fn letter(added_ms: f64) -> &'static str {
         .map_or("F", |(_, letter)| letter)
 }
 
+/// Grade for an added delay.
 pub fn grade(added_ms: &Figure) -> Grade {
     let letter = added_ms
         .value()

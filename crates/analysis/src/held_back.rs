@@ -1,9 +1,9 @@
-//! Limits other than the network: windows, buffers and processors that held a load back.
+//! Limits outside the network: windows, buffers and processors that held a load back.
 //!
-//! **Method.** The sender's kernel counts for how long each flow was held back by the receive window and by its own
-//! buffer; the load writes an event for a flow where that is more than a tenth of its busy time. A processor of this
-//! host that was busy throughout is the third limit. The fourth is the server's `--max-rate`; the server counts for
-//! how long it waited.
+//! **Method.** The sender's kernel counts how long each flow was held back by the receive window and by its own buffer.
+//! The load writes an event for a flow where that is more than a tenth of its busy time. A processor of this host that
+//! was busy throughout is the third limit. The fourth is the server's `--max-rate`; the server counts how long it
+//! waited.
 //!
 //! **Source.** tcp_info of Linux (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`, `tcpi_busy_time`); RFC 6349 section 3
 //! (buffers and windows before throughput).
@@ -29,7 +29,7 @@ pub struct HeldBack {
 }
 
 impl HeldBack {
-    /// Sentence for a figure that cannot be told because of this limit.
+    /// Sentence for a figure that this limit makes unknown.
     pub fn says(&self) -> String {
         let owner = match self.by.as_str() {
             "receive window" => "the receiver's window",

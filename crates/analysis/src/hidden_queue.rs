@@ -1,23 +1,23 @@
-//! The queue in a modem that cannot be asked: what a gateway in front of it can know of it, from the bytes it hands over and from a
-//! round trip a second.
+//! Hidden queue: the backlog of a modem that cannot be asked, as a gateway in front of it can estimate it from the
+//! bytes it hands over and from one round trip a second.
 //!
-//! **Method.** Between two measurements the queue grows by what is handed over and shrinks by what the line carries (28). A measurement
-//! says how long packets wait: the round trip less what it takes with an empty queue (29). What was predicted is set beside each next
-//! measurement; the difference is the delay error of table 21.
+//! **Method.** Between two measurements the queue grows by the bytes handed over and shrinks by the link's capacity
+//! (28). A measurement gives the wait of a packet: the round trip less that with an empty queue (29). Each prediction
+//! is set beside the next measurement; the difference is the delay error of table 21.
 //!
-//! **Source.** Seed document 000, section 6.3.2, equations (28) and (29), figure 53, table 21.
+//! **Source.** Borlaug 2014, section 6.3.2, equations (28) and (29), figure 53, table 21.
 //!
-//! **What is wrong in (28) and (29), and mended here.** A queue cannot hold less than nothing: without a floor the sum falls by a second
-//! for each second without traffic. The median of all round trips is not that of an empty queue: under a load that lasts longer than the
-//! rest before it, the median is that of a full one, and waits come out negative; the least of the last hour is the base here, also of an hour that
-//! began before the stretch. A round
-//! trip tells of the queue that its probe met when it was sent, not of the one when the answer comes: what was handed over meanwhile is
-//! counted on top. [`Law::Printed`] leaves all three as they are.
+//! **Errors in (28) and (29), mended here.** A queue cannot hold less than nothing: without a floor the sum falls by a
+//! second for each second without traffic. The median of all round trips is not that of an empty queue. Under a load
+//! that lasts longer than the rest before it, the median is that of a full queue, and waits come out negative. The base
+//! here is the least round trip of the last hour, which may have begun before the stretch. A round trip shows the queue
+//! at the time its probe was sent, not at the time of the answer: bytes handed over meanwhile are added.
+//! [`Law::Printed`] leaves all three as they are.
 //!
-//! **Limits.** A round trip waits in both directions' queues, and nothing in it tells which: while something is downloaded, its wait is
-//! taken for one of the upload, until the next measurement without it. What the modem drops was handed over and is counted until the next
-//! measurement. The error says how far the queue can be foreseen for a second, not how right it is: base line and capacity are in
-//! prediction and measurement alike and cancel.
+//! **Limits.** A round trip waits in both directions' queues and does not tell which. During a download its wait is
+//! taken for one of the upload, until the next measurement without it. Packets that the modem drops were handed over
+//! and are counted until the next measurement. The error says how well the queue can be foreseen for a second, not how
+//! right it is: base line and capacity are in prediction and measurement alike and cancel.
 
 use base::BitsPerSec;
 use schemars::JsonSchema;
@@ -26,24 +26,29 @@ use stats::Figure;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Version of the shape in `--json`.
 pub const HIDDEN_QUEUE_VERSION: u32 = 1;
 
-/// The least round trip of so long is that of an empty queue. Longer loads without one empty moment are rarer than other paths.
+/// Window of the base: its least round trip counts as that of an empty queue. Loads longer than this without one empty
+/// moment are rarer than changes of path.
 pub const BASE_NS: i64 = 3_600_000_000_000;
 const S: f64 = 1e9;
 
+/// Variant of the equations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// (28) and (29) as printed.
+    /// Equations (28) and (29) as printed.
     Printed,
-    /// With a floor, the least round trip as base, and what came while the probe was under way.
+    /// Equations with a floor, the least round trip as base, and the bytes handed over while the probe was in flight.
     Mended,
 }
 
 impl Law {
+    /// All values, in order.
     pub const ALL: [Law; 2] = [Law::Printed, Law::Mended];
 
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Law::Printed => "printed",
@@ -52,7 +57,7 @@ impl Law {
     }
 }
 
-/// What was handed to the modem in an interval, from begin to end in ns.
+/// Bytes handed to the modem in an interval, from begin to end in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arrival {
     from_ns: i64,
@@ -60,30 +65,31 @@ struct Arrival {
     bits: f64,
 }
 
-/// A measurement beside what was predicted for it from the one before.
+/// A measurement beside its prediction from the measurement before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
-    /// Of which moment it tells.
+    /// Time that the measurement is about.
     pub at_ns: i64,
+    /// Measured wait, ms.
     pub measured_ms: f64,
-    /// `None` of the first, and where the bytes of a time between were not counted.
+    /// Predicted wait. `None` for the first measurement, and after an interval whose bytes were not counted.
     pub predicted_ms: Option<f64>,
 }
 
-/// Told of bytes and round trips as they come; all times on one clock.
+/// Estimator of the hidden queue. It is told of bytes and round trips as they come; all times are on one clock.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     law: Law,
-    /// Bits in a second.
+    /// Capacity, bits a second.
     capacity: f64,
     arrivals: VecDeque<Arrival>,
     base: Base,
-    /// What was measured last: of when, and the bits that waited.
+    /// Latest measurement: its time, and the waiting bits.
     last: Option<(i64, f64)>,
 }
 
 impl Estimator {
-    /// `capacity` is what the line carries of whole packets as they are counted.
+    /// Creates an estimator. `capacity` is the link's rate in whole packets, counted as the interface counts them.
     pub fn new(law: Law, capacity: BitsPerSec) -> Estimator {
         Estimator {
             law,
@@ -97,7 +103,7 @@ impl Estimator {
         }
     }
 
-    /// So many bytes were handed over between these moments, which follow on those told of before.
+    /// Adds `bytes` handed over between two moments, which follow those of the previous call.
     pub fn counted(&mut self, from_ns: i64, to_ns: i64, bytes: i64) {
         if from_ns < to_ns {
             let bits = bytes as f64 * 8.0;
@@ -109,12 +115,12 @@ impl Estimator {
         }
     }
 
-    /// A round trip of before: only the base learns from it.
+    /// Adds an earlier round trip: only the base learns from it.
     pub fn known_before(&mut self, sent_ns: i64, rtt_ns: i64) {
         self.base.with(sent_ns + rtt_ns, rtt_ns);
     }
 
-    /// A probe's round trip, once what was handed over until its answer came has been counted.
+    /// Adds a probe's round trip, after the bytes handed over until its answer have been counted.
     pub fn measured(&mut self, sent_ns: i64, rtt_ns: i64) -> Compared {
         let answered_ns = sent_ns + rtt_ns;
         let wait_ns = (rtt_ns - self.base.with(answered_ns, rtt_ns)) as f64;
@@ -134,7 +140,7 @@ impl Estimator {
         }
     }
 
-    /// How long a packet that is handed over at `t_ns` waits. `None` before the first measurement and where a time since it was not
+    /// Wait of a packet handed over at `t_ns`. `None` before the first measurement, and after an interval that was not
     /// counted.
     pub fn wait_ms(&self, t_ns: i64) -> Option<f64> {
         let (mut at, mut bits) = self.last?;
@@ -160,7 +166,7 @@ impl Estimator {
         (at >= t_ns).then_some(bits / self.capacity * 1e3)
     }
 
-    /// The round trip that is taken for one through an empty queue.
+    /// Round trip that is taken for one through an empty queue.
     pub fn base_ms(&self) -> Option<f64> {
         self.base.now().map(|ns| ns as f64 / 1e6)
     }
@@ -169,7 +175,7 @@ impl Estimator {
 #[derive(Clone, Debug)]
 enum Base {
     Median(Median),
-    /// When, and how long: each longer than the one before it.
+    /// Times and values, each value larger than the one before it.
     Least(VecDeque<(i64, i64)>),
 }
 
@@ -198,7 +204,7 @@ impl Base {
     }
 }
 
-/// The median of all values so far: those up to it in one heap, the others in another.
+/// Running median: the values up to it in one heap, the others in another.
 #[derive(Clone, Debug, Default)]
 struct Median {
     low: BinaryHeap<i64>,
@@ -225,27 +231,29 @@ impl Median {
     }
 }
 
-/// What a recording has for it.
+/// Input for the estimate, from a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Begin, end and bytes of each interval, in the order of time.
     pub handed_over: Vec<(i64, i64, i64)>,
-    /// When each probe was sent, and its round trip.
+    /// Send time and round trip of each probe.
     pub probes: Vec<(i64, i64)>,
-    /// Of the hour before: (29) as printed begins with the stretch, the mended base does not.
+    /// Probes of the hour before. (29) as printed begins with the stretch, the mended base does not.
     pub probes_before: Vec<(i64, i64)>,
-    /// What the queue truly was, where that is known (a simulation): when, and the bytes that waited.
+    /// True backlog, if known (from a simulation): times and waiting bytes.
     pub truth: Vec<(i64, i64)>,
 }
 
-/// An estimate over a recording.
+/// Estimates along a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
+    /// Measurements beside their predictions.
     pub compared: Vec<Compared>,
-    /// At the end of each interval, in ms.
+    /// Estimated wait at the end of each interval, ms.
     pub estimated: Vec<(i64, f64)>,
-    /// Estimated less true, in ms, where the truth is known.
+    /// Estimated less true wait, ms, if the truth is known.
     pub beside_truth: Vec<f64>,
+    /// Base round trip at the end, ms.
     pub base_ms: Option<f64>,
 }
 
@@ -293,20 +301,27 @@ pub fn follow(law: Law, capacity: BitsPerSec, every_ns: i64, seen: &Observed) ->
     course
 }
 
-/// Errors in ms, as table 21 has them.
+/// Errors in ms, with the columns of table 21.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
+    /// Number of errors.
     pub count: u64,
+    /// Largest error, ms.
     pub max_ms: f64,
+    /// Smallest error, ms.
     pub min_ms: f64,
+    /// Mean error, ms.
     pub mean_ms: Figure,
+    /// Median error, ms.
     pub median_ms: Figure,
+    /// Standard deviation, ms.
     pub sd_ms: f64,
+    /// Variance, ms².
     pub variance_ms2: f64,
 }
 
 impl Errors {
-    /// `None` of none.
+    /// Summarises `ms`; `None` if it is empty.
     pub fn of(ms: &[f64]) -> Option<Errors> {
         let m = stats::moments(ms)?;
         Some(Errors {
@@ -322,7 +337,7 @@ impl Errors {
 }
 
 impl Course {
-    /// Predicted less measured.
+    /// Predicted less measured waits, ms.
     pub fn errors_ms(&self) -> Vec<f64> {
         let pairs = self.compared.iter();
         pairs
@@ -331,37 +346,46 @@ impl Course {
     }
 }
 
-/// What can be said of the queue behind a gateway.
+/// Answer on the hidden queue behind a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HiddenQueue {
+    /// Version of the shape, [`HIDDEN_QUEUE_VERSION`].
     pub version: u32,
+    /// Name of the recording.
     pub title: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Capacity of the link, bit/s.
     pub capacity_bps: f64,
-    /// Where that is from.
+    /// Source of the capacity.
     pub capacity_from: String,
-    /// From one measurement to the next.
+    /// Interval between two measurements.
     pub every_s: f64,
-    /// Printed, then mended.
+    /// Results of the printed law, then of the mended one.
     pub laws: Vec<ByLaw>,
 }
 
+/// Estimate by one variant of the equations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByLaw {
+    /// Variant of the equations.
     pub law: Law,
-    /// At the end: the round trip taken for one through an empty queue.
+    /// Base at the end: the round trip taken for one through an empty queue.
     pub base_ms: Option<f64>,
     /// Median and 95 % point of the estimate, one value an interval.
     pub wait_p50_ms: Figure,
+    /// 95 % point of the estimate.
     pub wait_p95_ms: Figure,
     /// Predicted less measured, one value a measurement.
     pub error: Option<Errors>,
-    /// Estimated less true, where the recording knows the queue.
+    /// Estimated less true wait, if the recording knows the queue.
     pub beside_truth: Option<Errors>,
 }
 
 impl ByLaw {
+    /// Figures of an estimate along a recording.
     pub fn of(law: Law, course: &Course) -> ByLaw {
         let waits: Vec<f64> = course.estimated.iter().map(|e| e.1).collect();
         ByLaw {

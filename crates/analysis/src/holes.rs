@@ -1,11 +1,12 @@
-//! Stretches without a record, and stretches without an answer.
+//! Gaps (stretches without a record) and outages (stretches without an answer).
 //!
-//! **Method.** A gap: from one probe that was sent to the next, longer than ten intervals and than a slot. An
-//! outage: probes were due at least so long, and none was answered in time; those that the network kept from leaving were
-//! due. Both have the send times of the probes at their ends, not of slots. Availability is the share of the probed time
-//! outside outages; this is its only definition, and reports and plots take it from here.
+//! **Method.** A gap lasts from one sent probe to the next, if that is longer than ten intervals and than a slot. In an
+//! outage, probes were due for at least as long, and none was answered in time; probes that the network kept from
+//! leaving were due. Both begin and end at send times of probes, not at edges of slots. Availability is the share of
+//! the probed time outside outages. This is its only definition: reports and plots take it from here.
 //!
-//! **Limits.** An outage shorter than ten intervals and than a slot does not count. A hole inside one slot is not seen; what was left out by exclusions is not looked at.
+//! **Limits.** An outage shorter than ten intervals or than a slot does not count. A gap inside one slot is not seen.
+//! Excluded stretches are not looked at.
 
 use crate::series::{Series, slots::Slot};
 use schemars::JsonSchema;
@@ -15,9 +16,11 @@ use stats::Figure;
 /// A stretch in which nothing was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
-    /// From the exclusion that covers it, or what befell the recording then; empty where neither is known.
+    /// Reason from the exclusion that covers the gap, or from an incident at that time; empty if neither is known.
     pub reason: String,
 }
 
@@ -26,22 +29,27 @@ pub struct Gap {
 pub struct Outage {
     /// First probe that was not answered.
     pub from_ns: i64,
-    /// First one that was again, or the end of what was recorded.
+    /// First answered probe after the outage, or the end of the recording.
     pub to_ns: i64,
     /// Probes lost in it, or kept from leaving by the network.
     pub lost: u64,
-    /// Whether an answer ended it.
+    /// True if an answer ended the outage.
     pub ended: bool,
 }
 
+/// Gaps, outages and availability of a target.
 pub struct Holes {
+    /// Gaps in order.
     pub gaps: Vec<Gap>,
+    /// Outages in order.
     pub outages: Vec<Outage>,
+    /// Share of the probed time outside outages.
     pub availability: Figure,
-    /// Stretches in which probes were due, outages included; in order.
+    /// Stretches in which probes were due, in order; outages are included.
     pub due: Vec<(i64, i64)>,
 }
 
+/// Finds the gaps and outages of a series.
 pub fn holes(series: &Series) -> Holes {
     let shortest = series.plan.shortest_hole_ns();
     let slots: Vec<&Slot> = series.slots.all.iter().filter(|s| s.sent > 0).collect();

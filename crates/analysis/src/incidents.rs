@@ -1,11 +1,11 @@
-//! What befell a recording besides its line: clocks that were set, a host that slept, addresses and servers that
-//! changed, interfaces that were away, and stretches in which nobody watched.
+//! Incidents of a recording other than those of its link: clocks that were set, a host that slept, addresses and
+//! servers that changed, interfaces that were away, and times without a recorder.
 //!
-//! **Method.** Read from the events that a monitor writes and from its rows of availability. Labels of time follow
-//! the wall clock where it was set by a second or more: a hole as long as the step is no gap, for nothing is
-//! missing from it. Where the clock was set back, the labels of that stretch occur twice.
+//! **Method.** Incidents are read from the events that a monitor writes and from its rows of availability. Labels of
+//! time follow the wall clock where it was set by a second or more: a hole as long as the step is no gap, for nothing
+//! is missing from it. If the clock was set back, the labels of that stretch occur twice.
 //!
-//! **Limits.** Says what was noticed; a clock that is wrong all the time is not.
+//! **Limits.** Only noticed incidents are listed; a clock that is wrong all the time is not noticed.
 
 use crate::holes::Gap;
 use base::record::{Availability, Event};
@@ -14,37 +14,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Kind of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IncidentKind {
-    /// This host's wall clock was set forward by `seconds`; back where that is negative.
+    /// Wall clock of this host set forward by `seconds`; back if that is negative.
     ClockSet,
-    /// The far end's was.
+    /// Wall clock of the far end set.
     FarClockSet,
     /// A time service steers this host's clocks at another rate.
     ClockSteered,
     HostSlept,
     AddressChanged,
-    /// The server knew the session no more: it was begun again.
+    /// The server no longer knew the session, so a new one was opened.
     ServerBeganAnew,
     InterfaceDown,
     NoAddress,
     NotWatched,
 }
 
-/// Something that happened at `from_ns`, or lasted until `to_ns`.
+/// An event at `from_ns`, or one that lasted until `to_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Kind of the incident.
     pub kind: IncidentKind,
-    /// Which target or interface; empty where it is this host.
+    /// Target or interface; empty if it is this host.
     pub subject: String,
-    /// How long, or by how much; null where that has no meaning.
+    /// Duration, or size of the step; null if that has no meaning.
     pub seconds: Option<f64>,
-    /// From what to what.
+    /// Old and new value.
     pub detail: String,
-    /// By how much the labels of time moved, ns.
+    /// Shift of the time labels, ns.
     #[serde(skip)]
     moved_ns: i64,
 }
@@ -63,7 +67,8 @@ impl Incident {
     }
 }
 
-/// In the order of time. `events` as they were written: where the clock was set back, later ones have earlier labels.
+/// Incidents in the order of time. `events` are in the order of writing: after the clock was set back, later events
+/// have earlier labels.
 pub fn incidents(events: &[Event], availability: &[Availability]) -> Vec<Incident> {
     let mut found = Vec::new();
     let mut targets: BTreeMap<&str, Target> = BTreeMap::new();
@@ -138,7 +143,7 @@ enum Watch {
     Until(i64),
 }
 
-/// Whether another session means that the server began anew.
+/// True if a new session means that the server restarted.
 #[derive(Default, PartialEq)]
 enum Session {
     #[default]
@@ -176,7 +181,7 @@ fn clock(e: &Event, int: &dyn Fn(&str) -> Option<i64>) -> Option<Incident> {
     })
 }
 
-/// Stretches in which an interface was not up, or had no address that reaches beyond its link.
+/// Stretches in which an interface was down, or had no address that reaches beyond its link.
 fn interfaces(rows: &[Availability]) -> Vec<Incident> {
     let mut found: Vec<Incident> = Vec::new();
     // Index of the stretch that goes on, for each interface.
@@ -208,9 +213,9 @@ fn interfaces(rows: &[Availability]) -> Vec<Incident> {
     found
 }
 
-/// Stretches in which the network kept `target`'s probes from leaving: from a refusal to send until the next answer, and
-/// while an interface was down or had no address. In order, without overlap; one that nothing ended lasts to `end_ns`.
-/// A probe that was not sent for another reason, such as a stopped process, is in none of them.
+/// Stretches in which the network kept `target`'s probes from leaving: from a refusal to send until the next answer,
+/// and while an interface was down or had no address. They are in order and do not overlap; one that nothing ended
+/// lasts to `end_ns`. A probe that was not sent for another reason, such as a stopped process, is in none of them.
 pub fn cut_off(
     events: &[Event],
     incidents: &[Incident],
@@ -253,8 +258,8 @@ pub fn cut_off(
     merged
 }
 
-/// Gives gaps of `target` the reasons that are known, and drops those that are none: holes in the labels, left by a
-/// clock that was set forward. `slack_ns`: how far a gap's ends may be from what caused it.
+/// Gives gaps of `target` their known reasons, and drops false ones: holes in the labels that a clock left when it was
+/// set forward. `slack_ns`: greatest distance of a gap's ends from its cause.
 pub fn explain(gaps: Vec<Gap>, target: &str, incidents: &[Incident], slack_ns: i64) -> Vec<Gap> {
     let near = |g: &Gap, i: &Incident| {
         i.from_ns <= g.to_ns.saturating_add(slack_ns)

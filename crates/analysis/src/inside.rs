@@ -1,64 +1,89 @@
-//! What a recording says of which no probe was part, but which knows queues and transfers from inside: how long packets waited in
-//! each queue, what each transfer got, what was lost, and who waited.
+//! Answer on a recording without probes that knows queues and transfers from inside: wait of packets in each queue,
+//! throughput of each transfer, losses, and fairness.
 //!
 //! **Method.** A queue's wait is that of the packet that left last before each sample, counted where something left since the
 //! sample before. A transfer's throughput is its payload from its first sample to its last, counted where it arrived if that was
 //! watched; what it waited is its smoothed round trip less the least that it saw.
 //!
-//! **Limits.** Peaks between two samples are missed. A transfer whose packets met a queue from its first one on has no round trip without
-//! it, so that it waited longer than it says. Nothing is known of packets that had no part in it: what a call beside it would meet takes
-//! probes.
+//! **Limits.** Peaks between two samples are missed. A transfer whose packets met a queue from the first one on has no
+//! round trip without it, so it waited longer than stated. Packets outside the recording are unknown: the delay of a
+//! call beside the transfer takes probes.
 
 use base::record::{Direction, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
 
+/// Version of the shape in `--json`.
 pub const INSIDE_VERSION: u32 = 1;
 
-/// The samples that it is made of, in the order of time.
+/// Samples of queues and transfers, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
+    /// Samples of each queue.
     pub queues: Vec<QueueSamples>,
+    /// Samples of each transfer.
     pub flows: Vec<FlowSamples>,
 }
 
+/// Samples of one queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueSamples {
+    /// Name of the queue.
     pub name: String,
+    /// Samples in order.
     pub all: Vec<QueueSample>,
 }
 
+/// Sample of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueSample {
+    /// Time, UNIX ns.
     pub t_ns: i64,
+    /// Bytes that wait.
     pub backlog_bytes: i64,
+    /// Packets that wait.
     pub backlog_packets: i64,
+    /// Wait of the packet that left last, ns.
     pub sojourn_ns: Option<i64>,
+    /// Packets dropped so far.
     pub drops: i64,
+    /// Packets marked so far.
     pub marks: i64,
+    /// Bytes delivered so far.
     pub delivered_bytes: i64,
 }
 
+/// Samples of one transfer.
 #[derive(Clone, Debug)]
 pub struct FlowSamples {
+    /// Number of the flow.
     pub number: i64,
+    /// Direction of the transfer.
     pub direction: Direction,
+    /// Samples in order.
     pub all: Vec<FlowSample>,
 }
 
+/// Sample of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowSample {
+    /// Time, UNIX ns.
     pub t_ns: i64,
+    /// Bytes acknowledged so far, at the sender.
     pub acked_bytes: Option<i64>,
+    /// Bytes received so far, at the receiver.
     pub received_bytes: Option<i64>,
+    /// Smoothed round trip, ns.
     pub srtt_ns: Option<i64>,
+    /// Least round trip, ns.
     pub min_rtt_ns: Option<i64>,
+    /// Segments retransmitted so far.
     pub retransmits: Option<i64>,
 }
 
 impl QueueSamples {
-    /// When, and how long the packet that left last had waited; `None` where nothing had left since the sample before.
+    /// Times, and the wait of the packet that left last; `None` if no packet left since the sample before.
     pub fn waits_ms(&self) -> impl Iterator<Item = (i64, Option<f64>)> + '_ {
         let mut before = None;
         self.all.iter().map(move |s| {
@@ -70,7 +95,7 @@ impl QueueSamples {
 }
 
 impl FlowSamples {
-    /// When, and its payload so far: where it arrived, or else as it was acknowledged.
+    /// Times, and the payload so far: as it arrived, or else as it was acknowledged.
     pub fn bytes(&self) -> Vec<(i64, i64)> {
         let count = |of: fn(&FlowSample) -> Option<i64>| -> Vec<(i64, i64)> {
             let all = self.all.iter();
@@ -84,73 +109,107 @@ impl FlowSamples {
     }
 }
 
+/// Answer on a recording without probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Inside {
+    /// Version of the shape, [`INSIDE_VERSION`].
     pub version: u32,
+    /// Name of the recording.
     pub title: String,
+    /// Origin of its rows.
     pub origin: Origin,
+    /// True if the run went to its planned end.
     pub complete: bool,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Figures of each queue.
     pub queues: Vec<QueueInside>,
+    /// Figures of each transfer.
     pub flows: Vec<FlowInside>,
-    /// Jain's index of the throughputs of transfers in one direction, where there are several: 1 where all got the same.
+    /// Jain's index of the throughputs of several transfers in one direction: 1 if all got the same.
     pub fairness: Vec<Fairness>,
-    /// What cannot be told from it, and why.
+    /// Figures that are unknown, and why.
     pub cannot_tell: Vec<String>,
 }
 
+/// Figures of one queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueInside {
+    /// Name of the queue.
     pub queue: String,
+    /// Number of samples.
     pub samples: u64,
+    /// Median wait, ms.
     pub wait_p50_ms: Figure,
+    /// 95 % point of the wait, ms.
     pub wait_p95_ms: Figure,
+    /// 99 % point of the wait, ms.
     pub wait_p99_ms: Figure,
+    /// Longest wait, ms.
     pub wait_max_ms: Figure,
-    /// Share of the samples in which nothing waited.
+    /// Share of the samples with an empty queue.
     pub empty: Figure,
+    /// Largest backlog, bytes.
     pub backlog_max_bytes: i64,
+    /// Largest backlog, packets.
     pub backlog_max_packets: i64,
-    /// Whole packets.
+    /// Rate of delivered packets, whole IP packets.
     pub delivered_bps: Figure,
+    /// Packets dropped.
     pub drops: i64,
+    /// Packets marked.
     pub marks: i64,
 }
 
+/// Figures of one transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowInside {
+    /// Number of the flow.
     pub flow: i64,
+    /// Direction of the transfer.
     pub direction: Direction,
-    /// From its first sample to its last.
+    /// Time from the first sample to the last.
     pub seconds: f64,
+    /// Payload bytes.
     pub bytes: i64,
-    /// Payload.
+    /// Payload rate.
     pub throughput_bps: Figure,
-    /// Segments that were sent again; what was lost, but for those sent again needlessly.
+    /// Retransmitted segments: the losses, plus needless retransmissions.
     pub retransmits: Option<i64>,
+    /// Least round trip, ms.
     pub rtt_min_ms: Figure,
+    /// Median round trip, ms.
     pub rtt_p50_ms: Figure,
+    /// 95 % point of the round trip, ms.
     pub rtt_p95_ms: Figure,
-    /// Median of what its packets waited beyond its least round trip.
+    /// Median wait of its packets beyond its least round trip.
     pub waited_p50_ms: Figure,
 }
 
+/// Fairness of the transfers in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
+    /// Direction of the transfers.
     pub direction: Direction,
+    /// Number of transfers.
     pub flows: u64,
+    /// Jain's index.
     pub index: f64,
 }
 
-/// What is known of the recording beside its samples.
+/// Facts about the recording besides its samples.
 pub struct About {
+    /// Name of the recording.
     pub title: String,
+    /// Origin of its rows.
     pub origin: Origin,
+    /// True if the run went to its planned end.
     pub complete: bool,
 }
 
-/// `None` of a recording without such samples.
+/// Answers from `samples`; `None` if there are none.
 pub fn inside(about: About, samples: &Samples) -> Option<Inside> {
     let queue_times = samples.queues.iter().flat_map(|q| &q.all).map(|s| s.t_ns);
     let flow_times = samples.flows.iter().flat_map(|f| &f.all).map(|s| s.t_ns);

@@ -1,8 +1,8 @@
-//! What the recording says of the instrument itself, and of the traffic of others beside the test.
+//! Errors of the instrument itself, and cross traffic beside the test.
 //!
-//! **Method.** Missed slots, lateness, the hosts' own share of the delay and the load of the processors
-//! are compared with limits; beyond one, the run says why it should be doubted. Traffic of others is what
-//! the interface carried less what the test's own flows and probes must have put on it.
+//! **Method.** Missed slots, lateness, the hosts' own share of the delay and the load of the processors are compared
+//! with limits. Beyond a limit, the run says why it should be doubted. Cross traffic is the interface's traffic less
+//! that of the test's own flows and probes.
 //!
 //! **Source.** field notes on peers: none of them says how much delay its own host added.
 //!
@@ -16,6 +16,7 @@ use base::record::{Direction, Recording, Status};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Errors and limits of the instrument in a recording.
 pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
     let planned = probes
@@ -38,32 +39,52 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
         .filter_map(|h| h.cpu)
         .filter(|c| c.is_finite())
         .reduce(f64::max);
+    let invalid = probes
+        .iter()
+        .filter(|d| d.status == Status::Invalid)
+        .count() as u64;
+    let mut instrument = Instrument {
+        probes_planned: planned,
+        probes_sent: sent,
+        missed_slots: planned - sent,
+        host_share,
+        late_send,
+        cpu_max,
+        doubts: Vec::new(),
+    };
+    instrument.doubts = doubts(rec, &instrument, invalid, base_rtt_ms);
+    instrument
+}
+
+/// Reasons to doubt small figures, each a sentence.
+fn doubts(
+    rec: &Recording,
+    seen: &Instrument,
+    invalid: u64,
+    base_rtt_ms: Option<f64>,
+) -> Vec<String> {
     let mut doubts = Vec::new();
-    let missed = planned - sent;
+    let (missed, planned, sent) = (seen.missed_slots, seen.probes_planned, seen.probes_sent);
     if missed * 100 > planned {
         doubts.push(format!(
             "{missed} of {planned} probes were not sent in time: this host was too busy"
         ));
     }
-    let invalid = probes
-        .iter()
-        .filter(|d| d.status == Status::Invalid)
-        .count() as u64;
     if invalid * 100 > sent {
         doubts.push(format!(
             "{invalid} of {sent} answers had times that cannot be right: did a clock step?"
         ));
     }
-    if let (Some(share), Some(base)) = (host_share.p95_ms.value(), base_rtt_ms)
+    if let (Some(share), Some(base)) = (seen.host_share.p95_ms.value(), base_rtt_ms)
         && share > 1.0
         && share > 0.2 * base
     {
         doubts.push(format!("the hosts added {share:.1} ms (95 % point) themselves; it was subtracted, but the load suffers from it too"));
     }
-    if let Some(late) = late_send.p99_ms.value().filter(|l| *l > 5.0) {
+    if let Some(late) = seen.late_send.p99_ms.value().filter(|l| *l > 5.0) {
         doubts.push(format!("probes left up to {late:.1} ms late (99 % point)"));
     }
-    if let Some(cpu) = cpu_max.filter(|c| *c > 0.9) {
+    if let Some(cpu) = seen.cpu_max.filter(|c| *c > 0.9) {
         doubts.push(format!(
             "the processors of this host were {:.0} % busy at times",
             cpu * 100.0
@@ -78,19 +99,11 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
             x.reason
         ));
     }
-    Instrument {
-        probes_planned: planned,
-        probes_sent: sent,
-        missed_slots: missed,
-        host_share,
-        late_send,
-        cpu_max,
-        doubts,
-    }
+    doubts
 }
 
-/// Bytes of loads that may have passed the interface within `range` and are not counted as carried: those by which the
-/// windows of uploads grew, and those of downloads that wait behind a hole.
+/// Bytes of loads that may have passed the interface within `range` without being counted as carried: the growth of the
+/// uploads' windows, and downloaded data that wait behind a hole.
 fn uncounted(rec: &Recording, range: &Range<i64>) -> f64 {
     let mut flows: BTreeMap<(i64, bool), (i64, i64)> = BTreeMap::new();
     for direction in [Direction::Up, Direction::Down] {
@@ -110,7 +123,7 @@ fn uncounted(rec: &Recording, range: &Range<i64>) -> f64 {
         .sum()
 }
 
-/// Segments that uploads sent again within `range`.
+/// Segments that uploads retransmitted within `range`.
 fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
     let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for f in phases::flows(rec, Direction::Up, range.clone()) {
@@ -125,8 +138,7 @@ fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
         .sum()
 }
 
-/// Rate of others' traffic on the busiest interface in the steady part of a phase; `None` where no
-/// interface was watched.
+/// Rate of cross traffic on the busiest interface in the steady part of a phase; `None` if no interface was watched.
 pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
     let range = phase.steady();
     let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -184,8 +196,8 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     })
 }
 
-/// Rate in `direction` on the busiest interface that the test's own segments and probes do not account for, where it is
-/// more than their uncertainty; `None` where no interface was watched.
+/// Rate in `direction` on the busiest interface that the test's own segments and probes do not account for, if it
+/// exceeds their uncertainty; `None` if no interface was watched.
 pub fn unexplained_bps(
     rec: &Recording,
     phase: &Phase,

@@ -1,4 +1,4 @@
-//! What a recording says: statistics, where the queue is and how large, which kind, and what to do.
+//! Analysis of recordings: statistics, place, size and kind of the queue, and advice.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 

@@ -7,13 +7,13 @@
 //!
 //! **Source.** RFC 7680 (one-way loss), RFC 3357 (loss patterns).
 //!
-//! **Limits.** What the probes lose is not what the load loses: a large packet finds less room in a
-//! queue counted in bytes. Below about ten losses the pattern is a hint.
+//! **Limits.** Loss of probes is not loss of the load: a large packet finds less room in a queue counted in bytes.
+//! Below about ten losses the pattern is a hint.
 
 use crate::answer::Loss;
 use base::record::{Delay, Direction, Status};
 
-/// Probes that crossed the link in `direction`. Those lost somewhere count half.
+/// Number of probes that crossed the link in `direction`. Probes lost at an unknown place count half.
 pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
     let share = |d: &Delay| match (d.status, direction) {
         (s, _) if s.is_answered() => 1.0,
@@ -24,8 +24,8 @@ pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
     probes.iter().map(|d| share(d)).sum()
 }
 
-/// `probes` in the order of their numbers; `waits_ms` beside them, what each that was answered waited in
-/// the direction under load.
+/// Computes the loss. `probes` are in the order of their numbers; `waits_ms` beside them holds the wait of each
+/// answered one in the direction under load.
 pub fn loss(probes: &[&Delay], waits_ms: &[Option<f64>]) -> Loss {
     let count = |s: Status| probes.iter().filter(|d| d.status == s).count() as u64;
     let sent: Vec<bool> = probes

@@ -1,4 +1,5 @@
-//! Overload trains: datagrams sent faster than the link carries them, to settle what a TCP load leaves open.
+//! Overload trains: datagrams sent faster than the link carries them, to settle the questions that a TCP load leaves
+//! open.
 //!
 //! **Method.** A TCP load proves a link's rate only while a queue stands, and only its share where others use the link too. So
 //! a flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
@@ -30,7 +31,7 @@ const MOST_FLOODS: usize = 7;
 const MOST_SECONDS: f64 = 5.0;
 /// Datagrams of one flood.
 const MOST_DATAGRAMS: f64 = 12_000.0;
-/// Above this received share of the sent rate, the link was not overloaded.
+/// Received share of the sent rate above which the link was not overloaded.
 const OVERLOADED: f64 = 0.9;
 /// Rate of the confirming flood, relative to the rate that the first one found: at least and at most.
 const CONFIRM: (f64, f64) = (1.4, 12.0);
@@ -47,9 +48,9 @@ const SPARSE_PAYLOAD: u32 = 36;
 /// Floods above this rate are beyond what a host paces.
 const FASTEST_BPS: f64 = 2.5e9;
 
-/// Packets that leave the link during a confirming flood.
+/// Number of packets that leave the link during a confirming flood.
 const LEAVE: f64 = 60.0;
-/// A ceiling of fewer packets than this is not told from the level that an AQM holds.
+/// Number of packets below which a ceiling cannot be told from the level that an AQM holds.
 const FEW_PACKETS: f64 = 5.0;
 
 /// Wait of a probe at rest: what jitter of the path looks like.
@@ -64,11 +65,13 @@ pub struct Noise {
 /// Facts that the first flood is planned from.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
+    /// Direction of the floods.
     pub direction: Direction,
     /// Rate that the TCP load reached, whole IP packets.
     pub carried_bps: f64,
     /// Size of the load's full packet at the IP layer, and of the IP and UDP headers of a datagram.
     pub packet_bytes: f64,
+    /// Bytes of the IP and UDP headers of a datagram.
     pub headers: u32,
 }
 
@@ -90,7 +93,7 @@ impl Start {
 /// Waits with their sending times: ns, ms.
 type Waits = Vec<(i64, f64)>;
 
-/// One flood and the small datagrams beside it.
+/// Flood of full-size datagrams, with the small datagrams beside it.
 struct Flood<'a> {
     train: &'a Train,
     beside: Option<&'a Train>,
@@ -121,8 +124,8 @@ pub struct Overload {
     pub lost: f64,
     /// Rate at which the longest overloaded flood was sent, whole IP packets.
     pub sent_bps: f64,
-    /// Most by which a later flood came out of the link faster than an earlier one, as a share, beyond what the packets'
-    /// number explains. A bucket of tokens makes later floods slower, nothing but a rate that moves makes them faster.
+    /// Greatest share by which a later flood came out of the link faster than an earlier one, beyond the rounding of
+    /// whole packets. A token bucket makes later floods slower; only a rate that varies makes them faster.
     pub rises: f64,
 }
 
@@ -456,6 +459,39 @@ fn reached(waits: &[(i64, f64)]) -> f64 {
     waits.windows(9).map(least).fold(0.0, f64::max)
 }
 
+impl Overload {
+    /// Floods that did not overload the link.
+    fn none(why: &str, at_least_bps: f64) -> Self {
+        Overload {
+            rate_bps: Figure::cannot_tell(why),
+            at_least_bps,
+            confirmed: false,
+            plateau_ms: None,
+            small_share: 0.0,
+            reached_ms: 0.0,
+            apart: None,
+            side_by_side_ms: None,
+            polices: false,
+            lost: 0.0,
+            sent_bps: 0.0,
+            rises: 0.0,
+        }
+    }
+}
+
+/// True if the small datagrams did not wait in the queue of the flood; see [`Overload::side_by_side_ms`].
+fn kept_apart((load, small): (f64, f64), packet_ms: f64) -> Option<bool> {
+    // A short queue that bursts fill and empty again looks like two.
+    let long = load >= FEW_PACKETS * packet_ms;
+    if long && small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
+        Some(true)
+    } else if small >= 0.6 * load {
+        Some(false)
+    } else {
+        None
+    }
+}
+
 /// Evidence of all floods of `direction`, or `None` where there was none.
 pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overload> {
     let rec = scene.rec;
@@ -487,20 +523,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         } else {
             "no train of datagrams overloaded the link"
         };
-        return Some(Overload {
-            rate_bps: Figure::cannot_tell(why),
-            at_least_bps,
-            confirmed: false,
-            plateau_ms: None,
-            small_share: 0.0,
-            reached_ms: 0.0,
-            apart: None,
-            side_by_side_ms: None,
-            polices: false,
-            lost: 0.0,
-            sent_bps: 0.0,
-            rises: 0.0,
-        });
+        return Some(Overload::none(why, at_least_bps));
     };
     let packet_bits =
         f64::from(last.train.facts.program.largest_payload() + last.train.facts.headers) * 8.0;
@@ -521,17 +544,6 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
     let plateau_ms = plateau(last, &flood, packet_ms, noise, small_share);
 
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
-    let apart = side_by_side_ms.and_then(|(load, small)| {
-        // A short queue that bursts fill and empty again looks like two.
-        let long = load >= FEW_PACKETS * packet_ms;
-        if long && small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
-            Some(true)
-        } else if small >= 0.6 * load {
-            Some(false)
-        } else {
-            None
-        }
-    });
     Some(Overload {
         confirmed: last.confirms() && last.keeps_its_rate(),
         rate_bps,
@@ -539,7 +551,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         plateau_ms,
         small_share,
         reached_ms,
-        apart,
+        apart: side_by_side_ms.and_then(|waits| kept_apart(waits, packet_ms)),
         side_by_side_ms,
         polices,
         lost,

@@ -1,7 +1,7 @@
-//! What round trips seen in passing say of queues: findings in the words of `test`.
+//! Findings from round trips seen in passing, in the words of `test`.
 //!
-//! **Source.** The thresholds of [`crate::findings`]. **Limits.** Nobody loaded the link on purpose: what does not show
-//! may still be there when somebody does, so no queue found is no praise.
+//! **Source.** The thresholds of [`crate::findings`]. **Limits.** The link was not loaded on purpose. A queue that did
+//! not show may still be there under load, so its absence is no praise.
 
 use crate::answer::{Finding, Severity};
 use crate::findings::is_bloat;
@@ -9,18 +9,23 @@ use crate::findings::is_bloat;
 /// Waiting beyond the point of capture.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// Where the data went: a host, or "the hosts that were called".
+    /// Destination of the data: a host, or "the hosts that were called".
     pub towards: String,
+    /// Least round trip, ms.
     pub base_ms: f64,
+    /// Median wait, ms.
     pub median_ms: f64,
+    /// 95 % point of the wait, ms.
     pub p95_ms: f64,
+    /// Longest wait, ms.
     pub max_ms: f64,
     /// Time of one full packet at the highest rate seen; 0 where that is not known.
     pub packet_ms: f64,
+    /// Measured time, s.
     pub measured_s: f64,
 }
 
-/// What is to be said of it, if anything.
+/// Finding on the waits, if there is one.
 pub fn finding(w: &Waiting) -> Option<Finding> {
     if !is_bloat(w.p95_ms, w.packet_ms) {
         return None;

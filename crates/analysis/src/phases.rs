@@ -1,4 +1,4 @@
-//! Which rows belong to which phase of a test, and which of them count.
+//! Phases of a test: the rows that belong to each, and those of them that count.
 //!
 //! **Method.** A phase begins at its `phase` event and ends at `phase_end`, at the next phase, or with
 //! the last row. Figures are taken from `warmup_end` on; a loaded phase without one loses its first
@@ -10,35 +10,42 @@ use base::record::{Delay, Direction, Flow, Recording};
 use stats::Figure;
 use std::ops::Range;
 
+/// Phase of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
+    /// Name: idle, down, up, both.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
     /// End of the warm-up: from here on figures count.
     pub warm_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
-    /// Whether it ended by plan and not with the recording.
+    /// True if the phase ended by plan and not with the recording.
     pub ended: bool,
 }
 
 impl Phase {
-    /// Whether this phase puts load on `direction`.
+    /// True if this phase puts load on `direction`.
     pub fn loads(&self, direction: Direction) -> bool {
         self.name == "both" || self.name == direction.word()
     }
+    /// True if the phase puts load on a direction.
     pub fn is_loaded(&self) -> bool {
         self.loads(Direction::Up) || self.loads(Direction::Down)
     }
+    /// Time without the warm-up, UNIX ns.
     pub fn steady(&self) -> Range<i64> {
         self.warm_ns..self.to_ns
     }
+    /// Whole time, UNIX ns.
     pub fn whole(&self) -> Range<i64> {
         self.from_ns..self.to_ns
     }
 }
 
-/// The phases of a test in the order in which they ran; `drain` and what is unknown is left out.
-/// `now_ns` ends a phase that is still running.
+/// Phases of a test in the order in which they ran; `drain` and unknown phases are left out. `now_ns` ends a phase that
+/// is still running.
 pub fn phases(rec: &Recording, now_ns: Option<i64>) -> Vec<Phase> {
     let mut events: Vec<_> = rec
         .event
@@ -97,7 +104,7 @@ fn warm_end(p: &Phase, said: Option<i64>) -> i64 {
         .clamp(p.from_ns, p.to_ns.max(p.from_ns))
 }
 
-/// The last instant of which the recording knows anything.
+/// Latest instant in the recording.
 pub fn last_ns(rec: &Recording) -> i64 {
     let delay = rec.delay.iter().map(|r| {
         r.sent_ns
@@ -130,10 +137,11 @@ pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'
     found
 }
 
-/// Time that the hosts take at least and that no stamp shows, ms.
+/// Least time that the hosts take and that no stamp shows, ms.
 const HOST_MS: f64 = 0.03;
 
-/// The smallest round trip of the idle phase, or of what came `before`, or of all where that is too little.
+/// Smallest round trip of the idle phase; else that of the probes `before`; else, if those are too few, that of all
+/// probes.
 pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
         probes(rec, "udp", range)

@@ -1,28 +1,34 @@
-//! How large the queue is, in time and in bytes.
+//! Size of the queue, in time and in bytes.
 //!
-//! **Method.** A drop-tail queue is as long as packets wait when the load has just filled it: the highest
-//! wait, of probes or of the load's own packets, in the round trip before each congestion epoch. The size
-//! is the upper quartile of these levels, its interval that of the quartile and no narrower than a packet:
-//! what is left of the packet on the wire lengthens a wait by half a packet on average, and the last packet
-//! that does not fit leaves as much of the limit unused. Bytes are time × rate. A queue kept short by an
-//! AQM has no size to be seen: given is what it was let grow to (95 % of the steady waits).
+//! **Method.** The size of a drop-tail queue is the wait just after the load has filled it: the highest wait, of probes
+//! or of the load's own packets, in the round trip before each congestion epoch. The size is the upper quartile of
+//! these levels. Its interval is that of the quartile and no narrower than a packet: the rest of the packet on the wire
+//! lengthens a wait by half a packet on average, and the last packet that does not fit leaves as much of the limit
+//! unused. Bytes are time × rate. A queue kept short by an AQM has no visible size: the level to which it was let grow
+//! is given (95 % of the steady waits).
 //!
-//! **Source.** Seed document 000, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
+//! **Source.** Borlaug 2014, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
 //!
-//! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as the
-//! probes are: the size is right for the mix that was in it.
+//! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as probes are: the size
+//! is right for the mix that was in it.
 
 use crate::answer::{Discipline, QueueIs};
 use crate::bottleneck::Bottleneck;
 use crate::overload;
 use stats::Figure;
 
+/// Size of a queue.
 pub struct Size {
+    /// Size in time, ms.
     pub ms: Figure,
+    /// Size in bytes.
     pub bytes: Figure,
+    /// Meaning of the size.
     pub is: QueueIs,
+    /// Bandwidth-delay product, bytes.
     pub bdp_bytes: Figure,
+    /// Size divided by the bandwidth-delay product.
     pub factor: Figure,
 }
 
@@ -89,7 +95,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     }
 }
 
-/// Level of a flood with the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
+/// Level of a flood less the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
 fn less_own_tokens(level: Figure, packet_ms: f64) -> Figure {
     match level {
         Figure::Is { value, low, high } => Figure::Is {
@@ -106,8 +112,8 @@ const SLOW_MS: f64 = 15.0;
 /// Relative error of a level that no repetition shows.
 const EXACT: f64 = 0.003;
 
-/// The level at which the queue was full: the upper quartile of the levels at the congestion epochs, for
-/// a sample taken a little before or after the moment itself is lower, and none is higher.
+/// Level at which the queue was full: the upper quartile of the levels at the congestion epochs. A sample taken a
+/// little before or after the moment itself is lower, and none is higher.
 fn ceiling(b: &Bottleneck) -> Figure {
     let levels = b.levels(false);
     let s = stats::sorted(&levels);

@@ -1,4 +1,4 @@
-//! Rates: what the load carried, and how fast the bottleneck is.
+//! Rates: the load's rate and the bottleneck's rate.
 //!
 //! **Method.** Goodput is the slope of the payload acknowledged (up) or received (down), summed over the
 //! flows, over the steady part of a phase; its interval from
@@ -19,7 +19,7 @@ use stats::Figure;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Payload per segment where the sender did not say.
+/// Payload per segment if the sender did not say.
 pub const USUAL_MSS: f64 = 1448.0;
 
 /// Payload summed over the flows of one direction at evenly spaced instants: (seconds since the range's
@@ -27,12 +27,14 @@ pub const USUAL_MSS: f64 = 1448.0;
 pub struct Carried {
     from_ns: i64,
     grid: Vec<(f64, f64)>,
+    /// Number of flows.
     pub flows: usize,
-    /// Whether it was counted on delivery. Counts in order stall behind a hole and jump when it is repaired,
-    /// so that their short-term rate says nothing of the link's.
+    /// True if the payload was counted on delivery. Counts in order stall behind a hole and jump when it is repaired,
+    /// so their short-term rate is not the link's.
     pub smooth: bool,
 }
 
+/// Payload of the load of `direction` in `range`; none if it was not sampled.
 pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Option<Carried> {
     let rows = phases::flows(rec, direction, range);
     let smooth = rows.iter().any(|f| f.delivered_bytes.is_some());
@@ -79,10 +81,9 @@ pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Opti
     })
 }
 
-/// Payload counted so far: (flow, t_ns, bytes) of each row that tells it. Three counts run apart, by what is
-/// under way and by what waits behind a hole: mixed they would make a zigzag. What the sender knows to be
-/// delivered is the smoothest. Without it, what the receiver read in order, or for an upload, whose
-/// receiver is far, what was acknowledged.
+/// Payload counted so far: (flow, t_ns, bytes) of each row that tells it. Three counts differ by the data in flight and
+/// by the data behind a hole: mixed they would make a zigzag. The sender's count of delivered data is the smoothest.
+/// Without it, the receiver's count in order is used, or, for an upload, whose receiver is far, the acknowledged bytes.
 pub fn counted(rows: &[&Flow], direction: Direction) -> Vec<(i64, i64, f64)> {
     type Count = fn(&Flow) -> Option<i64>;
     let near: [Count; 2] = match direction {
@@ -100,7 +101,7 @@ pub fn counted(rows: &[&Flow], direction: Direction) -> Vec<(i64, i64, f64)> {
     rows.iter().filter_map(told).collect()
 }
 
-/// A counter that falls began anew with a new connection: what was counted before stays counted.
+/// Removes resets: a counter that falls restarted with a new connection, and its earlier count stays counted.
 fn undo_resets(series: &mut [(i64, f64)]) {
     let (mut carried, mut last) = (0.0, 0.0);
     for (_, bytes) in series {
@@ -129,16 +130,18 @@ impl Carried {
             .collect()
     }
 
+    /// Length of the series, s.
     pub fn seconds(&self) -> f64 {
         self.grid.last().map_or(0.0, |g| g.0)
     }
 
+    /// Payload bytes of the series.
     pub fn bytes(&self) -> f64 {
         self.grid.last().map_or(0.0, |g| g.1) - self.grid.first().map_or(0.0, |g| g.1)
     }
 
-    /// Slope by least squares: a stall at either end, while TCP repairs a hole, weighs less than in a
-    /// difference of ends.
+    /// Slope by least squares: a stall at either end, while TCP repairs a hole, weighs less than in a difference of
+    /// ends.
     pub fn goodput(&self) -> Figure {
         let n = self.grid.len() as f64;
         let (mt, mb) = (
@@ -196,9 +199,11 @@ pub fn mss(rec: &Recording, direction: Direction, range: Range<i64>) -> f64 {
         .map_or(USUAL_MSS, |m| m as f64)
 }
 
-/// Load of one phase and direction, as its rate is read off it.
+/// Load of one phase and direction, as input for its rate.
 pub struct Load<'a> {
+    /// Payload of the load.
     pub carried: &'a Carried,
+    /// Payload of a full segment, bytes.
     pub mss: f64,
     /// Waits of the probes in this direction: sending time in ns, wait in ms.
     pub waits: &'a [(i64, f64)],
@@ -208,7 +213,7 @@ pub struct Load<'a> {
     pub noise_ms: f64,
     /// Base round trip, ns: deliveries are known that much later than the queue that they passed.
     pub lag_ns: i64,
-    /// Share of probes that the link lost without load: behind the bottleneck it loses as much of the load.
+    /// Share of probes that the link lost without load: the loss behind the bottleneck takes as much of the load.
     pub lost_share: f64,
 }
 
@@ -217,28 +222,28 @@ pub struct Load<'a> {
 pub struct Others {
     /// Rate on this host's interface that the test does not account for, both directions.
     pub bps: f64,
-    /// Rate in the load's direction that may be others', below what counts as cross traffic.
+    /// Rate in the load's direction that may be cross traffic, below the threshold that counts as such.
     pub unexplained_bps: f64,
-    /// True if probes at rest met packets of others in the link's queue.
+    /// True if probes at rest met cross traffic in the link's queue.
     pub at_rest: bool,
 }
 
 /// Evidence on whether the link keeps its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Steadiness {
-    /// How much the rate of the full link moved in this direction, as [`moves`] has it; `None` where the link was full too seldom.
+    /// Variation of the full link's rate in this direction, as in [`moves`]; `None` if the link was full too seldom.
     pub own: Option<f64>,
-    /// The same of the other direction.
+    /// Variation of the other direction's rate.
     pub neighbour: Option<f64>,
 }
 
 impl Steadiness {
-    /// True if the rate moves.
+    /// True if the rate varies.
     fn varies(&self) -> bool {
         self.own.is_some_and(|m| m > STEADY)
     }
 
-    /// Movement of the other direction that this one is not known to be free of.
+    /// Variation of the other direction that this direction may share.
     pub fn suspect(&self) -> Option<f64> {
         self.neighbour
             .filter(|m| *m > STEADY && self.own.is_none_or(|own| own > 0.5 * STEADY))
@@ -247,18 +252,19 @@ impl Steadiness {
 
 /// Rate of the link and the evidence for it.
 pub struct Rated {
+    /// Rate with its interval, or the reason why it is unknown.
     pub figure: Figure,
     /// True if a queue stood during most of the load.
     pub stood: bool,
-    /// Difference of the rates of the load and of overload trains, as a share, where it moves levels of delay.
+    /// Difference of the rates of the load and of overload trains, as a share, if it shifts levels of delay.
     pub apart: Option<f64>,
 }
 
-/// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
+/// Difference below which the rates of a full link count as one rate: sampling alone makes a few per cent.
 pub const STEADY: f64 = 0.10;
-/// Errors of sampling that repeat in every stretch: half of a per cent.
+/// Sampling errors that repeat in every stretch: half of a per cent.
 const SYSTEMATIC: f64 = 0.005;
-/// Half the width of an interval, as a share of the rate, from which nothing useful is said.
+/// Half-width of an interval, as a share of the rate, from which the rate counts as unknown.
 const WIDEST: f64 = 0.25;
 /// Share of the load's stretches in which a queue has to stand for the load to have filled the link.
 const STOOD: f64 = 0.7;
@@ -328,7 +334,7 @@ impl Load<'_> {
         ))
     }
 
-    /// Rate while a queue stood; `None` where it stood too seldom.
+    /// Rate while a queue stood; `None` if it stood too seldom.
     fn while_full(&self) -> (Option<Figure>, bool) {
         let (full, all) = self.full();
         let stood = all > 0 && full.len() as f64 >= STOOD * all as f64;
@@ -362,9 +368,9 @@ fn widen(f: &Figure, share: f64) -> Figure {
     }
 }
 
-/// How much the rate of a full link moves: the standard deviation of its rate in stretches with a standing
-/// queue, as a share of their median. `None` where too few stretches were full to say. A link of constant rate
-/// keeps it whatever the queue does; one whose rate moves (radio) moves its delays too.
+/// Variation of a full link's rate: the standard deviation of its rate in stretches with a standing queue, as a share
+/// of their median. `None` if too few stretches were full. A link of constant rate keeps it under any queue; on a link
+/// of varying rate (radio) the delays vary too.
 pub fn moves(carried: &Carried, waits: &[(i64, f64)], packet_ms: f64) -> Option<f64> {
     if !carried.smooth {
         return None;
@@ -393,7 +399,7 @@ fn stood(waits: &[(i64, f64)], from: i64, to: i64, least_ms: f64) -> Option<bool
 }
 
 /// Rate of the link in whole IP packets: that of the load while a queue stood, else that of overload trains. Without
-/// either the load's rate is a lower bound, and the reason says so.
+/// either, the load's rate is a lower bound, and the reason says so.
 pub fn link_rate(
     load: &Load,
     overload: Option<&Overload>,
@@ -402,11 +408,7 @@ pub fn link_rate(
     steadiness: &Steadiness,
 ) -> Rated {
     let Some(carried) = load.carried_bps() else {
-        return Rated {
-            figure: Figure::cannot_tell("the load carried nothing"),
-            stood: false,
-            apart: None,
-        };
+        return Rated::unknown("the load carried nothing", false);
     };
     let (while_full, stood) = load.while_full();
     let shared = others.bps > OTHERS * carried || others.at_rest;
@@ -435,16 +437,14 @@ pub fn link_rate(
         };
     }
     if let Some(share) = steadiness.suspect() {
-        let figure = Figure::cannot_tell(format!(
-            "the rate of the other direction varies by {:.0} %, and this one was not full for long enough to see that it does not: at least {:.3} Mbit/s",
-            100.0 * share,
-            least / 1e6
-        ));
-        return Rated {
-            figure,
+        return Rated::unknown(
+            format!(
+                "the rate of the other direction varies by {:.0} %, and this one was not full for long enough to see that it does not: at least {:.3} Mbit/s",
+                100.0 * share,
+                least / 1e6
+            ),
             stood,
-            apart: None,
-        };
+        );
     }
     let while_full = while_full.filter(|_| !shared).map(behind);
     let trains = trains.map(behind);
@@ -454,41 +454,61 @@ pub fn link_rate(
         _ => None,
     };
     if let Some((tcp, trains)) = apart {
-        let figure = Figure::cannot_tell(format!(
+        let why = format!(
             "the load got {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s: its rate varies, or others share it",
             tcp / 1e6,
             trains / 1e6
-        ));
-        let apart = Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE);
+        );
         return Rated {
-            figure,
-            stood,
-            apart,
+            apart: Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE),
+            ..Rated::unknown(why, stood)
         };
     }
     let figure = match (while_full, trains) {
         (Some(tcp), Some(trains)) => narrower(tcp, trains),
         (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => {
-            let why = if others.at_rest {
-                "packets of others waited in the queue already at rest".to_owned()
-            } else if shared {
-                format!(
-                    "cross traffic of {:.3} Mbit/s shared the link",
-                    others.bps / 1e6
-                )
-            } else if let Some(held) = held_back {
-                held.says()
-            } else {
-                "the load did not fill the link".into()
-            };
-            Figure::cannot_tell(format!(
-                "{why}: its rate is at least {:.3} Mbit/s",
-                least / 1e6
-            ))
-        }
+        (None, None) => at_least(least, shared, held_back, others),
     };
-    let figure = match figure {
+    Rated {
+        figure: useful(figure, carried),
+        stood,
+        apart: None,
+    }
+}
+
+impl Rated {
+    fn unknown(why: impl Into<String>, stood: bool) -> Self {
+        Rated {
+            figure: Figure::cannot_tell(why),
+            stood,
+            apart: None,
+        }
+    }
+}
+
+/// Lower bound of the rate, with the reason why the link was not full.
+fn at_least(least: f64, shared: bool, held_back: Option<&HeldBack>, others: &Others) -> Figure {
+    let why = if others.at_rest {
+        "packets of others waited in the queue already at rest".to_owned()
+    } else if shared {
+        format!(
+            "cross traffic of {:.3} Mbit/s shared the link",
+            others.bps / 1e6
+        )
+    } else if let Some(held) = held_back {
+        held.says()
+    } else {
+        "the load did not fill the link".into()
+    };
+    Figure::cannot_tell(format!(
+        "{why}: its rate is at least {:.3} Mbit/s",
+        least / 1e6
+    ))
+}
+
+/// The figure, or a lower bound where its interval is too wide to be of use.
+fn useful(figure: Figure, carried: f64) -> Figure {
+    match figure {
         Figure::Is { value, low, high } if high - low > 2.0 * WIDEST * value => {
             Figure::cannot_tell(format!(
                 "too little was seen of the full link: its rate is at least {:.3} Mbit/s",
@@ -496,11 +516,6 @@ pub fn link_rate(
             ))
         }
         figure => figure,
-    };
-    Rated {
-        figure,
-        stood,
-        apart: None,
     }
 }
 

@@ -1,14 +1,14 @@
-//! When the line was full, from what its interface carried.
+//! Times at which the link was full, from its interface's counters.
 //!
-//! **Method.** Bytes are added up by the second, then over stretches of ten seconds, or shorter ones where the recording
-//! is short. Where the line's rate is given, a stretch that carried at least nine tenths of it is full. Where it is not,
-//! the rate is the highest that was reached again and again over half a minute: what is counted in front of a queue
-//! comes faster than the line for as long as the queue takes it. Whether that was the line's rate or only the most
-//! that anybody wanted, delay must show: without a longer median delay while it was reached, nothing is claimed.
+//! **Method.** Bytes are added up by the second, then over stretches of ten seconds, or shorter ones in a short
+//! recording. If the link's rate is given, a stretch that carried at least nine tenths of it is full. Otherwise the
+//! rate is the highest that was reached repeatedly over half a minute: packets counted in front of a queue come faster
+//! than the link for as long as the queue takes them. The delay must then show that it was the link's rate and not only
+//! the highest demand: without a longer median delay while it was reached, nothing is claimed.
 //!
-//! **Source.** Seed document 000, section 6.1.6: reliability over the whole period misleads.
+//! **Source.** Borlaug 2014, section 6.1.6: reliability over the whole period misleads.
 //!
-//! **Limits.** A line whose queue stays short under load looks like one that was never full.
+//! **Limits.** A link whose queue stays short under load looks like one that was never full.
 
 use base::record::Direction;
 use stats::Figure;
@@ -17,20 +17,20 @@ use std::collections::BTreeMap;
 const SHARE: f64 = 0.9;
 
 const S: i64 = 1_000_000_000;
-/// Seconds that are kept together.
+/// Seconds in one chunk.
 const CHUNK: i64 = 3600;
 
-/// Bytes by second: down and up.
+/// Bytes by second, down and up.
 #[derive(Clone, Debug, Default)]
 pub struct Carried {
-    /// By hour, so that one wrong time among them costs an hour's place.
+    /// Chunks of an hour each, so that one wrong time among the rows costs an hour's memory and no more.
     chunks: BTreeMap<i64, Vec<[f64; 2]>>,
-    /// The second of the last row, and what has passed in it: the next row is mostly in it too.
+    /// Second of the last row and its bytes so far: the next row mostly falls into it too.
     now: i64,
     passed: [f64; 2],
 }
 
-/// Bits a second over stretches of equal length.
+/// Rates in bits a second over stretches of equal length.
 #[derive(Clone, Debug)]
 pub struct Rates {
     from_ns: i64,
@@ -39,20 +39,23 @@ pub struct Rates {
     up: Vec<f64>,
 }
 
-/// When one direction was full.
+/// Times at which one direction was full.
 #[derive(Clone, Debug)]
 pub struct Full {
+    /// Direction of the traffic.
     pub direction: Direction,
+    /// Rate that counts as the link's, bit/s.
     pub rate_bps: Figure,
+    /// Source of the rate, in words.
     pub rate_from: String,
-    /// Whether the rate was found rather than given: delay has to confirm it.
+    /// True if the rate was found rather than given: delay has to confirm it.
     pub found: bool,
-    /// Begin and end.
+    /// Begin and end of each span.
     pub spans: Vec<(i64, i64)>,
 }
 
 impl Carried {
-    /// What passed in the interval that ended at `t_ns`.
+    /// Adds the bytes of the interval that ended at `t_ns`.
     pub fn add(&mut self, t_ns: i64, interval_ns: i64, rx: Option<i64>, tx: Option<i64>) {
         let interval_ns = interval_ns.clamp(0, 24 * 3600 * S);
         let begin = t_ns.saturating_sub(interval_ns);
@@ -90,13 +93,13 @@ impl Carried {
         second[1] += passed[1];
     }
 
-    /// All that was carried.
+    /// Total bytes carried.
     pub fn bytes(&self) -> f64 {
         let kept: f64 = self.chunks.values().flatten().flatten().sum();
         kept + self.passed.iter().sum::<f64>()
     }
 
-    /// Stretches are no shorter than `least_ns`.
+    /// Rates over stretches no shorter than `least_ns`.
     pub fn rates(mut self, from_ns: i64, to_ns: i64, least_ns: i64) -> Rates {
         self.keep();
         let length = least_ns.max((to_ns - from_ns).div_euclid(STRETCHES).min(LONGEST));
@@ -122,14 +125,14 @@ impl Carried {
     }
 }
 
-/// A recording should have so many stretches, but none need be longer than that.
+/// Number of stretches that a recording should have; none needs to be longer than that takes.
 const STRETCHES: i64 = 240;
 const LONGEST: i64 = 10 * S;
-/// The line's rate is found over so much.
+/// Time over which the link's rate is found.
 const TO_FIND: i64 = 30 * S;
 
 impl Rates {
-    /// `None` where nothing was carried that way.
+    /// Times at which `direction` was full; `None` if it carried nothing.
     pub fn full(&self, direction: Direction, given_bps: Option<f64>) -> Option<Full> {
         let rates = match direction {
             Direction::Down => &self.down,
@@ -184,7 +187,7 @@ impl Rates {
     }
 }
 
-/// The rate of a plateau at the top.
+/// Rate of a plateau at the top.
 fn reached(rates: &[f64]) -> Result<f64, String> {
     let mut sorted = rates.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -232,7 +235,7 @@ mod tests {
         assert!(f.spans.is_empty());
     }
 
-    /// A queue of 60 kB takes what comes above 700 kbit/s for a while.
+    /// A queue of 60 kB takes bytes above 700 kbit/s for a while.
     #[test]
     fn what_a_queue_takes_above_the_rate_is_not_the_rate() {
         let mut c = Carried::default();

@@ -1,40 +1,46 @@
-//! Which services a recording's link can carry.
+//! Services that a recording's link can carry.
 //!
-//! **Method.** A service asks that a share of its messages arrives within a time. Recordings have round trips: a
-//! service that waits for its answer is judged by its limit, one that sends one way by twice its limit, as if both
-//! ways took equally long. It passes where the whole 95 % interval of the reliability reaches what it asks for,
-//! fails where the whole interval lies below, and otherwise it cannot be told.
+//! **Method.** A service requires that a share of its messages arrives within a time. Recordings have round trips. A
+//! service that waits for its answer is judged by its limit; one that sends in one direction by twice its limit, as if
+//! both directions took equally long. It passes if the whole 95 % interval of the reliability lies above its
+//! requirement, and fails if the whole interval lies below. Otherwise the verdict is "cannot tell".
 //!
-//! **Source.** Seed document 000, table 2, equation (1); each built-in table names its own.
+//! **Source.** Borlaug 2014, table 2, equation (1); each built-in table names its own.
 
 use base::Duration;
-use base::units::significant;
+use base::print::significant;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use stats::Figure;
 use stats::Z95;
 
-/// Tables that come with the program.
+/// Tables that are built in.
 pub const BUILT_IN: &str = include_str!("services.toml");
 
+/// Table of services.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// Name of the table.
     pub name: String,
-    /// Where its figures come from.
+    /// Source of the table's figures.
     #[serde(default)]
     pub source: String,
+    /// Services in order.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
 }
 
+/// Service with its requirements.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
+    /// Name of the service.
     pub name: String,
     /// Longest time that a message may take.
     pub latency: Duration,
+    /// Direction of its messages: one way, or a round trip.
     #[serde(default)]
     pub way: Way,
     /// Share of the messages that must be in time, 0 to 1; also read as `"99.9 %"`.
@@ -60,6 +66,7 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     }
 }
 
+/// Directions of a service's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -75,6 +82,7 @@ struct File {
     tables: Vec<Table>,
 }
 
+/// Reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ServicesError {
     #[error("{0}")]
@@ -83,8 +91,7 @@ pub enum ServicesError {
     Impossible { service: String, why: String },
 }
 
-/// # Errors
-/// Where the text is no such table, or asks for what cannot be.
+/// # Errors If the text is no such table, or holds impossible requirements.
 pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
     let file: File = toml::from_str(text).map_err(|e| ServicesError::Unreadable(e.to_string()))?;
     for s in file.tables.iter().flat_map(|t| &t.services) {
@@ -107,7 +114,7 @@ pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
 }
 
 impl Service {
-    /// The limit for round trips.
+    /// Limit for round trips.
     pub fn limit_ns(&self) -> i64 {
         let once = i64::try_from(self.latency.as_nanos()).unwrap_or(i64::MAX);
         match self.way {
@@ -116,12 +123,13 @@ impl Service {
         }
     }
 
-    /// Probes, all answered in time, that prove its reliability: Wilson's lower end is n / (n + z²).
+    /// Number of probes, all answered in time, that prove the required reliability: Wilson's lower end is n / (n + z²).
     pub fn probes_needed(&self) -> u64 {
         (Z95 * Z95 * self.reliability / (1.0 - self.reliability)).ceil() as u64
     }
 }
 
+/// Verdict on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Can {
@@ -130,30 +138,39 @@ pub enum Can {
     CannotTell,
 }
 
-/// What one service gets in one span.
+/// Verdicts on one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
+    /// Name of the table.
     pub table: String,
+    /// Name of the service.
     pub service: String,
+    /// Longest time of a message, ms.
     pub latency_ms: f64,
+    /// Direction of its messages.
     pub way: Way,
-    /// The limit for round trips that it was judged by.
+    /// Limit for round trips that the service was judged by.
     pub limit_ms: f64,
+    /// Required share, 0 to 1.
     pub required: f64,
-    /// One a span, such as the whole and each phase.
+    /// Verdicts, one for each span, such as the whole and each phase.
     pub spans: Vec<Judged>,
 }
 
+/// Verdict on a service in one span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
+    /// Name of the span.
     pub span: String,
+    /// Verdict.
     pub can: Can,
+    /// Measured share.
     pub share: Figure,
-    /// For what cannot be told: why.
+    /// Reason for a verdict of "cannot tell".
     pub because: String,
 }
 
-/// `share` is the reliability within the service's limit, of `judged` probes in `span`.
+/// Judges one service. `share` is the reliability within the service's limit, of `judged` probes in `span`.
 pub fn judge(s: &Service, span: &str, share: Figure, judged: u64) -> Judged {
     let (can, because) = match &share {
         Figure::Is { low, .. } if *low >= s.reliability => (Can::Pass, String::new()),
@@ -218,7 +235,7 @@ mod tests {
         let tables = read(BUILT_IN).unwrap();
         assert!(tables.len() >= 4);
         assert!(tables.iter().all(|t| !t.source.is_empty()));
-        // Document 000, table 2: five services, the strictest within 5 s and 99.5 %.
+        // Borlaug 2014, table 2: five services, the strictest within 5 s and 99.5 %.
         let grid = &tables[0].services;
         assert_eq!(grid.len(), 5);
         assert_eq!(grid[4].latency, Duration::from_secs(5));

@@ -1,18 +1,17 @@
-//! What any recording says, with or without phases of a test: how many probes, how long they took, how many
-//! came back in time; for the whole, a day, a window, a phase, while the line was full; and what was wrong with
-//! the recording itself.
+//! Statistics of any recording, with or without phases of a test: number of probes, delays, and share answered in time,
+//! for the whole, a day, a window, a phase and while the link was full; and the faults of the recording itself.
 //!
-//! **Definitions**, the same for every recording, so that any two can be set side by side. *Sent*: left this
-//! host; further answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late
-//! ones are counted among them and keep their delay. Round trips are those of all answers that can be trusted,
-//! late ones included. *Reliability* within a limit: the share of the probes sent, those with impossible times left
-//! out, whose answer came within the limit; a lost probe came in no time.
+//! **Definitions**, the same for every recording, so that any two can be compared. *Sent*: left this host; further
+//! answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late answers count as lost
+//! and keep their delay. Round trips are those of all answers that can be trusted, late ones included. *Reliability*
+//! within a limit: the share of the probes sent, without those with impossible times, whose answer came within the
+//! limit. A lost probe exceeds every limit.
 //!
-//! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is of
-//! 95 % and knows that neighbours are alike: the effective sample size comes from the means of blocks of time
-//! (`stats::effective_size`), weighted by their probes.
+//! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is a 95 %
+//! interval that allows for the correlation of neighbours: the effective sample size comes from the means of blocks of
+//! time (`stats::effective_size`), weighted by their probes.
 //!
-//! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
+//! **Source.** Borlaug 2014, equation (1), tables 5–7 and 10–20.
 
 use crate::answer::Reliability;
 use crate::holes::{Gap, Outage};
@@ -26,99 +25,136 @@ use stats::Figure;
 use stats::Moments;
 use stats::runs;
 
+/// Version of the shape in `--json`.
 pub const STATISTICS_VERSION: u32 = 1;
 
-/// Points of the distribution that every summary of some length has.
+/// Points of the distribution that every summary of a long span has.
 pub const POINTS: [f64; 8] = [0.05, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 0.999];
 
+/// Statistics of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Statistics {
+    /// Version of the shape, [`STATISTICS_VERSION`].
     pub version: u32,
+    /// Name of the recording.
     pub title: String,
+    /// Origin of its rows.
     pub origin: Origin,
-    /// Whether the run went to its planned end.
+    /// True if the run went to its planned end.
     pub complete: bool,
     /// First probe sent.
     pub from_ns: i64,
-    /// After the last one.
+    /// End of the recording, after the last probe.
     pub to_ns: i64,
-    /// What was left out, and why.
+    /// Excluded times, with reasons.
     pub excluded: Vec<Excluded>,
+    /// Incidents in order.
     pub incidents: Vec<Incident>,
+    /// Statistics of each target.
     pub targets: Vec<TargetStatistics>,
 }
 
+/// Excluded time with its probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Excluded {
+    /// Time and reason.
     #[serde(flatten)]
     pub span: Exclusion,
     /// Probes that were sent in it.
     pub probes: u64,
 }
 
+/// Statistics of one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetStatistics {
+    /// Name of the target.
     pub target: String,
-    /// From one probe to the next, mostly.
+    /// Usual interval from one probe to the next.
     pub interval_ms: f64,
-    /// How far round trips may be from exact: 0, or the error of the histograms that thinned probes left.
+    /// Relative error of the round trips: 0, or that of the histograms of thinned probes.
     pub rounding: f64,
+    /// Figures of the whole recording.
     pub whole: Summary,
+    /// Figures of each day.
     pub days: Vec<Summary>,
+    /// Figures of each window.
     pub windows: Vec<Summary>,
+    /// Figures of each phase.
     pub phases: Vec<Summary>,
-    /// Spans that were asked for.
+    /// Requested spans.
     pub spans: Vec<Summary>,
+    /// Figures while the link was full, by direction.
     pub loaded: Vec<Loaded>,
+    /// Worst sliding window for each limit.
     pub worst: Vec<Worst>,
+    /// Gaps in order.
     pub gaps: Vec<Gap>,
+    /// Outages in order.
     pub outages: Vec<Outage>,
-    /// Gaps and outages shorter than this were not looked for.
+    /// Least length of the gaps and outages that were looked for.
     pub shortest_hole_s: f64,
     /// Share of the time in which probes were due that lies outside outages. Time in which the network kept probes from
     /// leaving counts; time in which this host did not probe does not.
     pub availability: Figure,
+    /// Course of the smallest round trip.
     pub baseline: Baseline,
+    /// Verdicts on services.
     pub services: Vec<Verdict>,
 }
 
 /// The figures of one span of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
+    /// Name of the span.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Probes sent.
     pub sent: u64,
-    /// Never answered, or late.
+    /// Probes never answered, or late.
     pub lost: u64,
-    /// Answered after the limit for loss.
+    /// Probes answered after the limit for loss.
     pub late: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
-    /// Slots in which nothing was sent, whatever kept it from leaving.
+    /// Slots in which nothing was sent, for any reason.
     pub not_sent: u64,
     /// Probes that the network kept from leaving: they count as not answered in reliability and availability.
     #[serde(default)]
     pub cut_off: u64,
     /// lost / sent × 100.
     pub loss_percent: Figure,
+    /// Round trips of the answered probes.
     pub rtt: RoundTrips,
+    /// Share of the probes within each limit.
     pub reliability: Vec<Reliability>,
 }
 
+/// Distribution of round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundTrips {
+    /// Number of round trips.
     pub count: u64,
+    /// Least round trip, ms.
     pub min_ms: Option<f64>,
+    /// Greatest round trip, ms.
     pub max_ms: Option<f64>,
+    /// Mean, ms.
     pub mean_ms: Figure,
+    /// Standard deviation, ms.
     pub sd_ms: Option<f64>,
-    /// In ms².
+    /// Variance, ms².
     pub variance_ms2: Option<f64>,
+    /// Points of the distribution.
     pub points: Vec<Point>,
 }
 
 impl RoundTrips {
+    /// Point of the distribution at this share.
     pub fn point(&self, share: f64) -> Figure {
         let found = self.points.iter().find(|p| p.share == share);
         found.map_or_else(
@@ -128,72 +164,87 @@ impl RoundTrips {
     }
 }
 
-/// One point of the distribution.
+/// Point of the distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// 0 to 1.
+    /// Cumulative share, 0 to 1.
     pub share: f64,
+    /// Round trip at that share, ms.
     pub ms: Figure,
 }
 
-/// While the line was full in one direction.
+/// Figures while the link was full in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loaded {
+    /// Direction in which the link was full.
     pub direction: Direction,
-    /// What counted as the line's rate, and where it comes from.
+    /// Rate that counted as the link's, with its source.
     pub rate_bps: Figure,
+    /// Source of the rate, in words.
     pub rate_from: String,
-    /// How long the line was full.
+    /// Time in which the link was full.
     pub seconds: f64,
-    /// Null where it never was, or where that cannot be told.
+    /// Figures of that time; null if it is empty or unknown.
     pub summary: Option<Summary>,
 }
 
 /// The sliding window with the smallest reliability.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worst {
+    /// Limit of the round trip, ms.
     pub limit_ms: f64,
+    /// Begin of the window, UNIX ns.
     pub from_ns: i64,
+    /// End of the window, UNIX ns.
     pub to_ns: i64,
+    /// Probes sent in the window.
     pub sent: u64,
+    /// Share of them answered within the limit.
     pub share: Figure,
 }
 
-/// How the smallest round trip moved.
+/// Base line: the course of the smallest round trip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
+    /// True if shifts were looked for.
     pub looked: bool,
-    /// How it was looked for, or why it was not.
+    /// Method of the search for shifts, or the reason why there was none.
     pub method: String,
+    /// Shifts in order.
     pub shifts: Vec<Shift>,
 }
 
+/// Cause of a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShiftCause {
-    /// Multiples of the probes' own interval, with the same spread as before: the instrument takes one probe's
-    /// answer for another's.
+    /// A shift by multiples of the probes' own interval, with the same spread as before: the instrument takes one
+    /// probe's answer for another's.
     Instrument,
-    /// The spread grew with it: a queue that was not empty for long.
+    /// A shift whose spread grew with it: a queue that did not empty for long.
     Queue,
-    /// The same spread at another level: another path.
+    /// A shift to another level with the same spread: another path.
     Path,
 }
 
-/// A stretch whose base line differs from what is usual in the recording.
+/// A stretch whose base line differs from the recording's usual one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shift {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
-    /// Against the usual base line.
+    /// Step against the usual base line.
     pub step_ms: f64,
+    /// Base line in it, ms.
     pub base_ms: f64,
-    /// `step_ms` in intervals between probes, where it is a whole number of them.
+    /// Step in intervals between probes, if it is a whole number of them.
     pub intervals: Option<i64>,
+    /// Cause of the shift.
     pub cause: ShiftCause,
 }
 
-/// Probes at the mean of each block, and how many independent ones leave the same doubt.
+/// Probes at the mean of each block, and the number of independent ones of the same uncertainty.
 fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
     let all: f64 = blocks.iter().map(|(n, _)| n).sum();
     let mean = blocks.iter().map(|(n, m)| n * m).sum::<f64>() / all.max(1.0);
@@ -211,7 +262,7 @@ fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
     (variance / between * stats::effective_size(&series)).clamp(1.0, n.max(1.0))
 }
 
-/// The share of `yes` among `of`, blocks in the order of time.
+/// Share of `yes` among `of`, in blocks in the order of time.
 pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
     let (yes, of) = blocks
         .iter()
@@ -232,7 +283,7 @@ pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
 
 const MS: f64 = 1e6;
 
-/// The figures of a union of blocks; `points` of the distribution and `limits_ns` as asked for.
+/// Figures of a union of blocks, with the given `points` of the distribution and `limits_ns`.
 pub fn summary(
     name: &str,
     blocks: &[&Block],
@@ -315,7 +366,7 @@ fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
     }
 }
 
-/// Of all runs in ms, and each run's weight and mean.
+/// Moments of all runs in ms, and each run's weight and mean.
 fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
     let n: usize = runs.iter().map(|r| r.len()).sum();
     let (min, max) = (

@@ -1,4 +1,4 @@
-//! The statistics of one target, put together.
+//! Statistics of one target, put together.
 
 use crate::changes;
 use crate::holes;
@@ -12,31 +12,43 @@ use stats::Figure;
 /// A span with a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
+    /// Name of the span.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
 }
 
-/// What is to be had.
+/// Figures that are asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
+    /// Days to report.
     pub days: Vec<Span>,
+    /// Windows to report.
     pub windows: Vec<Span>,
+    /// Phases to report.
     pub phases: Vec<Span>,
+    /// Further spans to report.
     pub spans: Vec<Span>,
+    /// Limits of reliability, ns.
     pub limits_ns: Vec<i64>,
     /// Length of the sliding window.
     pub sliding_ns: i64,
+    /// Tables of services to check.
     pub services: Vec<Table>,
+    /// Times at which the link was full.
     pub full: Vec<Full>,
+    /// Incidents of the recording.
     pub incidents: Vec<Incident>,
 }
 
 /// Points of the distribution that a short span has.
 const FEW: [f64; 4] = [0.05, 0.50, 0.95, 0.99];
-/// Round trips from histograms are off by half of their last digit of three.
+/// Relative error of round trips from histograms: half of their last digit of three.
 const ROUNDING: f64 = 0.001;
 
+/// Statistics of the target `name`.
 pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistics {
     let limits = &request.limits_ns;
     let of = |span: &Span, points: &[f64]| {

@@ -1,4 +1,4 @@
-//! The whole answer of `tailback test`, from its recording.
+//! Answer of `tailback test`, from its recording.
 
 use crate::advice::{self, Need};
 use crate::answer::{
@@ -19,11 +19,11 @@ use base::program::{Sending, Train};
 use base::record::{Delay, Direction, Recording};
 use stats::{Delays, Figure};
 
-/// What the analysis has to be told; the recording has the rest.
+/// Options of the analysis; all else comes from the recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Size of a probe's IP packet, bytes, where the recording does not say: its share of the link's rate is
-    /// the test's own.
+    /// Size of a probe's IP packet, bytes, if the recording does not say: its share of the link's rate is the test's
+    /// own.
     pub probe_ip_bytes: f64,
     /// Limits for reliability, ms.
     pub limits_ms: Vec<f64>,
@@ -39,7 +39,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the recording itself says comes before what was assumed.
+    /// Options after the recording's facts, which override assumptions.
     fn with_facts_of(&self, rec: &Recording) -> Options {
         let told = rec
             .event
@@ -59,8 +59,8 @@ impl Options {
     }
 }
 
-/// Delays with the doubt of a base that drifted; a figure within which the doubt is too large is none, and neither is one
-/// whose interval says nothing.
+/// Delays widened by the uncertainty of a base that drifted; a figure that the uncertainty or its interval makes
+/// useless becomes unknown.
 fn doubted(delays: Delays, doubt_ms: f64) -> Delays {
     let with_doubt = |f: Figure| match f {
         Figure::Is { value, .. } if doubt_ms > (0.25 * value).max(2.0) => {
@@ -86,12 +86,13 @@ fn doubted(delays: Delays, doubt_ms: f64) -> Delays {
     }
 }
 
-/// Delay that a load adds which fills a queue of known size, where the load of the test did not.
+/// Delay that a load would add by filling a queue of known size, if the load of the test did not fill it.
 fn of_a_full_queue(size_ms: &Figure, b: &Bottleneck) -> Figure {
     let met = b.held().unwrap_or(0.0);
     size_ms.clone().map(|ms| ms.max(met))
 }
 
+/// Reason why a recording has no answer of a test.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
     #[error(
@@ -104,10 +105,9 @@ pub enum AnalysisError {
     },
 }
 
-/// All that can be said of a test, even of one that broke off.
+/// Answers a test, even one that broke off.
 ///
-/// # Errors
-/// Where the recording holds no phase of a test.
+/// # Errors If the recording holds no phase of a test.
 pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, AnalysisError> {
     let list = phases::phases(rec, None);
     let options = &options.with_facts_of(rec);
@@ -189,7 +189,7 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
     Ok(answer)
 }
 
-/// The base round trip with the range over which it drifted.
+/// Base round trip with the range over which it drifted.
 fn drifting(still: &Figure, baseline: &Baseline) -> Figure {
     match (still, baseline.drift_ms()) {
         (Figure::Is { value, low, high }, Some((least, most))) => Figure::Is {
@@ -201,8 +201,8 @@ fn drifting(still: &Figure, baseline: &Baseline) -> Figure {
     }
 }
 
-/// The next overload train that the test needs after the phase that loads `direction` alone, given those sent since;
-/// `None` where nothing is open, or where it would send more than `budget`.
+/// Next overload train that the test needs after the phase that loads `direction` alone, given those sent since. `None`
+/// if nothing is open, or if the train would send more than `budget`.
 pub fn next_train(
     rec: &Recording,
     direction: Direction,
@@ -252,8 +252,8 @@ impl Context<'_> {
             .collect()
     }
 
-    /// 95 % point of the delay that the load adds, without the scatter that the idle link has of its own, such as the
-    /// jitter of a radio; or the reason why a load that did not fill the link shows no such figure.
+    /// 95 % point of the delay that the load adds, without the scatter of the idle link, such as the jitter of a radio;
+    /// or the reason why a load that did not fill the link shows no such figure.
     fn added(&self, b: &Bottleneck, kind: Discipline) -> Figure {
         let idle = self
             .named("idle")
@@ -350,7 +350,7 @@ impl Context<'_> {
         }
     }
 
-    /// The bottleneck of one direction, from the phase that loads it alone, else from the one that loads both.
+    /// Bottleneck of one direction, from the phase that loads it alone, else from the one that loads both.
     fn direction(&self, direction: Direction) -> (DirectionAnswer, Figure) {
         let Some(phase) = self.named(direction.word()).or_else(|| self.named("both")) else {
             let why = format!("no phase loaded direction {direction}");

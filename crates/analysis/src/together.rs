@@ -1,12 +1,12 @@
-//! Several links at once: how often at least one of them works.
+//! Redundant uplinks: the probability that at least one of several links works.
 //!
-//! **Method.** Only time counts in which every link was probed and none was left out. Availability is exact in time: what
-//! is in outage on all links at once is missing. For reliability, each probe of the link that was probed least often is
-//! set beside the nearest probe of every other, at most half an interval away; the message is in time where one of
-//! them is. *If independent* is what the links' own shares would make together if their failures had nothing
-//! to do with each other; a smaller share than that says that they share a cable, a provider, or the host.
+//! **Method.** Only time counts in which every link was probed and none was excluded. Availability is exact in time: it
+//! lacks the time in which all links were in outage at once. For reliability, each probe of the least probed link is
+//! set beside the nearest probe of every other link, at most half an interval away; the message is in time if one of
+//! them is. *If independent* is the product of the links' own shares, as if their failures had nothing in common. A
+//! smaller share than that shows that they share a cable, a provider, or the host.
 //!
-//! **Source.** Seed document 000, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
+//! **Source.** Borlaug 2014, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
 //!
 //! **Limits.** Outages shorter than each recording's shortest hole do not count against availability; reliability has them.
 
@@ -15,44 +15,59 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
 
+/// Combined figures of redundant uplinks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Together {
+    /// Names of the links.
     pub links: Vec<String>,
+    /// Begin of the common time, UNIX ns.
     pub from_ns: i64,
+    /// End of the common time, UNIX ns.
     pub to_ns: i64,
-    /// Time in which all of them were probed.
+    /// Time in which all links were probed.
     pub seconds: f64,
-    /// Probes that were set beside each other.
+    /// Number of probes that were set beside each other.
     pub compared: u64,
+    /// Share of the time outside outages.
     pub availability: Beside,
+    /// Share of the messages within each limit.
     pub reliability: Vec<Within>,
-    /// When no link worked.
+    /// Outages of all links at once.
     pub outages: Vec<(i64, i64)>,
 }
 
-/// One figure of each link, and of all together.
+/// Figures of each link, and of all together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
+    /// Figure of each link.
     pub each: Vec<Figure>,
+    /// Figure of all links together.
     pub together: Figure,
-    /// What failures that have nothing to do with each other would make.
+    /// Combined figure if the links' failures were independent.
     pub if_independent: Figure,
 }
 
+/// Shares within one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Within {
+    /// Limit of the round trip, ms.
     pub limit_ms: f64,
+    /// Share of each link, and of all together.
     #[serde(flatten)]
     pub shares: Beside,
 }
 
-/// One link's probes: when each that can be judged left, and how many of the ascending limits it missed.
+/// Probes of one link: send time of each judged one, and the number of the ascending limits that it missed.
 pub struct Link<'a> {
+    /// Name of the link.
     pub name: String,
+    /// Statistics of its target.
     pub statistics: &'a TargetStatistics,
+    /// Due time of each judged probe, and the limits that it missed.
     pub probes: Vec<(i64, u8)>,
 }
 
+/// Reason why there are no combined figures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TogetherError {
     #[error("two links are needed, and there is {0}")]
@@ -65,7 +80,7 @@ pub enum TogetherError {
 
 type Spans = Vec<(i64, i64)>;
 
-/// What is in both; each is ascending and does not overlap itself.
+/// Intersection of two lists of spans, each ascending and without overlap.
 fn both(a: &[(i64, i64)], b: &[(i64, i64)]) -> Spans {
     let mut found = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -87,7 +102,7 @@ fn length(spans: &[(i64, i64)]) -> i64 {
     spans.iter().map(|(a, b)| b - a).sum()
 }
 
-/// When a link was probed: all of its time without its gaps.
+/// Times at which a link was probed: all of its time without its gaps.
 fn probed(t: &TargetStatistics) -> Spans {
     let interval = (t.interval_ms * 1e6) as i64;
     let mut spans = Vec::new();
@@ -104,7 +119,7 @@ fn outages(t: &TargetStatistics) -> Spans {
     t.outages.iter().map(|o| (o.from_ns, o.to_ns)).collect()
 }
 
-/// One less the product of what each lacks.
+/// Combined share of independent links: 1 less the product of their complements.
 fn independent(each: &[Figure]) -> Figure {
     each.iter()
         .map(Figure::value)
@@ -115,11 +130,10 @@ fn independent(each: &[Figure]) -> Figure {
         )
 }
 
-/// Blocks of this many compared probes know how much neighbours are alike.
+/// Number of blocks of compared probes that show the correlation of neighbours.
 const BLOCKS: usize = 480;
 
-/// # Errors
-/// Where there are not two links, or no time that they share.
+/// # Errors If there are not two links, or no time that they share.
 pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, TogetherError> {
     if links.len() < 2 {
         return Err(TogetherError::TooFew(links.len()));
@@ -155,30 +169,9 @@ pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, Tog
         return Err(TogetherError::Apart);
     }
     let width = links.len();
-    let block = (missed.len() / width).div_ceil(BLOCKS) * width;
-    let in_time = |limit: usize, of: &dyn Fn(&[u8]) -> u8| {
-        let blocks: Vec<(u64, u64)> = missed
-            .chunks(block)
-            .map(|rows| {
-                let yes = rows
-                    .chunks(width)
-                    .filter(|row| usize::from(of(row)) <= limit);
-                (yes.count() as u64, (rows.len() / width) as u64)
-            })
-            .collect();
-        share(&blocks)
-    };
-    let within = |(i, limit): (usize, &i64)| {
-        let each: Vec<Figure> = (0..width).map(|l| in_time(i, &|row| row[l])).collect();
-        let best = in_time(i, &|row| row.iter().copied().min().unwrap_or(u8::MAX));
-        Within {
-            limit_ms: *limit as f64 / 1e6,
-            shares: Beside {
-                if_independent: independent(&each),
-                together: best,
-                each,
-            },
-        }
+    let within = |(i, limit): (usize, &i64)| Within {
+        limit_ms: *limit as f64 / 1e6,
+        shares: in_time(&missed, width, i),
     };
     Ok(Together {
         from_ns,
@@ -196,8 +189,30 @@ pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, Tog
     })
 }
 
-/// For each probe of the link that was probed least often, how many limits each link missed then, one link after
-/// the other.
+/// Shares of probes answered within the limit of number `limit`: of each of `width` links, and of the best of them.
+fn in_time(missed: &[u8], width: usize, limit: usize) -> Beside {
+    let block = (missed.len() / width).div_ceil(BLOCKS) * width;
+    let answered = |of: &dyn Fn(&[u8]) -> u8| {
+        let blocks: Vec<(u64, u64)> = missed
+            .chunks(block)
+            .map(|rows| {
+                let yes = rows
+                    .chunks(width)
+                    .filter(|row| usize::from(of(row)) <= limit);
+                (yes.count() as u64, (rows.len() / width) as u64)
+            })
+            .collect();
+        share(&blocks)
+    };
+    let each: Vec<Figure> = (0..width).map(|l| answered(&|row| row[l])).collect();
+    Beside {
+        if_independent: independent(&each),
+        together: answered(&|row| row.iter().copied().min().unwrap_or(u8::MAX)),
+        each,
+    }
+}
+
+/// Number of limits that each link missed at each probe of the least probed link, one link after the other.
 fn side_by_side(links: &[Link], common: &[(i64, i64)]) -> Vec<u8> {
     let interval = |l: &Link| l.statistics.interval_ms;
     let Some(rare) =

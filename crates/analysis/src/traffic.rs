@@ -1,12 +1,12 @@
-//! Traffic as a whole: how many packets came in equal steps of time, how large they were, how far apart; for TCP,
-//! UDP and both; and the laws that fit (table 3.1 of document 003).
+//! Traffic as a whole: packets in equal steps of time, their sizes and gaps, for TCP, UDP and both; and the laws that
+//! fit (table 3.1 of Thombre 2020).
 //!
 //! **Method.** Packets are handed in one by one; what is kept does not grow with their number. Gaps go into
 //! buckets 0.8 % wide, sizes are counted by the byte, arrivals in steps that double when there are more than a
 //! million of them. Packets of one train depend on each other, so intervals rest on an effective size: the
 //! variance of the means of up to 64 consecutive stretches, beside the variance of the values.
 //!
-//! **Source.** Document 003, chapter 3; A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3.
+//! **Source.** Thombre 2020, chapter 3; A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3.
 //!
 //! **Units.** Times in UNIX nanoseconds, sizes in bytes of the IP packet, rates in packets a second.
 
@@ -15,6 +15,7 @@ use stats::Figure;
 use stats::fit::{Family, Fit, FitError, Rounding, Sample, fit_all};
 use stats::hurst::Hurst;
 
+/// Transport protocol of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
@@ -24,17 +25,18 @@ pub enum Protocol {
 
 /// Steps of time kept at most.
 const MOST_STEPS: usize = 1 << 20;
-/// Sizes are counted by the byte up to here: above what any link carries in one piece, below what damage can claim.
+/// Greatest size counted by the byte: above any link's packets, below the claims of damaged files.
 const LARGEST: u32 = 1 << 20;
-/// The year 2116: a damaged file may claim any time, and differences must have room.
+/// Latest time, in the year 2116: a damaged file may claim any time, and differences must have room.
 const LATEST_NS: i64 = 1 << 62;
-/// The finest step.
+/// Finest step, ns.
 const FINEST_NS: i64 = 1_000_000;
-/// So many packets a step are wanted on average: with fewer, a rate is mostly its rounding.
+/// Packets a step that are wanted on average: with fewer, a rate is mostly its rounding.
 const PACKETS_A_STEP: f64 = 10.0;
-/// For self-similarity a step may be finer: more of them, and its own noise sits in the first octaves.
+/// Packets a step for self-similarity: steps may be finer, for more of them help, and their noise stays in the first
+/// octaves.
 const PACKETS_A_FINE_STEP: f64 = 1.0;
-/// Stretches whose means tell how much packets depend on each other.
+/// Number of stretches whose means tell how much packets depend on each other.
 const STRETCHES: usize = 64;
 
 /// Numbers of any size counted in buckets of 1/128 of an octave, exactly below 128.
@@ -125,7 +127,7 @@ impl Stretches {
         self.left = self.length;
     }
 
-    /// How many independent values leave the same doubt about the mean.
+    /// Number of independent values with the same uncertainty of the mean.
     fn effective(&self) -> f64 {
         let mean = self.sum / self.n;
         let variance = self.squares / self.n - mean * mean;
@@ -169,7 +171,7 @@ impl Class {
     }
 }
 
-/// Takes packets in.
+/// Accumulator of packets.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     classes: [Class; 3],
@@ -186,7 +188,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// `step_ns` is the step for arrivals; without it one is chosen.
+    /// Creates an accumulator. `step_ns` is the step for arrivals; without it one is chosen.
     pub fn new(step_ns: Option<i64>) -> Traffic {
         Traffic {
             classes: Default::default(),
@@ -202,8 +204,8 @@ impl Traffic {
         }
     }
 
-    /// One packet; a time before that of the packet ahead of it counts as that packet's. One that claims more than a
-    /// MiB is left out, and counted.
+    /// Adds one packet; a time before that of the packet ahead counts as that packet's. A packet that claims more than
+    /// a MiB is left out, and counted.
     #[inline]
     pub fn packet(&mut self, t_ns: i64, ip_bytes: u32, protocol: Protocol) {
         if ip_bytes > LARGEST {
@@ -251,6 +253,7 @@ impl Traffic {
         self.steps = merged(&self.steps, 2);
     }
 
+    /// Figures of all packets so far.
     pub fn finish(self) -> TrafficAnswer {
         let span_ns = self.origin_ns.map_or(0, |o| self.latest_ns - o);
         let [tcp, udp, both] = &self.classes;
@@ -362,20 +365,24 @@ fn gaps(class: &Class, tick_ns: f64) -> Law {
     Law::new(sample, class.gap_stretches.effective())
 }
 
-/// What `trace --traffic --json` prints.
+/// Output of `trace --traffic --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrafficAnswer {
+    /// Time from the first packet to the last, s.
     pub span_s: f64,
-    /// Of what is TCP or UDP.
+    /// Share of TCP among the packets of TCP and UDP.
     pub tcp_share_of_packets: Option<f64>,
+    /// Share of TCP among the bytes of TCP and UDP.
     pub tcp_share_of_bytes: Option<f64>,
+    /// Packets that are neither TCP nor UDP.
     pub other_packets: u64,
+    /// Bytes of these packets.
     pub other_bytes: u64,
-    /// Packets that the capture holds out of order of time.
+    /// Packets that are out of time order in the capture.
     pub backward_packets: u64,
-    /// Packets that claim more than a MiB, which are left out.
+    /// Packets that claim more than a MiB and are left out.
     pub oversized_packets: u64,
-    /// The capture's clock.
+    /// Resolution of the capture's clock.
     pub clock_tick_s: f64,
     /// Step of the arrivals.
     pub step_s: f64,
@@ -385,38 +392,47 @@ pub struct TrafficAnswer {
     pub classes: Vec<ClassAnswer>,
 }
 
+/// Figures of TCP, UDP or both.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassAnswer {
+    /// Name: TCP only, UDP only, TCP+UDP.
     pub name: &'static str,
+    /// Number of packets.
     pub packets: u64,
+    /// Bytes of IP packets.
     pub bytes: u64,
-    /// Packets a second.
+    /// Arrivals, packets a second.
     pub arrivals: Law,
-    /// Bytes of the IP packet.
+    /// Sizes, bytes of the IP packet.
     pub sizes: Law,
-    /// Seconds between packets.
+    /// Gaps, seconds between packets.
     pub gaps: Law,
+    /// Hurst parameter of the packets in each step.
     pub hurst: HurstAnswer,
-    /// What the three estimates were taken from, for plots.
+    /// Data of the three estimates, for plots.
     #[serde(skip)]
     pub scaling: Option<Hurst>,
 }
 
-/// A quantity's sample and the families that fit it, the best first.
+/// Sample of a quantity and the families that fit it, best first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Law {
+    /// Number of values.
     pub values: u64,
-    /// Independent values that would leave the same doubt.
+    /// Number of independent values with the same uncertainty.
     pub effective_values: f64,
+    /// Mean of the values.
     pub mean: Option<f64>,
     /// Standard deviation over mean.
     pub variation: Option<f64>,
+    /// Fits of the families, best first.
     pub fits: Vec<FitAnswer>,
-    /// Families that do not fit at all, or the reason why none could be tried.
+    /// Families that do not fit, or the reason why none could be tried.
     pub without: Vec<String>,
     /// Share of the values up to each value.
     #[serde(skip)]
     pub shares: Vec<(f64, f64)>,
+    /// Fitted curves, for plots.
     #[serde(skip)]
     pub curves: Vec<Fit>,
 }
@@ -457,22 +473,30 @@ impl Law {
         }
     }
 
+    /// Fit of one family; none if it has none.
     pub fn of(&self, family: Family) -> Option<&FitAnswer> {
         self.fits.iter().find(|f| f.family == family.word())
     }
 }
 
+/// Fit of one family.
 #[derive(Clone, Debug, Serialize)]
 pub struct FitAnswer {
+    /// Name of the family.
     pub family: &'static str,
-    /// In the order of their names.
+    /// Parameters in the order of their names.
     pub parameters: Vec<(&'static str, Figure)>,
+    /// Akaike's criterion.
     pub aic: f64,
+    /// Logarithm of the likelihood.
     pub log_likelihood: f64,
-    /// The largest share by which the curve is wrong.
+    /// Largest difference between the two distribution functions, as a share.
     pub kolmogorov_smirnov: f64,
+    /// Anderson and Darling's A².
     pub anderson_darling: f64,
+    /// Value of A² that 95 of 100 samples of the family stay below.
     pub anderson_darling_critical_5pct: f64,
+    /// True if the family is rejected at 5 %.
     pub rejected: bool,
 }
 
@@ -492,15 +516,18 @@ impl FitAnswer {
     }
 }
 
-/// The Hurst parameter of the packets in each step.
+/// Hurst parameter of the packets in each step.
 #[derive(Clone, Debug, Serialize)]
 pub struct HurstAnswer {
+    /// Estimate from variance over time scales.
     pub variance_time: Figure,
+    /// Estimate from the rescaled range.
     pub rescaled_range: Figure,
+    /// Estimate from wavelet coefficients.
     pub wavelet: Figure,
-    /// From which scale to which each line was laid, in steps, in the order above: the value holds for these.
+    /// Scales that each line was fitted over, in steps, in the order above: the value holds for these.
     pub scales: Option<[[f64; 2]; 3]>,
-    /// It looks like a rate that changed its level rather than like self-similarity.
+    /// True if the series looks like a rate that changed its level rather than like self-similarity.
     pub unsteady: bool,
 }
 

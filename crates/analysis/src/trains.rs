@@ -1,12 +1,13 @@
-//! What single trains say: rate at the receiver, growth of the queue, share lost. Experiments and the overload trains of the test build on these.
+//! Figures of single trains: rate at the receiver, growth of the queue, share lost. Experiments and the overload trains
+//! of the test build on these.
 
 use base::program::{Fate, Train};
 use stats::Figure;
 
-/// Crystals run fast or slow by up to this share: no rate by one clock is known better.
+/// Relative error of a crystal: no rate by one clock is known better.
 pub const CLOCK: f64 = 1e-4;
 
-/// Trains of a stage whose name begins so, in order.
+/// Trains of the stages whose names begin with the given text, in order.
 pub fn of_stage<'a>(
     trains: &'a [Train],
     stage: &'a str,
@@ -16,7 +17,7 @@ pub fn of_stage<'a>(
         .filter(move |t| t.facts.stage.split(' ').next() == Some(stage))
 }
 
-/// Arrivals in their order: when, and how many bytes of payload.
+/// Arrivals in order: times, and bytes of payload.
 pub fn arrivals(train: &Train) -> Vec<(i64, f64)> {
     let mut all: Vec<(i64, f64)> = train
         .datagrams()
@@ -26,8 +27,8 @@ pub fn arrivals(train: &Train) -> Vec<(i64, f64)> {
     all
 }
 
-/// Payload rate at the receiver, bit/s, over what arrived after the share `skip` of the time: what came between the
-/// first and the last arrival, the first not counted.
+/// Payload rate at the receiver, bit/s, of the arrivals after the share `skip` of the time: bytes between the first and
+/// the last arrival, without the first.
 pub fn received_rate(train: &Train, skip: f64) -> Option<f64> {
     let all = arrivals(train);
     let (first, last) = (all.first()?.0, all.last()?.0);
@@ -38,7 +39,7 @@ pub fn received_rate(train: &Train, skip: f64) -> Option<f64> {
     (time > 0.0).then(|| bytes * 8e9 / time)
 }
 
-/// The same with its interval, from a dozen equal stretches.
+/// Payload rate at the receiver with its interval, from a dozen equal stretches.
 pub fn received_rate_figure(train: &Train, skip: f64) -> Figure {
     let all = arrivals(train);
     let Some(mean) = received_rate(train, skip) else {
@@ -66,7 +67,7 @@ pub fn received_rate_figure(train: &Train, skip: f64) -> Figure {
     }
 }
 
-/// Payload rate at which it left, bit/s.
+/// Payload rate of sending, bit/s.
 pub fn sent_rate(train: &Train) -> Option<f64> {
     let sent: Vec<(i64, u32)> = train
         .datagrams()
@@ -77,7 +78,7 @@ pub fn sent_rate(train: &Train) -> Option<f64> {
     (time > 0.0).then(|| bytes * 8e9 / time)
 }
 
-/// One-way delays above the train's smallest, ms, in the order of sending, with the time since its begin, s.
+/// Delays in one direction above the train's smallest, ms, in the order of sending, with the time since its begin, s.
 pub fn waits(train: &Train) -> Vec<(f64, f64)> {
     let Some(began) = train.began_ns() else {
         return Vec::new();
@@ -95,8 +96,8 @@ pub fn waits(train: &Train) -> Vec<(f64, f64)> {
     train.fates.iter().filter_map(wait).collect()
 }
 
-/// By how much the delay at the end of a train lies above that at its begin, ms; and how much of that the
-/// scatter of delays explains. Medians of the first and the last fifth.
+/// Rise of the delay from the begin of a train to its end, ms, and the part of it that the scatter of delays explains.
+/// Medians of the first and the last fifth.
 pub fn growth(train: &Train) -> Option<(f64, f64)> {
     let waits: Vec<f64> = waits(train).into_iter().map(|w| w.1).collect();
     let fifth = waits.len() / 5;
@@ -115,7 +116,7 @@ pub fn growth(train: &Train) -> Option<(f64, f64)> {
     Some((b - a, scatter))
 }
 
-/// Whether more came in than the line took: the queue grew by more than two datagrams and than the scatter explains.
+/// True if more came in than the link took: the queue grew by more than two datagrams and than the scatter explains.
 pub fn overloads(train: &Train, rate_bps: f64) -> bool {
     let payload = f64::from(train.facts.program.largest_payload() + train.facts.headers);
     let one_ms = payload * 8e3 / rate_bps.max(1.0);

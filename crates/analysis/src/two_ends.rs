@@ -1,4 +1,4 @@
-//! Waits in each direction from packets that were seen at both ends of a path, each on its own clock.
+//! Waits in each direction from packets captured at both ends of a path, each on its own clock.
 //!
 //! **Method.** As in [`crate::clock`], but the packets of the two directions are not probes and their answers: they
 //! are simply those that went up and those that went down. For a packet up, far time − near time is
@@ -10,21 +10,24 @@
 //! **Source.** S. B. Moon, P. Skelly, D. Towsley, INFOCOM 1999; V. Paxson, "On calibrating measurements of packet
 //! transit times", ACM SIGMETRICS 1998; RFC 7679 section 3.7.
 //!
-//! **Limits.** How the base round trip divides between the two directions cannot be known from two clocks: the
-//! offset is known to half of it, waits do not need it. A clock that was set in between shows as unevenness.
+//! **Limits.** Two clocks do not tell how the base round trip divides between the two directions: the offset is known
+//! to half of it, waits do not need it. A clock that was set in between shows as unevenness.
 
 use crate::clock::{MOST_DRIFT, highest, last_above};
 use stats::Figure;
 
-/// One packet: when the near end saw it, and the far end, each on its own clock.
+/// Packet seen at both ends, with its time at each end on that end's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// Time at the near end, ns.
     pub near_ns: i64,
+    /// Time at the far end, ns.
     pub far_ns: i64,
+    /// True if the packet went up.
     pub up: bool,
 }
 
-/// The two clocks beside each other.
+/// Relation of the two clocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwoClocks {
     origin_ns: i64,
@@ -33,18 +36,18 @@ pub struct TwoClocks {
     slope: f64,
     slope_low: f64,
     slope_high: f64,
-    /// The lowest lines at the origin; `None` where no packet went that way.
+    /// Lowest lines at the origin; `None` if no packet went in that direction.
     up_ns: Option<f64>,
     down_ns: Option<f64>,
-    /// How far the lines stay below what was seen in the quietest stretch.
+    /// Distance of the lines below the packets of the quietest stretch.
     misfit_ns: f64,
 }
 
-/// Packets of each direction that are looked at: the lowest of each of so many stretches.
+/// Stretches of each direction whose lowest packet is used.
 const STRETCHES: usize = 4096;
 /// Stretches in which the unevenness of the clocks is looked for.
 const COARSE: usize = 50;
-/// Packets without a wait scatter by about this much on any host.
+/// Usual scatter of packets that did not wait, on any host.
 const JITTER_NS: f64 = 20e3;
 
 struct Point {
@@ -52,7 +55,7 @@ struct Point {
     v: f64,
 }
 
-/// The lowest of each stretch of time.
+/// Lowest point of each stretch of time.
 fn lowest(points: impl Iterator<Item = Point>, span: f64, stretches: usize) -> Vec<Option<Point>> {
     let mut out: Vec<Option<Point>> = (0..stretches).map(|_| None).collect();
     for p in points {
@@ -64,8 +67,7 @@ fn lowest(points: impl Iterator<Item = Point>, span: f64, stretches: usize) -> V
     out
 }
 
-/// # Errors
-/// Why the clocks cannot be set beside each other.
+/// # Errors Reason why the clocks cannot be compared.
 pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
     if seen.len() < 10 {
         return Err(format!(
@@ -93,10 +95,6 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
             .collect()
     };
     let (up, down) = (thin(true), thin(false));
-    let line = |points: &[Point], s: f64| {
-        let low = points.iter().map(|p| p.v - s * p.t);
-        low.fold(f64::INFINITY, f64::min)
-    };
     // With one direction alone: the line that leaves the least area under the points (Moon's). With both the
     // slopes tilt against each other and the middle of time falls out.
     let middle = span / 2.0;
@@ -114,16 +112,7 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
     // A queue that never empties leaves many slopes equally high: the one is taken that leaves, in each stretch
     // of time, one direction or the other free of waits.
     let quieter = |s: f64| -> Vec<(f64, f64)> {
-        let (a, b) = (line(&up, s), line(&down, -s));
-        let low = |points: &[Point], s: f64, base: f64| {
-            let mut out = [f64::INFINITY; COARSE];
-            for p in points {
-                let at = ((p.t / span * COARSE as f64) as usize).min(COARSE - 1);
-                out[at] = out[at].min(p.v - s * p.t - base);
-            }
-            out
-        };
-        let pairs = low(&up, s, a).into_iter().zip(low(&down, -s, b));
+        let pairs = above(&up, s, span).into_iter().zip(above(&down, -s, span));
         pairs
             .filter(|(u, w)| u.is_finite() && w.is_finite())
             .collect()
@@ -146,7 +135,25 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
     })
 }
 
-/// Where `f` is least between `low` and `high`, by looking everywhere twice; `start` unless another is better.
+/// Height of the line of slope `s` that touches the points from below.
+fn line(points: &[Point], s: f64) -> f64 {
+    let low = points.iter().map(|p| p.v - s * p.t);
+    low.fold(f64::INFINITY, f64::min)
+}
+
+/// Least distance of the points of each stretch of time from that line; infinite where a stretch has none.
+fn above(points: &[Point], s: f64, span: f64) -> [f64; COARSE] {
+    let base = line(points, s);
+    let mut out = [f64::INFINITY; COARSE];
+    for p in points {
+        let at = ((p.t / span * COARSE as f64) as usize).min(COARSE - 1);
+        out[at] = out[at].min(p.v - s * p.t - base);
+    }
+    out
+}
+
+/// Position of the minimum of `f` between `low` and `high`, by two searches of the whole range; `start` unless another
+/// is better.
 fn least(f: &impl Fn(f64) -> f64, low: f64, high: f64, start: f64) -> f64 {
     const LOOKS: usize = 100;
     let mut best = (f(start), start);
@@ -166,7 +173,7 @@ fn least(f: &impl Fn(f64) -> f64, low: f64, high: f64, start: f64) -> f64 {
 }
 
 impl TwoClocks {
-    /// How long the packet waited beyond the quickest of its direction, ns. Below zero only by rounding.
+    /// Wait of the packet beyond the quickest of its direction, ns. Below zero only by rounding.
     pub fn wait_ns(&self, s: &Seen) -> f64 {
         let t = (s.near_ns - self.origin_ns) as f64;
         let d = (s.far_ns - s.near_ns - self.shift_ns) as f64 - self.slope * t;
@@ -177,13 +184,13 @@ impl TwoClocks {
         }
     }
 
-    /// The quickest way up plus the quickest way down, ns: what no packet was faster than.
+    /// Sum of the quickest delay up and the quickest delay down, ns: no round trip was shorter.
     pub fn base_round_trip_ns(&self) -> Option<f64> {
         Some((self.up_ns? + self.down_ns?).max(0.0))
     }
 
-    /// Far clock minus near clock at the begin, ns: the middle, and the ends at which one direction would have
-    /// taken no time at all.
+    /// Far clock minus near clock at the begin, ns: the middle, and the ends at which one direction would have taken no
+    /// time at all.
     pub fn offset_ns(&self) -> Figure {
         let shift = self.shift_ns as f64;
         match (self.up_ns, self.down_ns) {
@@ -197,6 +204,7 @@ impl TwoClocks {
         }
     }
 
+    /// Drift of the far clock against the near one, parts in a million.
     pub fn drift_ppm(&self) -> Figure {
         Figure::Is {
             value: self.slope * 1e6,
@@ -205,23 +213,23 @@ impl TwoClocks {
         }
     }
 
-    /// What is not known about a wait, ns.
+    /// Uncertainty of a wait, ns.
     pub fn uncertainty_ns(&self) -> f64 {
         self.misfit_ns.max(JITTER_NS)
     }
 
-    /// By how much waits would be off at one end of the captures if the drift were another that explains the packets as
-    /// well, ns. More than [`TwoClocks::uncertainty_ns`] where a direction hardly ever was free of waits.
+    /// Error of the waits at one end of the captures if the drift were another that explains the packets as well, ns.
+    /// It exceeds [`TwoClocks::uncertainty_ns`] if a direction was hardly ever free of waits.
     pub fn bend_ns(&self) -> f64 {
         (self.slope_high - self.slope).max(self.slope - self.slope_low) * self.span_ns
     }
 
-    /// Whether the clocks ran so unevenly that waits are bent.
+    /// True if the clocks ran so unevenly that waits are bent.
     pub fn uneven(&self) -> bool {
         self.misfit_ns > 5e5 + 0.02 * self.base_round_trip_ns().unwrap_or(0.0)
     }
 
-    /// A far time on the near clock, as if both directions' quickest ways took equally long.
+    /// A far time on the near clock, as if the quickest packets of both directions took equally long.
     pub fn near_of(&self, far_ns: i64) -> i64 {
         let half = (self.up_ns.unwrap_or(0.0) - self.down_ns.unwrap_or(0.0)) / 2.0;
         let t = (far_ns - self.shift_ns - self.origin_ns) as f64;

@@ -1,9 +1,9 @@
 //! Discipline and size of the queue that a recording of any origin shows: a test, a monitor, an import, a capture.
 //!
 //! **Method.** With phases, or with samples of transfers, the bottleneck is judged as in a test. With probes alone, the
-//! longest time in which the delay stood up is taken as loaded: the wait that the probes held then bounds the buffer from
-//! below, or is its size where the losses show a ceiling. The rate is that of the busiest interface in the same time,
-//! where its counters were recorded.
+//! longest time in which the delay stood up counts as loaded. The wait that the probes held then bounds the buffer from
+//! below, or is its size if the losses show a ceiling. The rate is that of the busiest interface in the same time, if
+//! its counters were recorded.
 //!
 //! **Source.** As `discipline` and `queue`.
 //!
@@ -22,11 +22,15 @@ use stats::Figure;
 pub struct WhichQueue {
     /// Direction of the queue; null where probes alone were recorded.
     pub direction: Option<Direction>,
+    /// Kind of the queue, with the evidence.
     pub discipline: DisciplineGuess,
+    /// Base round trip, ms.
     pub base_rtt_ms: Figure,
     /// Rate of the bottleneck while the queue stood, whole IP packets.
     pub link_rate_bps: Figure,
+    /// Size in time, ms.
     pub queue_ms: Figure,
+    /// Meaning of the size.
     pub queue_is: QueueIs,
     /// `queue_ms` × `link_rate_bps`.
     pub queue_bytes: Figure,

@@ -33,6 +33,7 @@ pub struct Framing {
     pub overhead: Bytes,
     /// Smallest frame; shorter ones are padded to this size.
     pub least: Bytes,
+    /// Cells of the framing, if it has them.
     pub cells: Cells,
 }
 

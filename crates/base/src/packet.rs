@@ -32,6 +32,7 @@ impl Ecn {
             _ => Ecn::Ce,
         }
     }
+    /// Bits of the ECN field.
     pub const fn bits(self) -> u8 {
         match self {
             Ecn::NotEct => 0,
@@ -46,12 +47,16 @@ impl Ecn {
     }
 }
 
+/// Packet within a link: its size and marks, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
+    /// Identifier of the packet.
     pub id: PacketId,
+    /// Flow that it belongs to.
     pub flow: FlowId,
     /// Length of the whole IP packet, header included.
     pub len: Bytes,
+    /// ECN codepoint.
     pub ecn: Ecn,
     /// DSCP, RFC 2474 section 3: the six bits beside the ECN bits, 0 to 63.
     pub dscp: u8,

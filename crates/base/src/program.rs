@@ -19,6 +19,7 @@ pub const SMALLEST_PAYLOAD: u32 = 20;
 pub const LARGEST_PAYLOAD: u32 = 65_507;
 /// Largest number of datagrams in a program; limits what a receiver stores.
 pub const MOST_DATAGRAMS: u64 = 1_000_000;
+/// Greatest number of steps of a program.
 pub const MOST_STEPS: usize = 64;
 /// Largest number of shots in all steps together; keeps a program's text short.
 pub const MOST_SHOTS: usize = 256;
@@ -30,6 +31,7 @@ pub const LONGEST: Duration = Duration::from_secs(3_600);
 pub struct Shot {
     /// UDP payload, bytes.
     pub payload: u32,
+    /// Time to the next datagram.
     pub gap: Duration,
 }
 
@@ -38,12 +40,14 @@ pub struct Shot {
 pub struct Marking {
     /// DSCP, 0 to 63.
     pub dscp: u8,
+    /// ECN codepoint.
     pub ecn: Ecn,
     /// True if neither this host nor a router may fragment the datagram (DF).
     pub whole: bool,
 }
 
 impl Marking {
+    /// No marking.
     pub const NONE: Marking = Marking {
         dscp: 0,
         ecn: Ecn::NotEct,
@@ -59,14 +63,18 @@ impl Marking {
 /// Sequence of shots, repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// Datagrams of the step, which repeat.
     pub shots: Vec<Shot>,
+    /// Number of repetitions.
     pub times: u64,
+    /// Marking of the datagrams.
     pub marking: Marking,
     /// Silence after the last gap.
     pub pause: Duration,
 }
 
 impl Step {
+    /// Creates a step without marking or pause.
     pub fn new(times: u64, shots: Vec<Shot>) -> Step {
         Step {
             shots,
@@ -94,16 +102,19 @@ impl Step {
         Step::new(times.max(2), vec![Shot { payload, gap }])
     }
 
+    /// Step with this marking.
     pub fn marked(mut self, marking: Marking) -> Step {
         self.marking = marking;
         self
     }
 
+    /// Step followed by a pause.
     pub fn then_pause(mut self, pause: Duration) -> Step {
         self.pause = pause;
         self
     }
 
+    /// Number of datagrams.
     pub fn count(&self) -> u64 {
         self.times.saturating_mul(self.shots.len() as u64)
     }
@@ -136,6 +147,7 @@ impl Step {
     }
 }
 
+/// Program: the datagrams of a train with their times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Program {
@@ -166,13 +178,17 @@ pub enum ProgramError {
 /// Datagram of a program with its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
+    /// Number of the datagram.
     pub seq: u64,
     /// Send time after the first datagram.
     pub at: Duration,
+    /// Payload in bytes.
     pub payload: u32,
+    /// Number of its step.
     pub step: usize,
     /// Index of the shot within its step.
     pub shot: usize,
+    /// Marking of the datagram.
     pub marking: Marking,
 }
 
@@ -233,10 +249,12 @@ impl Program {
         Program::new(steps).expect("each step has its share of the limits")
     }
 
+    /// Steps in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
+    /// Number of datagrams.
     pub fn count(&self) -> u64 {
         self.steps
             .iter()
@@ -265,6 +283,7 @@ impl Program {
         Bytes::new(bytes)
     }
 
+    /// Largest payload, bytes.
     pub fn largest_payload(&self) -> u32 {
         let shots = self.steps.iter().flat_map(|s| &s.shots);
         shots.map(|s| s.payload).max().unwrap_or(0)
@@ -424,7 +443,9 @@ impl From<Program> for String {
 pub struct Sending {
     /// Purpose in the terms of its experiment; stored with its trains.
     pub stage: String,
+    /// Direction of the trains.
     pub direction: Direction,
+    /// Programs that are sent at once.
     pub programs: Vec<Program>,
     /// Silence before it, so that queues drain.
     pub rest: Duration,
@@ -435,7 +456,9 @@ pub struct Sending {
 pub struct Fragments {
     /// Datagrams that passed unfragmented.
     pub whole: u64,
+    /// First fragments.
     pub first: u64,
+    /// Further fragments.
     pub second: u64,
     /// Third and later fragments.
     pub further: u64,
@@ -444,8 +467,11 @@ pub struct Fragments {
 /// Facts of a train besides its datagrams; stored as the event `train` of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
+    /// Name of the stage.
     pub stage: String,
+    /// Direction of the train.
     pub direction: Direction,
+    /// Program that was sent.
     pub program: Program,
     /// IP and UDP headers of each datagram, bytes.
     pub headers: u32,
@@ -455,6 +481,7 @@ pub struct Facts {
     pub overflowed: u64,
     /// Fragments sent; null if the host could not watch its interface.
     pub fragments_sent: Option<Fragments>,
+    /// Fragments at the receiver; none if it may not count them.
     pub fragments_received: Option<Fragments>,
 }
 
@@ -474,12 +501,14 @@ pub struct Fate {
 pub struct Train {
     /// Number within the recording.
     pub number: i64,
+    /// Facts about the train.
     pub facts: Facts,
     /// Fates, indexed by the datagram's number in the program.
     pub fates: Vec<Fate>,
 }
 
 impl Train {
+    /// Creates a train without datagrams.
     pub fn new(number: i64, facts: Facts) -> Train {
         let count = facts.program.count() as usize;
         Train {
@@ -489,6 +518,7 @@ impl Train {
         }
     }
 
+    /// Number of datagrams sent.
     pub fn sent(&self) -> u64 {
         self.fates.iter().filter(|f| f.sent_ns.is_some()).count() as u64
     }

@@ -21,6 +21,7 @@ pub struct Streams {
 }
 
 impl Streams {
+    /// Creates the streams of a seed.
     pub fn new(seed: u64) -> Streams {
         Streams { seed }
     }

@@ -18,29 +18,37 @@ pub struct Duration(u64);
 pub struct SignedDuration(i64);
 
 impl Time {
+    /// Begin of the run.
     pub const ZERO: Time = Time(0);
+    /// End of time.
     pub const MAX: Time = Time(u64::MAX);
 
+    /// Time from nanoseconds since the begin of the run.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }
+    /// Time from microseconds since the begin of the run.
     #[inline]
     pub const fn from_micros(us: u64) -> Time {
         Time(us * 1_000)
     }
+    /// Time from milliseconds since the begin of the run.
     #[inline]
     pub const fn from_millis(ms: u64) -> Time {
         Time(ms * 1_000_000)
     }
+    /// Time from seconds since the begin of the run.
     #[inline]
     pub const fn from_secs(s: u64) -> Time {
         Time(s * 1_000_000_000)
     }
+    /// Nanoseconds since the begin of the run.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+    /// Seconds since the begin of the run.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -63,9 +71,12 @@ impl Time {
 }
 
 impl Duration {
+    /// No time.
     pub const ZERO: Duration = Duration(0);
+    /// Longest duration.
     pub const MAX: Duration = Duration(u64::MAX);
 
+    /// Duration from nanoseconds.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Duration {
         Duration(ns)
@@ -90,26 +101,32 @@ impl Duration {
     pub fn from_secs_f64(s: f64) -> Duration {
         Duration((s * 1e9).round().max(0.0) as u64)
     }
+    /// Nanoseconds.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+    /// Seconds.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
+    /// Milliseconds.
     #[inline]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
+    /// Difference; zero if `other` is longer.
     #[inline]
     pub const fn saturating_sub(self, other: Duration) -> Duration {
         Duration(self.0.saturating_sub(other.0))
     }
+    /// True for no time.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
+    /// Duration of the standard library.
     #[inline]
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
@@ -117,16 +134,20 @@ impl Duration {
 }
 
 impl SignedDuration {
+    /// No difference.
     pub const ZERO: SignedDuration = SignedDuration(0);
 
+    /// Duration from nanoseconds.
     #[inline]
     pub const fn from_nanos(ns: i64) -> SignedDuration {
         SignedDuration(ns)
     }
+    /// Nanoseconds.
     #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
+    /// True if it is below zero.
     #[inline]
     pub const fn is_negative(self) -> bool {
         self.0 < 0

@@ -3,6 +3,7 @@
 //! The printer is exact: the parser reads its output back to the same value. A plan stored in a recording therefore
 //! runs again unchanged.
 
+pub use crate::print::significant;
 use crate::print::{self, Unit};
 use crate::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,21 +20,27 @@ pub struct Bytes(u64);
 pub struct BitsPerSec(u64);
 
 impl Bytes {
+    /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
+    /// Largest number of bytes.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
+    /// Number of bytes.
     #[inline]
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
+    /// Bytes as a number.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
+    /// Bits as a number.
     #[inline]
     pub const fn bits(self) -> u64 {
         self.0 * 8
     }
+    /// Difference; zero if `other` is larger.
     #[inline]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
@@ -51,20 +58,25 @@ impl Bytes {
 }
 
 impl BitsPerSec {
+    /// Rate of zero.
     pub const ZERO: BitsPerSec = BitsPerSec(0);
 
+    /// Rate in bits per second.
     #[inline]
     pub const fn new(bps: u64) -> BitsPerSec {
         BitsPerSec(bps)
     }
+    /// Rate in kilobits per second.
     #[inline]
     pub const fn from_kbps(kbps: u64) -> BitsPerSec {
         BitsPerSec(kbps * 1_000)
     }
+    /// Rate in megabits per second.
     #[inline]
     pub const fn from_mbps(mbps: u64) -> BitsPerSec {
         BitsPerSec(mbps * 1_000_000)
     }
+    /// Bits per second as a number.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
@@ -317,21 +329,6 @@ impl Scale {
     }
 }
 
-/// Formats `value` with `digits` significant digits and no exponent: 429.97 at 3 is "430", 0.01234 is "0.0123".
-pub fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let places = (digits as i32 - 1 - magnitude).max(0) as usize;
-    let text = format!("{value:.places$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
-    } else {
-        text
-    }
-}
-
 macro_rules! textual {
     ($t:ty, $scale:ident, $get:expr, $make:expr) => {
         impl fmt::Display for $t {
@@ -439,7 +436,7 @@ mod tests {
                 .as_nanos(),
             17_142_858
         );
-        // Document 000, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
+        // Borlaug 2014, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
         assert_eq!(
             BitsPerSec::from_kbps(700)
                 .bytes_in_floor(Duration::from_millis(430))

@@ -44,14 +44,19 @@ pub enum Unit {
 /// Parameter of an entry. `default`, `min` and `max` are written as a user would type them.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
+    /// Name as it is written.
     pub name: &'static str,
+    /// Unit and kind of the value.
     pub unit: Unit,
     /// Default value. `None`: unset unless given; `doc` describes the effect.
     pub default: Option<&'static str>,
+    /// Smallest value, as it is written.
     pub min: &'static str,
+    /// Largest value, as it is written.
     pub max: &'static str,
     /// Source of the default.
     pub section: &'static str,
+    /// Help in one line.
     pub doc: &'static str,
     /// True if it must be given when it has no default.
     pub required: bool,
@@ -60,12 +65,17 @@ pub struct Parameter {
 /// Named item of a table, with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    /// Name as it is written.
     pub name: &'static str,
+    /// Summary in one line.
     pub summary: &'static str,
+    /// Sources: RFC, paper or book.
     pub sources: &'static [&'static str],
+    /// Parameters in order.
     pub parameters: &'static [Parameter],
 }
 
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Duration(Duration),
@@ -140,6 +150,13 @@ pub enum WordsError {
         name: &'static str,
         key: &'static str,
         example: &'static str,
+    },
+    #[error("\"{name}\" has other parameters")]
+    Foreign { name: &'static str },
+    #[error("\"{name}\": {key} is not set, or its value does not fit")]
+    Unfit {
+        name: &'static str,
+        key: &'static str,
     },
 }
 
@@ -224,13 +241,14 @@ impl Words {
         Ok(Words { entry, values })
     }
 
+    /// Entry that the words were read against.
     pub fn entry(&self) -> &'static Entry {
         self.entry
     }
 
-    /// Returns the parameter at index `at` with its value.
-    pub(crate) fn nth(&self, at: usize) -> (&'static Parameter, Option<&Value>) {
-        (&self.entry.parameters[at], self.values[at].as_ref())
+    /// Returns the value of the parameter at index `at`. `None` if there is no such parameter.
+    pub(crate) fn nth(&self, at: usize) -> Option<Option<&Value>> {
+        self.values.get(at).map(Option::as_ref)
     }
 
     /// Returns the first required parameter without a value.

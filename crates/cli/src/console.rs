@@ -8,21 +8,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-/// Seconds between two lines about a capture where no terminal is watched.
+/// Interval in seconds between two lines on a capture, if there is no terminal.
 const LINE_EVERY: u64 = 10;
 
 /// Person at a terminal, or a log.
 pub struct Console {
-    /// True to leave out what only shows that the run goes on.
+    /// True to leave out lines that only show progress.
     quiet: bool,
     terminal: bool,
     bar: Option<ProgressBar>,
-    /// Lines drawn of a capture.
+    /// Number of lines drawn for a capture.
     drawn: usize,
     seconds: u64,
-    /// True while the monitor's live line stands.
+    /// True while the monitor's live line is shown.
     line: bool,
-    /// Trouble of each target of a monitor.
+    /// Current problem of each target of a monitor.
     troubles: BTreeMap<String, Option<String>>,
 }
 
@@ -57,7 +57,7 @@ impl Console {
         }
     }
 
-    /// Takes away what was drawn of a capture.
+    /// Erases the lines drawn for a capture.
     fn clear_screen(&mut self) {
         if self.drawn > 0 {
             // ECMA-48: up so many lines, and erase what is below.
@@ -78,7 +78,7 @@ impl Console {
         let _ = std::io::stderr().flush();
     }
 
-    /// Without a terminal, only what goes wrong and right again.
+    /// Prints failures and recoveries only, without a terminal.
     fn changes(&mut self, status: &MonitorStatus) {
         for t in &status.targets {
             let before = self.troubles.insert(t.name.to_string(), t.trouble.clone());
@@ -145,7 +145,7 @@ impl Progress for Console {
     }
 }
 
-/// In thousandths.
+/// Progress bar in thousandths.
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {percent} %  {left}")
         .expect("the template is valid")

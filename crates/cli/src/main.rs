@@ -1,5 +1,7 @@
-//! `tailback`: finds where packets wait on an Internet link. One thin file per verb: typed arguments
-//! become a validated plan, one library call carries it out, `report` tells the result.
+//! `tailback`: finds where packets wait on an Internet link. Each verb is one thin file: typed arguments become a
+//! validated plan, one library call carries it out, `report` prints the result.
+
+#![forbid(unsafe_code)]
 
 // Before all other modules, which use its macros.
 #[macro_use]
@@ -17,10 +19,10 @@ use std::process::ExitCode;
 #[command(
     name = "tailback",
     version,
-    about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it",
-    long_about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it.\n\n\
-        Start `tailback serve` on a machine beyond the line you suspect, then `tailback test THAT-MACHINE` on this side of it. \
-        Without a second machine, `tailback test` shows the whole job over an emulated line.",
+    about = "Find where packets wait on an Internet link, how long and why, and the cure",
+    long_about = "Finds where packets wait on an Internet link, says how long and why, and prints the commands that cure it.\n\n\
+        Start `tailback serve` on a machine beyond the link, then `tailback test THAT-MACHINE` on this side of it. \
+        Without a second machine, `tailback test` tests an emulated link.",
     after_help = "Exit codes: 0 done, 1 a finding is above the threshold you set, 2 wrong usage, 3 could not measure."
 )]
 struct Cli {
@@ -39,7 +41,6 @@ enum Verb {
     Report(cmd::report::Args),
     Import(cmd::import::Args),
     Sim(cmd::sim::Args),
-    Reproduce(cmd::reproduce::Args),
     Model(cmd::model::Args),
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
@@ -61,7 +62,6 @@ fn main() -> ExitCode {
         Verb::Report(args) => cmd::report::run(args),
         Verb::Import(args) => cmd::import::run(args),
         Verb::Sim(args) => cmd::sim::run(args),
-        Verb::Reproduce(args) => cmd::reproduce::run(args),
         Verb::Model(args) => cmd::model::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows the help that was asked for, or what is wrong with the arguments.
+/// Prints the requested help, or the error in the arguments.
 fn usage(e: &clap::Error) -> ExitCode {
     use std::io::IsTerminal;
     let terminal = match e.use_stderr() {
@@ -99,7 +99,7 @@ fn usage(e: &clap::Error) -> ExitCode {
     ExitCode::from(e.exit_code() as u8)
 }
 
-/// A reader that has seen enough, such as `head`, is no failure.
+/// True for a broken pipe: a reader that stops early, such as `head`, is no failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -107,7 +107,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes in one line; a cause that the message above it tells already is left out.
+/// Error and its causes in one line, without causes that the message above them already contains.
 fn told(error: &anyhow::Error) -> String {
     error
         .chain()

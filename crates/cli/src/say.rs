@@ -1,5 +1,5 @@
-//! Everything that this program writes to a terminal. Strings from elsewhere (file names, recordings, captures, servers)
-//! may hold commands of a terminal: they are written out here, once for all verbs.
+//! Output of this program to a terminal. Foreign strings (file names, recordings, captures, servers) may hold terminal
+//! commands: they are escaped here, once for all verbs.
 
 use base::text::{clean_json, clean_page};
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ macro_rules! eprintln {
     ($($arg:tt)*) => { $crate::say::error(&format!("{}\n", format_args!($($arg)*))) };
 }
 
-/// The same without a line break.
+/// Writes text to standard error without a line break.
 macro_rules! eprint {
     ($($arg:tt)*) => { $crate::say::error(&format!($($arg)*)) };
 }
 
-/// Writes to standard error, where narration goes. The colours of [`clean_page`] stay.
+/// Writes to standard error, for progress and warnings. The colours of [`clean_page`] stay.
 pub fn error(text: &str) {
     let _ = io::stderr().write_all(clean_page(text).as_bytes());
 }
 
-/// Writes to standard output, where data goes: a page, or a JSON value.
+/// Writes data to standard output: a page, or a JSON value.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let clean = match text.starts_with(['{', '[']) {
         true => clean_json(text),
@@ -32,7 +32,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Standard output for a JSON value that is written bit by bit.
+/// Standard output for a JSON value that is written piece by piece.
 pub struct Json<W: Write> {
     to: W,
     /// Beginning of a character whose rest is still to come.

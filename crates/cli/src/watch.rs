@@ -11,9 +11,9 @@ use std::io::IsTerminal;
 /// Kind of run that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
-    /// Stages with their numbers.
+    /// Experiment: stages with their numbers.
     Probe,
-    /// Phases with their rates.
+    /// Test: phases with their rates.
     Test,
 }
 
@@ -25,7 +25,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// `plain` leaves out the bar, `quiet` everything but warnings.
+    /// Creates the view. `plain` leaves out the bar, `quiet` everything but warnings.
     pub fn new(face: Face, plain: bool, quiet: bool) -> Terminal {
         let live = !plain && !quiet && std::io::stderr().is_terminal();
         let bar = live.then(|| {

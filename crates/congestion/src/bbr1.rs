@@ -51,6 +51,7 @@ enum Mode {
     ProbeRtt,
 }
 
+/// BBR, version 1: a model of the path's rate and round trip.
 #[derive(Clone, Debug)]
 pub struct Bbr1 {
     params: Params,
@@ -95,6 +96,7 @@ enum Repair {
 }
 
 impl Bbr1 {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup, now: Time, rng: Rng) -> Bbr1 {
         let initial = (setup.initial_window.get() as f64).max(setup.mss.get() as f64);
         Bbr1 {

@@ -130,6 +130,7 @@ struct Sample {
     lost: f64,
 }
 
+/// BBR, version 3: a model of the path's rate, round trip and losses.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     params: Params,
@@ -193,6 +194,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup, now: Time, rng: Rng) -> Bbr3 {
         let mss = setup.mss.get().max(1) as f64;
         let initial = (setup.initial_window.get() as f64).max(mss);

@@ -40,6 +40,7 @@ params! {
 /// Divisor of the remaining distance in the binary search (Linux BICTCP_B).
 const DIVISOR: f64 = 4.0;
 
+/// BIC: a binary search for the window of the last congestion.
 #[derive(Clone, Copy, Debug)]
 pub struct Bic {
     params: Params,
@@ -50,6 +51,7 @@ pub struct Bic {
 }
 
 impl Bic {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Bic {
         Bic {
             params: *params,

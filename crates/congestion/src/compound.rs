@@ -39,6 +39,7 @@ params! {
     }
 }
 
+/// Compound TCP: Reno's window plus a delay-based one.
 #[derive(Clone, Copy, Debug)]
 pub struct Compound {
     params: Params,
@@ -53,6 +54,7 @@ pub struct Compound {
 }
 
 impl Compound {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Compound {
         Compound {
             params: *params,

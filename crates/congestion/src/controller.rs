@@ -131,6 +131,7 @@ impl RateSample {
 /// Segment that has been deemed lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
+    /// Lost bytes.
     pub bytes: Bytes,
     /// Bytes outstanding just after it was sent.
     pub tx_in_flight: Bytes,
@@ -192,9 +193,11 @@ pub type Variable = (&'static str, f64);
 /// State of a controller for traces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControllerState {
+    /// Congestion window.
     pub cwnd: Bytes,
     /// Slow-start threshold; absent if there is none, or none yet.
     pub ssthresh: Option<Bytes>,
+    /// Pacing rate; none if the controller does not pace.
     pub pacing_rate: Option<BitsPerSec>,
     /// Name of the phase, for example "slow-start" or "probe-rtt".
     pub phase: &'static str,

@@ -70,6 +70,7 @@ struct Epoch {
     w_est: f64,
 }
 
+/// CUBIC: a window along a cubic curve of the time since the last congestion.
 #[derive(Clone, Copy, Debug)]
 pub struct Cubic {
     params: Params,
@@ -86,6 +87,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Cubic {
         Cubic {
             params: *params,

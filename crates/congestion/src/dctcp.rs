@@ -30,6 +30,7 @@ params! {
     }
 }
 
+/// DCTCP: a reduction by half of the marked share.
 #[derive(Clone, Copy, Debug)]
 pub struct Dctcp {
     params: Params,
@@ -43,6 +44,7 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Dctcp {
         Dctcp {
             params: *params,

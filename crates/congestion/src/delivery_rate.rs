@@ -32,6 +32,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// Time at which the segment was sent.
     #[inline]
     pub fn sent(&self) -> Time {
         self.sent
@@ -61,6 +62,7 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
+    /// Creates an estimator of a new connection.
     pub fn new() -> DeliveryRate {
         DeliveryRate::default()
     }
@@ -75,6 +77,7 @@ impl DeliveryRate {
     pub fn lost(&self) -> Bytes {
         self.lost
     }
+    /// True while the application limits the rate.
     #[inline]
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until.is_some()

@@ -18,12 +18,14 @@ pub struct WindowedMax<T> {
 }
 
 impl<T: Copy + PartialOrd> WindowedMax<T> {
+    /// Creates a filter with its first value.
     pub fn new(time: u64, value: T) -> WindowedMax<T> {
         WindowedMax {
             best: [(time, value); 3],
         }
     }
 
+    /// Largest value of the window.
     pub fn get(&self) -> T {
         self.best[0].1
     }

@@ -32,6 +32,7 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> FixedWindow {
         FixedWindow {
             window: params.window.max(setup.mss),
@@ -67,6 +68,7 @@ pub struct NoAvoidance {
 }
 
 impl NoAvoidance {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> NoAvoidance {
         let mut window = Window::new(setup);
         window.ssthresh = (params.window.get() as f64).max(window.mss);
@@ -124,6 +126,7 @@ pub struct NoSlowStart {
 }
 
 impl NoSlowStart {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> NoSlowStart {
         let mut window = Window::new(setup);
         window.set(params.window.get() as f64, 1.0);

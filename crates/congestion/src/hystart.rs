@@ -56,6 +56,7 @@ pub(crate) struct Hystart {
 }
 
 impl Hystart {
+    /// Creates the detector of a new connection.
     pub fn new(mode: Mode) -> Hystart {
         Hystart {
             mode,
@@ -69,6 +70,7 @@ impl Hystart {
         }
     }
 
+    /// True during conservative slow start.
     pub fn in_css(&self) -> bool {
         self.css.is_some()
     }

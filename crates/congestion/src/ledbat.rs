@@ -38,6 +38,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Samples whose minimum is the current delay. Section 2.5: at least 4.
 const CURRENT_FILTER: usize = 4;
 
+/// LEDBAT: a background transfer that yields to other traffic, by one-way delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Ledbat {
     params: Params,
@@ -50,6 +51,7 @@ pub struct Ledbat {
 }
 
 impl Ledbat {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Ledbat {
         let mut window = Window::new(setup);
         window.set(0.0, params.min_window as f64);

@@ -17,10 +17,12 @@ use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, 
 use crate::reno::{Params, Reno};
 use base::{Bytes, Time};
 
+/// NewReno: Reno with partial acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub struct NewReno(Reno);
 
 impl NewReno {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> NewReno {
         NewReno(Reno::new(params, setup))
     }

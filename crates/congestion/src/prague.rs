@@ -37,6 +37,7 @@ params! {
     }
 }
 
+/// Prague: the scalable sender of L4S.
 #[derive(Clone, Copy, Debug)]
 pub struct Prague {
     params: Params,
@@ -53,6 +54,7 @@ pub struct Prague {
 }
 
 impl Prague {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Prague {
         Prague {
             params: *params,

@@ -16,6 +16,7 @@ use base::{BitsPerSec, Bytes, Time};
 
 /// Entry of the table: a controller's name, its parameters, and its constructor.
 pub struct Spec {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
     build: fn(&Words, &Made) -> AnyController,
 }
@@ -141,6 +142,7 @@ worded! {
 }
 
 impl ControllerSpec {
+    /// Name of the controller.
     pub fn name(&self) -> &'static str {
         self.words().entry().name
     }

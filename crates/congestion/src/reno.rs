@@ -38,6 +38,7 @@ params! {
     }
 }
 
+/// Reno: half the window on a loss, one segment more a round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Reno {
     params: Params,
@@ -45,6 +46,7 @@ pub struct Reno {
 }
 
 impl Reno {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Reno {
         Reno {
             params: *params,

@@ -14,6 +14,7 @@
 
 use base::Duration;
 
+/// Parameters of the estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Time-out before the first measurement. RFC 6298 section 2.1: 1 s.
@@ -28,6 +29,7 @@ pub struct Params {
     pub floor: Floor,
 }
 
+/// Meaning of the least time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Floor {
     /// Whole time-out (RFC 6298 section 2.4).
@@ -60,6 +62,7 @@ impl Params {
     }
 }
 
+/// Round-trip estimator and retransmission time-out (RFC 6298).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
     params: Params,
@@ -74,6 +77,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
+    /// Creates an estimator without samples.
     pub fn new(params: Params) -> RttEstimator {
         RttEstimator {
             params,
@@ -132,10 +136,12 @@ impl RttEstimator {
         let max = self.params.max.as_nanos();
         Duration::from_nanos(u64::try_from(doubled).map_or(max, |ns| ns.min(max)))
     }
+    /// Smoothed round trip; none before the first sample.
     #[inline]
     pub fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
+    /// Variation of the round trip; none before the first sample.
     #[inline]
     pub fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, var)| Duration::from_nanos(var))
@@ -145,9 +151,11 @@ impl RttEstimator {
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min
     }
+    /// Latest sample; none before the first.
     pub fn latest(&self) -> Option<Duration> {
         self.latest
     }
+    /// Number of time-outs in a row.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }

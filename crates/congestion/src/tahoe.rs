@@ -26,6 +26,7 @@ params! {
     }
 }
 
+/// Tahoe: one segment and slow start after any loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Tahoe {
     params: Params,
@@ -33,6 +34,7 @@ pub struct Tahoe {
 }
 
 impl Tahoe {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Tahoe {
         Tahoe {
             params: *params,

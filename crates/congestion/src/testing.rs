@@ -24,17 +24,20 @@ pub fn ack(controller: &impl Controller, bytes: u64) -> Ack {
 pub fn flight(controller: &impl Controller) -> u64 {
     controller.cwnd().get()
 }
+/// Congestion by a loss with `flight` bytes in flight.
 pub fn loss(flight: u64) -> Congestion {
     Congestion::Loss {
         flight: Bytes::new(flight),
     }
 }
+/// Congestion by a time-out with `flight` bytes in flight.
 pub fn rto(flight: u64) -> Congestion {
     Congestion::Rto {
         flight: Bytes::new(flight),
         repeated: false,
     }
 }
+/// Segment sent after a silence.
 pub fn idle(restart: bool) -> Sent {
     Sent {
         bytes: Bytes::new(1000),
@@ -48,6 +51,7 @@ pub fn idle(restart: bool) -> Sent {
 
 /// Flow whose window is always full, acknowledged round trip by round trip.
 pub struct Flow {
+    /// Present time.
     pub now: Time,
     min_rtt: Duration,
     delivered: Bytes,
@@ -58,6 +62,7 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Creates a flow with its least round trip.
     pub fn new(min_rtt: Duration) -> Flow {
         Flow {
             now: Time::ZERO,
@@ -109,6 +114,7 @@ impl Flow {
 /// Link of one rate and one delay with unlimited buffer, and a sender that always has data: enough to see a controller
 /// find bandwidth and RTT.
 pub struct Line {
+    /// Present time.
     pub now: Time,
     rate: BitsPerSec,
     rtt: Duration,
@@ -124,12 +130,14 @@ pub struct Line {
     pub buffer: Option<u64>,
     recovery_until: Option<Bytes>,
     newly_lost: Bytes,
+    /// Dropped segments.
     pub drops: u64,
 }
 
 const SEGMENT: Bytes = Bytes::new(1000);
 
 impl Line {
+    /// Creates a link with its rate and base round trip.
     pub fn new(rate: BitsPerSec, rtt: Duration) -> Line {
         Line {
             now: Time::ZERO,
@@ -159,6 +167,7 @@ impl Line {
         self.queued / (self.delivery.delivered().get() / SEGMENT.get()).max(1)
     }
 
+    /// Runs the controller over the link until `until`.
     pub fn run(&mut self, c: &mut impl Controller, until: Time) {
         loop {
             let may_send = self.inflight + SEGMENT <= c.cwnd();

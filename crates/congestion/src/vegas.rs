@@ -31,6 +31,7 @@ params! {
     }
 }
 
+/// Vegas: two to four segments in the bottleneck's queue, by round trips.
 #[derive(Clone, Copy, Debug)]
 pub struct Vegas {
     params: Params,
@@ -43,6 +44,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Vegas {
         Vegas {
             params: *params,

@@ -30,6 +30,7 @@ params! {
     }
 }
 
+/// Westwood+: a window from the delivery rate after a loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Westwood {
     params: Params,
@@ -42,6 +43,7 @@ pub struct Westwood {
 }
 
 impl Westwood {
+    /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Westwood {
         Westwood {
             params: *params,

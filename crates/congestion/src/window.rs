@@ -14,8 +14,11 @@ const MOST_BYTES: f64 = 1e12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Window {
+    /// Payload of a full segment, bytes.
     pub mss: f64,
+    /// Initial window, bytes.
     pub initial: f64,
+    /// Congestion window, bytes.
     pub cwnd: f64,
     /// Slow-start threshold; infinite until the first congestion event.
     pub ssthresh: f64,
@@ -31,6 +34,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Creates the window of a new connection.
     pub fn new(setup: &Setup) -> Window {
         let mss = setup.mss.get().max(1) as f64;
         Window {
@@ -45,10 +49,12 @@ impl Window {
         }
     }
 
+    /// Window that is told in whole segments, or not.
     pub fn whole(self, whole: bool) -> Window {
         Window { whole, ..self }
     }
 
+    /// True if the window is below the threshold.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.slow_start_end()
@@ -68,6 +74,7 @@ impl Window {
         kept.max(2.0 * self.mss)
     }
 
+    /// Congestion window in segments.
     #[inline]
     pub fn cwnd_segments(&self) -> f64 {
         self.cwnd / self.mss
@@ -178,12 +185,14 @@ impl Window {
         // Rounds half up; adding and truncating is cheaper than a call to round.
         Bytes::new((self.cwnd.max(self.mss) + 0.5) as u64)
     }
+    /// Slow-start threshold in bytes; none before the first congestion.
     #[inline]
     pub fn ssthresh_bytes(&self) -> Option<Bytes> {
         self.ssthresh
             .is_finite()
             .then(|| Bytes::new(self.ssthresh.round() as u64))
     }
+    /// State for recordings, with the name of the phase.
     pub fn state(&self, phase: &'static str) -> ControllerState {
         ControllerState {
             cwnd: self.cwnd_bytes(),
@@ -193,6 +202,7 @@ impl Window {
             variables: [None; 3],
         }
     }
+    /// Name of the phase: slow start, avoidance.
     pub fn phase(&self) -> &'static str {
         if self.in_slow_start() {
             "slow-start"
@@ -224,6 +234,7 @@ impl Rounds {
     pub fn restart(&mut self, delivered: Bytes) {
         self.next = delivered;
     }
+    /// Number of round trips so far.
     pub fn count(&self) -> u64 {
         self.count
     }

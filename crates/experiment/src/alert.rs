@@ -1,4 +1,4 @@
-//! What a person should know, with its severity: the list at the top of an answer that found something wrong.
+//! Alerts: findings with their severity, the list at the top of an answer that found a fault.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks",
 //! UTFSM, table 4 (Netalyzr's list of alerts).
@@ -6,21 +6,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Gravest first.
+/// Severity, gravest first.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something that people use does not work, or not as they think.
+    /// A common use does not work, or not as its user thinks.
     Serious,
-    /// Something works badly, or will fail in cases that do occur.
+    /// A use works badly, or will fail in cases that do occur.
     Warning,
-    /// Worth knowing.
+    /// A fact worth knowing.
     Note,
 }
 
 impl Severity {
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Serious => "serious",
@@ -30,16 +31,19 @@ impl Severity {
     }
 }
 
+/// Finding with its severity and its consequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alert {
+    /// Severity of the finding.
     pub severity: Severity,
-    /// What was found.
+    /// Finding in one sentence.
     pub what: String,
-    /// What it means to a person.
+    /// Consequence for the user.
     pub means: String,
 }
 
 impl Alert {
+    /// Creates an alert.
     pub fn new(severity: Severity, what: impl Into<String>, means: impl Into<String>) -> Alert {
         Alert {
             severity,
@@ -49,7 +53,7 @@ impl Alert {
     }
 }
 
-/// Gravest first, otherwise in the order in which they were found.
+/// Alerts, gravest first, otherwise in the order in which they were found.
 pub fn sorted(mut alerts: Vec<Alert>) -> Vec<Alert> {
     alerts.sort_by_key(|a| a.severity);
     alerts

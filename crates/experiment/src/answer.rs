@@ -1,4 +1,4 @@
-//! The shape of every kind's answer: what `--json` prints, the terminal shows and the report draws.
+//! Shape of every kind's answer: `--json` prints it, the terminal shows it and the report draws it.
 
 use super::alert::Alert;
 use base::noted::Noted;
@@ -12,7 +12,7 @@ use stats::Figure;
 /// Version of this shape in `--json`.
 pub const PROBE_ANSWER_VERSION: u32 = 1;
 
-/// What a figure is measured in.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Quantity {
     #[serde(rename = "bit/s")]
@@ -21,26 +21,29 @@ pub enum Quantity {
     Time,
     #[serde(rename = "bytes")]
     Size,
-    /// A plain number: packets, hops, connections.
+    /// Plain number: packets, hops, connections.
     #[serde(rename = "count")]
     Count,
-    /// From 0 to 1.
+    /// Share from 0 to 1.
     #[serde(rename = "share")]
     Share,
 }
 
-/// One figure of an answer.
+/// Figure of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figured {
-    /// For machines; ends in the unit where it has one, such as `lossless_bps`.
+    /// Name for machines; ends in the unit if it has one, such as `lossless_bps`.
     pub key: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
+    /// Unit of the figure.
     pub unit: Quantity,
+    /// Value with its interval, or the reason why it is unknown.
     pub figure: Figure,
 }
 
 impl Figured {
+    /// Creates a figure with its key and name.
     pub fn new(key: &str, name: &str, unit: Quantity, figure: Figure) -> Figured {
         Figured {
             key: key.into(),
@@ -51,65 +54,77 @@ impl Figured {
     }
 }
 
-/// Texts in rows; the first column names the row.
+/// Rows of texts; the first column names the row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
+    /// Title above the table.
     pub title: String,
+    /// Headings of the columns.
     pub columns: Vec<String>,
-    /// As many texts as there are columns.
+    /// Rows of as many texts as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
+/// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Draw {
     Line,
-    /// A line between few values, each with its dot.
+    /// Line between few values, each with its dot.
     Knots,
     Dots,
     Marks,
-    /// For comparison, thin.
+    /// Thin line, for comparison.
     Thin,
 }
 
+/// Curve of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
+    /// Name in the legend.
     pub name: String,
+    /// Style of the curve.
     pub draw: Draw,
-    /// Null interrupts the line.
+    /// Points; null interrupts the line.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
-/// A picture: curves against two even axes, units in their names.
+/// Plot: curves over two even axes, with units in their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plot {
+    /// Title above the plot.
     pub title: String,
+    /// Name and unit of the horizontal axis.
     pub x: String,
+    /// Name and unit of the vertical axis.
     pub y: String,
+    /// Curves.
     pub series: Vec<Series>,
 }
 
-/// What a kind finds.
+/// Result of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The answer in a sentence or two that a person can act on.
+    /// Answer in a sentence or two that a person can act on.
     pub says: String,
-    /// The one that answers the question first.
+    /// Figures; the one that answers the question comes first.
     pub figures: Vec<Figured>,
-    /// What a person should know, gravest first; empty where nothing is wrong.
+    /// Alerts, gravest first; empty if nothing is wrong.
     pub alerts: Vec<Alert>,
-    /// One line each: what was seen, with its numbers.
+    /// Evidence, one line for each observation, with its numbers.
     pub evidence: Vec<String>,
-    /// What to do with it; empty where nothing follows.
+    /// Recommendations; empty if there are none.
     pub advice: Vec<String>,
-    /// Reasons to distrust it; empty where there are none.
+    /// Reasons to distrust the answer; empty if there are none.
     pub doubts: Vec<String>,
+    /// Tables of the report.
     pub tables: Vec<Table>,
+    /// Plots of the report.
     pub plots: Vec<Plot>,
 }
 
 impl Outcome {
-    /// There is no answer, for this reason.
+    /// Outcome without an answer, with the reason.
     pub fn cannot_tell(why: impl Into<String>) -> Outcome {
         let why = why.into();
         Outcome {
@@ -119,8 +134,7 @@ impl Outcome {
         }
     }
 
-    /// # Panics
-    /// When there is no figure of that key, which only a test asks for.
+    /// # Panics If there is no figure of that key, which only a test asks for.
     pub fn figure(&self, key: &str) -> &Figure {
         let known = || {
             self.figures
@@ -135,21 +149,28 @@ impl Outcome {
     }
 }
 
+/// Answer of a recording's experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeAnswer {
+    /// Version of the JSON shape.
     pub version: u32,
+    /// Name of the run.
     pub title: String,
-    /// Which kind, and what it was told: `sweep:size=1000 B`.
+    /// Kind with its parameters: `sweep:size=1000 B`.
     pub probe: String,
-    /// The question that the kind answers.
+    /// Question that the kind answers.
     pub question: String,
+    /// Start of the run, UNIX ns.
     pub started_ns: i64,
+    /// Length of the run, s.
     pub duration_s: f64,
-    /// Whether the run went to its planned end.
+    /// True if the run went to its planned end.
     pub complete: bool,
-    /// What it put on the line, both directions together: whole IP packets.
+    /// Traffic of the run itself, both directions combined: whole IP packets.
     pub own_bytes: u64,
+    /// Number of IP packets of the run itself, both directions combined.
     pub own_packets: u64,
+    /// Result of the kind.
     #[serde(flatten)]
     pub outcome: Outcome,
 }

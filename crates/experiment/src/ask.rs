@@ -310,6 +310,8 @@ pub enum Kind {
     Reset,
     /// ICMP error, or a routing table, that says that nothing leads there.
     NoRoute,
+    /// The host sends nothing to an address that only the far end has named.
+    Withheld,
     /// Nothing came in time.
     Silence,
     /// The other end closed the connection.
@@ -347,14 +349,17 @@ pub struct Connected {
 /// A connection to a port, or datagrams to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knock {
+    /// Transport protocol: TCP or UDP.
     pub transport: Transport,
+    /// Address to knock at.
     pub at: SocketAddr,
-    /// What is said there.
+    /// Bytes to send there.
     pub says: Vec<u8>,
     /// End of what is waited for (TCP).
     pub enough: Enough,
     /// Datagrams that are sent before it counts as lost on the way, each with its part of the patience.
     pub tries: u32,
+    /// Longest wait for an answer.
     pub patience: Duration,
     /// True to capture the first packet of the connection as it leaves.
     pub watched: bool,
@@ -381,7 +386,7 @@ impl Enough {
     }
 }
 
-/// What came back to this end of a knock.
+/// Answer to a knock at this end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Back {
     Bytes(Vec<u8>),
@@ -392,11 +397,12 @@ pub enum Back {
     Nothing,
 }
 
-/// What became of a knock.
+/// Outcome of a knock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// True if a connection came about (TCP).
     pub connected: bool,
+    /// Answer that came back.
     pub back: Back,
     /// Failure that ended it, also one after bytes had come.
     pub trouble: Option<Trouble>,
@@ -407,15 +413,17 @@ pub struct Tried {
 /// The ports that the far end has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
+    /// Token that a datagram to the ports has to carry.
     pub token: [u8; TOKEN_LEN],
-    /// Where the request came from, as the far end sees it, and as this end does.
+    /// Source of the request, as the far end sees it; then as this end does.
     pub from: SocketAddr,
+    /// Local address of the request's connection.
     pub local: SocketAddr,
-    /// Where to send to, in the order of the request, or why a port is not open.
+    /// Addresses to send to, in the order of the request, or the reason why a port is not open.
     pub at: Vec<Result<SocketAddr, String>>,
 }
 
-/// What a host answers.
+/// Answer of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Ports(Ports),
@@ -435,8 +443,9 @@ pub enum Answer {
     Done,
     /// Outcome, or why the far end does not do it.
     Transferred(Result<Transferred, Refused>),
-    /// Packets, and packets of the whole interface that the system's buffer had no room for.
+    /// True if there is a file, packets, and packets of the whole interface that the system's buffer had no room for.
     Captured {
+        written: bool,
         packets: u64,
         missed: Option<u64>,
     },

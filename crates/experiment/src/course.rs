@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Everything that a course may know, as of its latest action.
+/// State that a course may know, as of its latest action.
 #[derive(Clone, Debug, Default)]
 struct Known {
     now: Time,
@@ -51,6 +51,7 @@ impl Course {
         self.0.borrow().known.now
     }
 
+    /// Present time in the form of recordings.
     pub fn unix_ns(&self) -> i64 {
         self.0.borrow().known.unix_ns
     }
@@ -108,10 +109,12 @@ impl Course {
         .await;
     }
 
+    /// Lets time pass.
     pub async fn wait(&self, time: Duration) {
         self.act(Action::Wait(time)).await;
     }
 
+    /// Writes a note about `subject`.
     pub async fn note(&self, note: &impl Noted, subject: &str) {
         self.act(Action::note(note, self.unix_ns(), subject)).await;
     }

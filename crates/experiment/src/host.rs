@@ -1,6 +1,6 @@
-//! The capabilities that an experiment asks of whoever carries it out: a clock, trains, probes, loads, counters.
+//! Host of an experiment: clock, trains, probes, loads and counters, as a trait.
 //!
-//! `live::sockets` has them over real sockets, `sim` in virtual time. A host obeys: it decides nothing about what is
+//! `live::sockets` implements it over real sockets, `sim` in virtual time. A host obeys: it does not decide what is
 //! sent, when, or for how long.
 
 use crate::ask::{Answer, Ask};
@@ -8,12 +8,12 @@ use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-/// Above this rate others use the link down, so that a measurement should wait (000 §3.5.1).
+/// Rate of downlink cross traffic above which a measurement should wait (Borlaug 2014, section 3.5.1).
 pub const HOLD_OFF_DOWN: BitsPerSec = BitsPerSec::from_kbps(64);
-/// The same, up.
+/// Rate of uplink cross traffic above which a measurement should wait.
 pub const HOLD_OFF_UP: BitsPerSec = BitsPerSec::from_kbps(32);
 
-/// Why the loop ends a run before its steps do.
+/// Reason why the loop ends a run before its steps do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     #[error(
@@ -47,9 +47,9 @@ pub enum Stopped {
     Interrupted,
 }
 
-/// An error of a host.
+/// Error of a host.
 pub trait Failure: std::error::Error + From<Stopped> {
-    /// True if the user wants no more.
+    /// True if the user stopped the run.
     fn interrupted(&self) -> bool;
 }
 
@@ -62,22 +62,25 @@ impl Failure for Stopped {
 /// Mean rates of an interface over a stretch of time, link-layer headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
+    /// Rate of the downlink.
     pub down: BitsPerSec,
+    /// Rate of the uplink.
     pub up: BitsPerSec,
 }
 
 impl Rates {
-    /// True if others use the link too much to measure beside them.
+    /// True if there is too much cross traffic to measure beside it.
     pub fn others_use_the_link(&self) -> bool {
         self.down > HOLD_OFF_DOWN || self.up > HOLD_OFF_UP
     }
 }
 
-/// A sending on its way.
+/// Sending in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing {
+    /// Time since the begin of the sending.
     pub elapsed: Duration,
-    /// Datagrams that have left, or arrived.
+    /// Datagrams that have been sent, or have arrived.
     pub datagrams: u64,
 }
 
@@ -98,22 +101,26 @@ pub enum Counted {
     Processor,
 }
 
-/// A session of probes with the far end.
+/// Session of probes with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probing {
+    /// Interval between probes.
     pub interval: Duration,
-    /// The shortest interval that will be asked for later.
+    /// Shortest interval that is set later.
     pub shortest: Duration,
 }
 
 /// Rough rates of whole IP packets, from a few packets back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scouted {
+    /// Rate of the uplink.
     pub up: BitsPerSec,
+    /// Rate of the downlink.
     pub down: BitsPerSec,
 }
 
 impl Scouted {
+    /// Rate of one direction.
     pub fn rate(self, direction: Direction) -> BitsPerSec {
         match direction {
             Direction::Up => self.up,
@@ -122,27 +129,31 @@ impl Scouted {
     }
 }
 
-/// Transfers, or datagrams at a rate, that fill the line in one direction.
+/// Transfers, or datagrams at a rate, that fill the link in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Name of the load within its run.
     pub number: u32,
+    /// Direction of the load.
     pub direction: Direction,
+    /// Number of flows.
     pub flows: u32,
-    /// Congestion control of the flows; CUBIC where the kernel allows it, if not given.
+    /// Congestion control of the flows; by default CUBIC, if the kernel allows it.
     pub congestion: Option<String>,
-    /// The flows end by themselves after this time.
+    /// Time after which the flows end by themselves.
     pub duration: Duration,
     /// Time between two samples of a flow.
     pub sample: Duration,
-    /// Datagrams at this rate of whole IP packets instead of TCP.
+    /// Rate of datagrams in whole IP packets, for a load without TCP.
     pub datagrams: Option<BitsPerSec>,
 }
 
 /// State of a running load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
+    /// Number of the load within its run.
     pub number: u32,
+    /// Direction of the load.
     pub direction: Direction,
     /// Payload so far: acknowledged for uploads, received for downloads.
     pub bytes: Bytes,
@@ -154,39 +165,41 @@ pub struct Loaded {
     pub still_for: Duration,
 }
 
-/// A load that is over, with the far end's account of it.
+/// Load that is over, with the server's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
+    /// Number of the load within its run.
     pub number: u32,
-    /// Reasons for which flows ended early or the far end gave no report.
+    /// Reasons why flows ended early or the server gave no report.
     pub faults: Vec<String>,
-    /// Of datagrams: sent and received, where both ends told.
+    /// Datagrams sent; null unless both ends reported.
     pub sent: Option<u64>,
+    /// Datagrams received; null unless both ends reported.
     pub received: Option<u64>,
 }
 
 /// Fresh TCP connections at an interval, each with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
+    /// Interval between two connections.
     pub interval: Duration,
-    /// Connections that may be open at a time.
+    /// Greatest number of open connections.
     pub at_once: usize,
 }
 
-/// One that carries an experiment out. A capability that it lacks is [`Stopped::Cannot`].
+/// Host that carries an experiment out. A missing capability is [`Stopped::Cannot`].
 pub trait Host {
     type Error: Failure;
 
     /// Time since the run began.
     fn now(&self) -> Time;
 
-    /// The same as recordings write it.
+    /// Present time in the form of recordings.
     fn unix_ns(&self) -> i64;
 
     /// Lets this much time pass.
     ///
-    /// # Errors
-    /// Something that runs meanwhile has ended.
+    /// # Errors A background task has ended.
     fn wait(&mut self, time: Duration) -> Result<(), Self::Error>;
 
     /// Writes a row into the recording.
@@ -198,11 +211,10 @@ pub trait Host {
     /// Bytes of the IP and UDP headers of a datagram to the far end.
     fn headers(&self) -> u32;
 
-    /// Carries a sending out at once, its rest being over, and numbers its trains from `first` on. `passing` hears how far it
-    /// is and says whether to go on.
+    /// Sends trains at once, after their rest, and numbers them from `first` on. `passing` is told the progress and
+    /// decides if the run continues.
     ///
-    /// # Errors
-    /// The far end refuses, vanishes or is out of reach; `passing` wants no more.
+    /// # Errors The server refuses, vanishes or is unreachable; `passing` stops the run.
     fn train(
         &mut self,
         sending: &Sending,
@@ -213,12 +225,12 @@ pub trait Host {
     /// Ends all that runs: probes, loads, counters, ports, sockets, the turn.
     fn reset(&mut self) {}
 
-    /// Bytes of whole IP packets of everything but trains, both directions together.
+    /// Bytes of whole IP packets of everything but trains, both directions combined.
     fn tally(&self) -> Bytes {
         Bytes::ZERO
     }
 
-    /// Begins to write rows of counters.
+    /// Starts rows of counters.
     ///
     /// # Errors
     /// There are no such counters.
@@ -230,11 +242,10 @@ pub trait Host {
     /// Name of that interface.
     fn interface(&self) -> String;
 
-    /// Takes the far end's uplink for this long. While another client has it, `wait` hears each second how long that will
-    /// take and says whether to go on waiting.
+    /// Takes the server's uplink for this long. While another client has it, `wait` gets the expected time each second
+    /// and decides if the wait continues.
     ///
-    /// # Errors
-    /// `wait` wants no more; the far end refuses or vanishes.
+    /// # Errors `wait` stops the run; the server refuses or vanishes.
     fn turn(
         &mut self,
         lasts: Duration,
@@ -244,10 +255,9 @@ pub trait Host {
         Ok(())
     }
 
-    /// Begins a session of probes, or changes the interval of the one that runs.
+    /// Starts a session of probes, or changes the interval of the running one.
     ///
-    /// # Errors
-    /// There is no session to be had.
+    /// # Errors No session could be opened.
     fn probe(&mut self, probing: Probing) -> Result<(), Self::Error> {
         let _ = probing;
         Err(Stopped::Cannot {
@@ -261,10 +271,10 @@ pub trait Host {
         Bytes::ZERO
     }
 
-    /// Ends the session and writes all that is open.
+    /// Ends the session and writes all open slots.
     fn stop_probes(&mut self) {}
 
-    /// Sends packets back to back within the session; null where too few came back.
+    /// Sends packets back to back within the session; null if too few came back.
     ///
     /// # Errors
     /// There is no session.
@@ -276,10 +286,9 @@ pub trait Host {
         .into())
     }
 
-    /// Begins a load.
+    /// Starts a load.
     ///
-    /// # Errors
-    /// No flow could be begun.
+    /// # Errors No flow could be started.
     fn load(&mut self, load: &Load) -> Result<(), Self::Error> {
         let _ = load;
         Err(Stopped::Cannot {
@@ -293,12 +302,12 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Ends the load of this number, all of them without one.
+    /// Stops the load of this number, or all of them without one.
     fn stop_load(&mut self, number: Option<u32>) {
         let _ = number;
     }
 
-    /// Fetches the far end's account of the loads that were stopped.
+    /// Fetches the server's reports on the stopped loads.
     fn collect(&mut self) -> Vec<Ended> {
         Vec::new()
     }
@@ -320,10 +329,9 @@ pub trait Host {
         .into())
     }
 
-    /// Begins fresh connections, or ends them.
+    /// Starts fresh connections, or stops them.
     ///
-    /// # Errors
-    /// They cannot be had.
+    /// # Errors Connections cannot be opened.
     fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), Self::Error> {
         let _ = fresh;
         Err(Stopped::Cannot {

@@ -1,8 +1,8 @@
-//! Experiments: each kind asks a line one question and answers it with a number, its interval and the evidence.
+//! Experiments: each kind asks one question about a link and answers it with a number, its interval and the evidence.
 //!
-//! A kind is one folder here: what it is called and what it can be told (an [`Entry`](base::words::Entry)), its steps as a
-//! state machine ([`Steps`]), and the answer from a recording. One loop, [`run()`], carries every kind out over a [`Host`]: over
-//! sockets, or in virtual time. A recording has the same answer years later.
+//! A kind is one folder here: its name and parameters (an [`Entry`](base::words::Entry)), its steps as a state machine
+//! ([`Steps`]), and the answer from a recording. One loop, [`run()`], carries every kind out over a [`Host`]: over
+//! sockets, or in virtual time. A recording gives the same answer years later.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ use analysis::{loss, passive, phases, rate};
 use base::program::Train;
 use base::record::Recording;
 
-/// Why a recording has no answer of this kind.
+/// Reason why a recording has no answer of this kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     #[error("the recording is of `tailback {verb}`, and not of a probe")]
@@ -63,10 +63,9 @@ pub enum ProbeError {
     UnknownProbe { why: String },
 }
 
-/// Which kind a recording is of, and what it was told.
+/// Kind and parameters that a recording was made with.
 ///
-/// # Errors
-/// The recording is of something else, or of a kind that this version does not know.
+/// # Errors The recording is of something else, or of a kind that this version does not know.
 pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
     if recording.meta.verb != "probe" {
         return Err(ProbeError::NotAProbe {
@@ -79,7 +78,7 @@ pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
         .map_err(|e: base::words::WordsError| ProbeError::UnknownProbe { why: e.to_string() })
 }
 
-/// The answer of a probe's recording.
+/// Answer from a probe's recording.
 ///
 /// # Errors
 /// The recording is of something else, or of a kind that this version does not know.

@@ -11,6 +11,7 @@ use crate::steps::{OfTrains, Steps};
 use base::program::{Sending, Train};
 use base::words::worded;
 
+/// All kinds, in the order of the help.
 pub const PROBES: &[Spec] = &[
     rtt::SPEC,
     train::SPEC,
@@ -41,6 +42,7 @@ worded! {
 }
 
 impl ProbeSpec {
+    /// Specification of the kind.
     pub fn kind(&self) -> &'static Spec {
         let name = self.words().entry().name;
         PROBES
@@ -54,7 +56,7 @@ impl ProbeSpec {
         self.kind().warning?(self.words())
     }
 
-    /// What to send next; none for a kind that sends otherwise.
+    /// Next sending; none for a kind that sends otherwise.
     pub fn next(&self, trains: &[Train]) -> Option<Sending> {
         match self.kind().how {
             How::Trains(next) => next(self.words(), trains),

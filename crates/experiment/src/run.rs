@@ -11,17 +11,17 @@ use base::program::{Program, Sending, Train};
 use base::record::{Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-/// How often whoever watches hears of a run.
+/// Interval at which the watcher is told of a run.
 pub const TICK: Duration = Duration::from_millis(100);
 /// Expected length of a run that loads the link: others in the queue hear it.
 pub const TURN: Duration = Duration::from_secs(60);
 /// A wait is looked at this often: the user may want no more.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long others' traffic is looked at.
+/// Time over which cross traffic is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// The same before a test, which measures beside others if need be.
 const WIDE_WINDOW: Duration = Duration::from_secs(2);
-/// What a load has left on the line is gone by then.
+/// Time after a load in which the link drains.
 const QUIET: Duration = Duration::from_secs(1);
 /// Numbers kept free for the trains of a sending that failed.
 const SPARE: i64 = 100;
@@ -29,11 +29,11 @@ const SPARE: i64 = 100;
 /// Policy towards others on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// They may use it.
+    /// Cross traffic is welcome.
     Welcome,
-    /// They may not, at the beginning and before later trains: the run waits so long for them to leave.
+    /// The run waits this long for cross traffic to end, at the begin and before later trains.
     Keep(Duration),
-    /// They may not at the beginning, and the run waits so long for them to leave.
+    /// The run waits this long for cross traffic to end, at the begin only.
     KeepAtFirst(Duration),
 }
 
@@ -44,6 +44,7 @@ pub struct Bounds {
     pub first_train: i64,
     /// Upper limit on the trains, whole IP packets, both directions together.
     pub budget: Bytes,
+    /// Policy towards cross traffic.
     pub others: Others,
     /// True to wait while another client loads the far end's uplink; false to fail at once.
     pub waits: bool,
@@ -61,23 +62,28 @@ impl Bounds {
     }
 }
 
-/// How far a run is.
+/// State of a run, for a live display.
 #[derive(Clone, Debug, Default)]
 pub struct Progress<'a> {
+    /// Name of the stage.
     pub stage: &'a str,
     /// Number of the stage, from 1.
     pub number: usize,
+    /// Time since the begin of the stage.
     pub elapsed: Duration,
     /// Time that the stage takes; that of draining queues is not in it.
     pub whole: Duration,
     /// Sent so far in all, whole IP packets.
     pub spent: Bytes,
+    /// Rate of the uplink, if there is a load.
     pub rate_up: Option<BitsPerSec>,
+    /// Rate of the downlink, if there is a load.
     pub rate_down: Option<BitsPerSec>,
+    /// Further text for the live view.
     pub note: String,
 }
 
-/// Whoever looks on.
+/// Watcher of a run.
 pub trait Watch {
     fn progress(&mut self, progress: &Progress);
 
@@ -89,7 +95,7 @@ pub trait Watch {
     }
 }
 
-/// Nobody looks on, and nobody interrupts.
+/// Watcher that ignores the run and never interrupts it.
 pub struct Unwatched;
 
 impl Watch for Unwatched {
@@ -467,7 +473,7 @@ impl<'a, H: Host> Run<'a, H> {
         }
     }
 
-    /// What a person sees while the line is looked at.
+    /// Text for a person while cross traffic is measured.
     fn waiting(&self, busy: Option<Rates>, waited: Duration, longest: Duration) -> Stage {
         let at_first = matches!(self.bounds.others, Others::KeepAtFirst(_));
         Stage {
@@ -597,7 +603,7 @@ impl<'a, H: Host> Run<'a, H> {
         }
     }
 
-    /// Ends a run while others use the line (000, section 3.5.1).
+    /// Ends a run while others use the line (Borlaug 2014, section 3.5.1).
     fn look_for_others(&mut self, number: usize) -> Result<(), H::Error> {
         if !matches!(self.bounds.others, Others::Keep(_)) {
             return Ok(());

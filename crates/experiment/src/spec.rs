@@ -57,27 +57,29 @@ impl Setting {
 /// Steps, or why they cannot begin.
 pub type Built = Result<Box<dyn Steps>, Stopped>;
 
-/// How a kind gets its rows.
+/// Source of a kind's rows.
 #[derive(Clone, Copy)]
 pub enum How {
-    /// By crafted trains alone: what to send next, knowing all so far; none when it has its answer.
+    /// Crafted trains alone: the next sending, given all trains so far; none when the answer is there.
     Trains(fn(&Words, &[Train]) -> Option<Sending>),
-    /// By steps of its own.
+    /// Steps of the kind's own.
     Steps(fn(&Words, &Setting) -> Built),
 }
 
-/// One kind.
+/// Specification of a kind.
 pub struct Spec {
-    /// Its summary is the question it answers.
+    /// Name and parameters; the summary is the question that it answers.
     pub entry: Entry,
-    /// What it costs, in words: time, and bytes in terms of the line.
+    /// Cost in words: time, and bytes in terms of the link.
     pub takes: &'static str,
-    /// Whether its answer is right on a line that others use too.
+    /// True if its answer is right beside cross traffic.
     pub beside_others: bool,
     /// True if it may send nearly as much as the budget allows.
     pub comes_near_budget: bool,
     /// Warning that a person must read before the run.
     pub warning: Option<fn(&Words) -> Option<&'static str>>,
+    /// Source of its rows.
     pub how: How,
+    /// Answer from a recording with these parameters.
     pub answer: fn(&Words, &Recording) -> Outcome,
 }

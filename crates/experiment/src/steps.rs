@@ -13,8 +13,9 @@ use std::rc::Rc;
 /// Shows the rows so far to whoever asks.
 pub type Rows<'a> = dyn Fn(&mut dyn FnMut(&Recording)) + 'a;
 
-/// Everything that steps may know: the time, rows and states so far.
+/// State that steps may know: the time, rows and states so far.
 pub struct Seen<'a> {
+    /// Present time.
     pub now: Time,
     /// The same as recordings write it.
     pub unix_ns: i64,
@@ -54,16 +55,21 @@ impl Seen<'_> {
 /// A stage as a person sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
+    /// Name of the stage.
     pub name: String,
     /// Number of the stage, from 1.
     pub number: usize,
+    /// Time since the begin of the stage.
     pub elapsed: Duration,
     /// Time that the stage takes, as far as that can be known.
     pub whole: Duration,
     /// Traffic of the whole run, where progress is a share of that instead of time.
     pub of_bytes: Option<Bytes>,
+    /// Rate of the uplink, if there is a load.
     pub rate_up: Option<BitsPerSec>,
+    /// Rate of the downlink, if there is a load.
     pub rate_down: Option<BitsPerSec>,
+    /// Further text for the live view.
     pub note: String,
 }
 
@@ -164,6 +170,7 @@ pub enum Action {
 }
 
 impl Action {
+    /// Action that writes an event.
     pub fn event(
         kind: &'static str,
         subject: impl Into<String>,
@@ -172,12 +179,13 @@ impl Action {
         Action::Event(kind, subject.into(), detail.into())
     }
 
+    /// Action that writes a note about `subject`.
     pub fn note(note: &impl Noted, unix_ns: i64, subject: &str) -> Action {
         Action::Row(Row::Event(note.event(unix_ns, subject)))
     }
 }
 
-/// One run of an experiment.
+/// Steps of a run.
 pub trait Steps {
     /// The next action, given everything seen so far.
     fn next(&mut self, seen: &Seen) -> Action;
@@ -202,6 +210,7 @@ pub struct OfTrains<F> {
 }
 
 impl<F: FnMut(&[Train]) -> Option<Sending>> OfTrains<F> {
+    /// Creates the steps from a function of all trains so far.
     pub fn new(next: F) -> OfTrains<F> {
         OfTrains {
             next,
@@ -224,10 +233,12 @@ impl<F: FnMut(&[Train]) -> Option<Sending>> Steps for OfTrains<F> {
 pub struct Planned(VecDeque<Action>);
 
 impl Planned {
+    /// Appends an action.
     pub fn then(&mut self, action: Action) {
         self.0.push_back(action);
     }
 
+    /// Appends an action that writes an event.
     pub fn event(
         &mut self,
         kind: &'static str,
@@ -237,6 +248,7 @@ impl Planned {
         self.then(Action::event(kind, subject, detail));
     }
 
+    /// Removes the first action.
     pub fn take(&mut self) -> Option<Action> {
         self.0.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Sendings that several kinds begin with. `analysis::trains` has what single trains say.
+//! Sendings that several kinds start with. `analysis::trains` has the figures of single trains.
 
 pub use analysis::trains::{
     CLOCK, arrivals, growth, loss, of_stage, overloads, received_rate, received_rate_figure,
@@ -10,7 +10,7 @@ use base::program::{Program, Sending, Step};
 use base::record::Direction;
 use base::spec::choices;
 
-/// Datagrams of the first, careful look at a line.
+/// Datagrams of the first, careful measurement of a link.
 const SCOUTS: u64 = 12;
 /// Name of that stage.
 pub const SCOUT: &str = "scout";
@@ -21,11 +21,12 @@ choices! {
 }
 
 choices! {
-    /// The same, up unless told otherwise.
+    /// Directions, up by default.
     pub enum Ends { Up = "up", Down = "down", Both = "both" }
 }
 
 impl Ways {
+    /// Directions, one after the other.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Ways::Both => &[Direction::Up, Direction::Down],
@@ -36,6 +37,7 @@ impl Ways {
 }
 
 impl Ends {
+    /// Directions, one after the other.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Ends::Up => Ways::Up.directions(),
@@ -45,7 +47,7 @@ impl Ends {
     }
 }
 
-/// One program at a time.
+/// Sending of one program.
 pub fn one(stage: impl Into<String>, direction: Direction, rest: Duration, step: Step) -> Sending {
     Sending {
         stage: stage.into(),
@@ -55,7 +57,7 @@ pub fn one(stage: impl Into<String>, direction: Direction, rest: Duration, step:
     }
 }
 
-/// A dozen datagrams back to back: enough for a rough rate, and too few to hurt even a line of 10 kbit/s.
+/// Sending of a dozen datagrams back to back: enough for a rough rate, and too few to hurt even a link of 10 kbit/s.
 pub fn scout(direction: Direction, payload: u32) -> Sending {
     one(
         SCOUT,

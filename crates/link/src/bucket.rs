@@ -27,8 +27,10 @@ params! {
     }
 }
 
+/// Laws of policers.
 pub const POLICERS: &[Entry] = &[TokenBucket::ENTRY];
 
+/// Laws of shapers.
 pub const SHAPERS: &[Entry] = &[Entry {
     summary: "bursts leave at the link's rate, the rest at the bucket's; packets wait in the queue",
     ..TokenBucket::ENTRY

@@ -47,6 +47,7 @@ params! {
     }
 }
 
+/// Laws of drift.
 pub const DRIFTS: &[Entry] = &[RampParams::ENTRY, WaveParams::ENTRY, WalkParams::ENTRY];
 
 worded! {

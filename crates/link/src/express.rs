@@ -44,7 +44,9 @@ impl<T: Default> Entry<T> {
 /// Packet that comes out of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit<T> {
+    /// Packet that leaves.
     pub item: T,
+    /// Time at which it leaves.
     pub at: Time,
 }
 

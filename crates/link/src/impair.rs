@@ -50,6 +50,7 @@ params! {
     }
 }
 
+/// Laws of jitter.
 pub const JITTERS: &[Entry] = &[Uniform::ENTRY, Normal::ENTRY, Weibull::ENTRY];
 
 params! {
@@ -77,6 +78,7 @@ params! {
     }
 }
 
+/// Laws of loss.
 pub const LOSSES: &[Entry] = &[Random::ENTRY, GilbertElliott::ENTRY];
 
 params! {
@@ -89,6 +91,7 @@ params! {
     }
 }
 
+/// Laws of reordering.
 pub const REORDERS: &[Entry] = &[Late::ENTRY];
 
 params! {
@@ -103,6 +106,7 @@ params! {
     }
 }
 
+/// Laws of sleep.
 pub const SLEEPS: &[Entry] = &[Radio::ENTRY];
 
 worded! {

@@ -1,4 +1,4 @@
-//! Link-by-link congestion avoidance (003, chapter 6): a router sets the rate of a port from its own buffer and from
+//! Link-by-link congestion avoidance (Thombre 2020, chapter 6): a router sets the rate of a port from its own buffer and from
 //! the next router's feedback, so that the next buffer stays between two set-points.
 //!
 //! The document contradicts itself in three places; parameters select the reading:
@@ -25,7 +25,7 @@ choices! {
 params! {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct LblcaParams for "lblca": "Link-by-link congestion avoidance: the rate of a port from its own and the next buffer", [
-        "003 6.1.1, (6.1)-(6.6), algorithm 2",
+        "Thombre 2020, section 6.1.1, (6.1)-(6.6), algorithm 2",
     ] {
         /// share of its own buffer at or below which a port sends at the minimum rate
         lower: f64 as Probability = "0.1" ["0".."0.49"], "algorithm 2; 0.2 in 6.2.1";
@@ -54,7 +54,9 @@ impl Default for Lblca {
 /// State of a buffer at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffer {
+    /// Bytes in the buffer.
     pub occupancy: f64,
+    /// Size of the buffer, bytes.
     pub size: f64,
 }
 
@@ -67,6 +69,7 @@ impl Buffer {
 /// Feedback from a router to the preceding one, (6.3) and (6.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
+    /// Buffer of the next router.
     pub buffer: Buffer,
     /// Rate at which the router sends, weighted over its ports; in units of size per unit of time.
     pub rate: f64,

@@ -43,12 +43,17 @@ pub struct LinkParams {
     pub delay: Duration,
     /// Slow change of the propagation delay.
     pub drift: Option<DriftSpec>,
+    /// Law of the added delay.
     pub jitter: Option<JitterSpec>,
+    /// Law of losses.
     pub loss: Option<LossSpec>,
+    /// Law of reordering.
     pub reorder: Option<ReorderSpec>,
+    /// Law of a radio's sleep.
     pub sleep: Option<SleepSpec>,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
+    /// Queue in front of the link.
     pub queue: QdiscSpec,
 }
 
@@ -101,7 +106,9 @@ pub struct Delivery {
 /// Count of packets and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// Number of packets.
     pub packets: u64,
+    /// Their bytes.
     pub bytes: Bytes,
 }
 
@@ -144,6 +151,7 @@ impl Tally {
 }
 
 impl LinkStats {
+    /// Packets dropped for this reason.
     pub fn dropped_for(&self, why: Reason) -> Tally {
         self.dropped[why as usize]
     }
@@ -349,6 +357,7 @@ impl Link {
         self.serializer.change(rate);
     }
 
+    /// Discipline of the link's queue.
     pub fn qdisc(&self) -> &AnyQdisc {
         &self.qdisc
     }

@@ -10,6 +10,7 @@ const WORK_PER_BYTE: u64 = 8_000_000_000;
 /// Bytes that one entry of a mahimahi trace allows: an MTU of 1500 and 4 bytes of TUN header.
 pub const OPPORTUNITY: Bytes = Bytes::new(1504);
 
+/// Rate of a link over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rate {
     Fixed(BitsPerSec),
@@ -250,6 +251,7 @@ impl Trace {
         }
     }
 
+    /// Times of the opportunities, ms.
     pub fn millis(&self) -> &[u64] {
         &self.millis
     }

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    /// Time from which the rate holds.
     pub at: Duration,
+    /// Rate from then on.
     pub rate: BitsPerSec,
 }
 

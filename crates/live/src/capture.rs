@@ -1,10 +1,10 @@
-//! Capture files as they lie on disk or come through a pipe: plain, gzip or zstd.
+//! Capture files on disk or from a pipe: plain, gzip or zstd.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What a file's first bytes say of how it is packed.
+/// First bytes of a compressed file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 

@@ -1,17 +1,16 @@
-//! The one clock of a run. Readings are UNIX nanoseconds that advance with the monotonic clock from a
-//! single reading of the wall clock, so that neither NTP's steps nor an operator's bend a delay. Of Linux's
-//! monotonic clocks it is `CLOCK_BOOTTIME`, which goes on while the host sleeps: slots that were slept through
-//! are missed, not forgotten.
+//! Clock of a run. Readings are UNIX nanoseconds that advance with the monotonic clock from a single reading of the
+//! wall clock, so that neither NTP's steps nor an operator's bend a delay. Of Linux's monotonic clocks it is
+//! `CLOCK_BOOTTIME`, which keeps running during suspend: slots of that time are missed, not forgotten.
 
 use base::Time;
 use nix::time::{ClockId, clock_gettime};
 
-/// Copied freely: every thread of a run shares one origin.
+/// Clock that is freely copied: every thread of a run shares one origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// UNIX time of monotonic zero, as read when the run began.
+    /// UNIX time of monotonic zero, as read at the begin of the run.
     origin_unix_ns: i64,
-    /// Monotonic time at which the run began.
+    /// Monotonic time at the begin of the run.
     start_mono_ns: i64,
 }
 
@@ -24,12 +23,12 @@ pub fn mono_ns() -> i64 {
     read(ClockId::CLOCK_BOOTTIME)
 }
 
-/// The monotonic clock that stands still while the host sleeps.
+/// Monotonic time that stands still during suspend.
 pub fn awake_ns() -> i64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// The oscillator's own rate, which no time service steers.
+/// Time at the oscillator's own rate, which no time service steers.
 pub fn raw_ns() -> i64 {
     read(ClockId::CLOCK_MONOTONIC_RAW)
 }
@@ -38,8 +37,8 @@ pub fn wall_ns() -> i64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` minus the monotonic clock now: what turns a kernel timestamp, which is wall time,
-/// into monotonic time. Read wall between two readings of mono, so that it is good to their distance.
+/// `CLOCK_REALTIME` minus the monotonic clock now. It turns a kernel timestamp, which is wall time, into monotonic
+/// time. The wall clock is read between two readings of the monotonic one; their distance bounds the error.
 pub fn wall_minus_mono_ns() -> i64 {
     let before = mono_ns();
     let wall = wall_ns();
@@ -48,7 +47,7 @@ pub fn wall_minus_mono_ns() -> i64 {
 }
 
 impl Clock {
-    /// Reads both clocks: the run begins now.
+    /// Reads both clocks: the run starts now.
     pub fn start() -> Clock {
         Clock {
             origin_unix_ns: wall_minus_mono_ns(),
@@ -56,7 +55,7 @@ impl Clock {
         }
     }
 
-    /// The same clock with labels that are later by so much: after the wall clock was set.
+    /// Clock whose labels are later by `by_ns`, for use after the wall clock was set.
     pub fn relabelled(self, by_ns: i64) -> Clock {
         Clock {
             origin_unix_ns: self.origin_unix_ns + by_ns,
@@ -64,22 +63,22 @@ impl Clock {
         }
     }
 
-    /// Now, as recordings write it.
+    /// Present time in the form of recordings.
     pub fn unix_ns(&self) -> i64 {
         self.from_mono_ns(mono_ns())
     }
 
-    /// A monotonic reading, as recordings write it.
+    /// Monotonic reading in the form of recordings.
     pub fn from_mono_ns(&self, mono: i64) -> i64 {
         mono + self.origin_unix_ns
     }
 
-    /// Now, as the pure rooms are told it: nanoseconds since the run began.
+    /// Present time for the pure crates: nanoseconds since the run began.
     pub fn now(&self) -> Time {
         Time::from_nanos((mono_ns() - self.start_mono_ns).max(0) as u64)
     }
 
-    /// The monotonic reading that [`Clock::now`] gave as `t`.
+    /// Monotonic reading for which [`Clock::now`] returned `t`.
     pub fn mono_of(&self, t: Time) -> i64 {
         self.start_mono_ns + t.as_nanos() as i64
     }

@@ -1,4 +1,4 @@
-//! Ports of the far end and sockets of our own, as the steps of experiments ask for them.
+//! Ports of the server and sockets of our own, as the steps of experiments ask for them.
 
 mod knock;
 mod own;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
-/// What is open at both ends; dropping it closes all.
+/// Open ports and sockets at both ends; dropping it closes all.
 #[derive(Default)]
 pub struct Ends {
     listeners: Option<Listeners>,
@@ -51,7 +51,14 @@ impl Ends {
             Ask::Resolve(name) => Ok(Answer::Resolved(resolved(name))),
             Ask::Resolvers => Ok(Answer::Resolvers(resolvers().map_err(|e| trouble(&e)))),
             Ask::Send { socket, to, bytes } => {
-                let sent = self.socket(*socket)?.send(*to, bytes);
+                let own = self.socket(*socket)?;
+                // One end only: the user, this host's settings or an admitted port of the server named it.
+                if own.is_free()
+                    && let Err(why) = self.listeners()?.admit(*to)
+                {
+                    return Ok(Answer::Sent(Err(Trouble::new(Kind::Withheld, why))));
+                }
+                let sent = own.send(*to, bytes);
                 if sent.is_ok() {
                     tally.datagram(*to, bytes.len());
                 }
@@ -103,7 +110,7 @@ impl Ends {
         self.listeners = None;
         let listeners = Listeners::open(peer, wanted.to_vec(), open, tally.clone())?;
         let local = listeners.local();
-        let at = |i| listeners.at(i).map_err(str::to_owned);
+        let at = |i| listeners.at(i);
         let ports = Ports {
             token: *listeners.token(),
             from: listeners.listening.from,
@@ -119,7 +126,7 @@ impl Ends {
             Some(to) => Own::towards(to, opening),
             None => {
                 let toward = self.listeners()?.at(0);
-                let toward = toward.map_err(|why| missing("use the server's port", why))?;
+                let toward = toward.map_err(|why| missing("use the server's port", &why))?;
                 Own::free(toward)
             }
         };

@@ -1,4 +1,4 @@
-//! What kind of machine this is, and how busy: facts that a reader needs in order to judge figures.
+//! Facts about this machine and its load, which a reader needs in order to judge figures.
 
 use crate::clock::Clock;
 use crate::load::CongestionControls;
@@ -17,8 +17,7 @@ fn line(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
 }
 
-/// The facts of this host as the calling thread's network namespace sees them; what cannot be learnt is
-/// left out.
+/// Facts of this host, as the calling thread's network namespace shows them; unknown ones are left out.
 pub fn facts(interface: Option<&str>) -> Host {
     let mut facts = BTreeMap::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -64,7 +63,7 @@ fn processor() -> Option<String> {
     Some(model.split_once(':')?.1.trim().to_string())
 }
 
-/// The root discipline with its parameters, as `tc` of iproute2 prints it; none where that is missing.
+/// Root discipline with its parameters, as printed by `tc` of iproute2; none if that is not installed.
 fn discipline(interface: &str) -> Option<String> {
     let out = Command::new("tc")
         .args(["qdisc", "show", "dev", interface, "root"])
@@ -75,106 +74,36 @@ fn discipline(interface: &str) -> Option<String> {
     Some(first.trim().to_string())
 }
 
-/// Which offloads an interface has on: they decide how large the packets are that a queue sees.
+/// Offloads of an interface: they decide how large the packets are that a queue sees.
 mod offload {
-    use std::os::fd::AsRawFd;
+    use crate::sys::interface::ethtool;
 
-    /// `struct ethtool_value`, linux/ethtool.h.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-
-    /// ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO, linux/ethtool.h.
+    /// Requests ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO of linux/ethtool.h.
     const ASKED: [(u32, &str); 3] = [(0x1e, "tso"), (0x23, "gso"), (0x2b, "gro")];
 
     pub fn of(interface: &str) -> Vec<String> {
-        let Ok(socket) = std::net::UdpSocket::bind("0.0.0.0:0") else {
-            return Vec::new();
-        };
         let mut found = Vec::new();
         for (command, name) in ASKED {
-            let mut value = Value { command, data: 0 };
-            // SAFETY: ifreq is a plain C struct for which all zeroes is a valid value.
-            let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-            if interface.len() >= request.ifr_name.len() {
-                return Vec::new();
-            }
-            for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-                *to = from as libc::c_char;
-            }
-            request.ifr_ifru.ifru_data = (&raw mut value).cast();
-            // SAFETY: the request is filled in as netdevice(7) asks, `value` outlives the call, and these
-            // commands write at most a struct ethtool_value.
-            let failed = unsafe {
-                libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
-            };
-            if failed == 0 {
-                found.push(format!(
-                    "{name}={}",
-                    if value.data != 0 { "on" } else { "off" }
-                ));
+            // struct ethtool_value: command, value.
+            let mut value = [command, 0];
+            if ethtool(interface, &mut value).is_ok() {
+                let on = if value[1] != 0 { "on" } else { "off" };
+                found.push(format!("{name}={on}"));
             }
         }
         found
     }
 }
 
-/// Bytes that are free for us on the file system of `path`, and all it has; `None` where it does not say.
+/// Free bytes and total size of the file system of `path`; `None` if it does not say.
 pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     let s = nix::sys::statvfs::statvfs(path).ok()?;
     let block = s.fragment_size();
     Some((s.blocks_available() * block, s.blocks() * block))
 }
 
-/// The calling thread gives way to all others.
-pub fn be_nice() {
-    // SAFETY: takes plain numbers; on Linux it concerns the calling thread only.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-}
-
-/// Gives memory that was used once back to the system: what the allocator holds on to, and those pages of the program
-/// itself that only its start needed. The kernel keeps them in its cache, and maps them again if they are needed.
-pub fn release_memory() {
-    // SAFETY: takes a plain number, and leaves what is in use alone.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::malloc_trim(0)
-    };
-    // SAFETY: the function is called for each loaded object while that is loaded, and gets no data.
-    unsafe { libc::dl_iterate_phdr(Some(forget_pages), std::ptr::null_mut()) };
-}
-
-/// Unmaps the pages of one object's segments that nobody may write to: they are as the file has them.
-unsafe extern "C" fn forget_pages(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    _data: *mut libc::c_void,
-) -> libc::c_int {
-    const PAGE: usize = 4096;
-    // SAFETY: dl_iterate_phdr(3) gives a valid object, whose table of segments has `dlpi_phnum` entries.
-    let (base, segments) = unsafe {
-        let info = &*info;
-        if info.dlpi_phdr.is_null() {
-            return 0;
-        }
-        let segments = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-        (info.dlpi_addr as usize, segments)
-    };
-    for s in segments {
-        // The vDSO is no file, and has no write-protected pages of a file: the kernel refuses it.
-        if s.p_type == libc::PT_LOAD && s.p_flags & libc::PF_W == 0 {
-            let from = (base + s.p_vaddr as usize).next_multiple_of(PAGE);
-            let to = (base + s.p_vaddr as usize + s.p_memsz as usize) / PAGE * PAGE;
-            if to > from {
-                // SAFETY: a private mapping of a file that is never written to reads the same afterwards.
-                unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
-            }
-        }
-    }
-    0
-}
+pub use crate::sys::memory::release as release_memory;
+pub use crate::sys::thread::be_nice;
 
 /// Processor time since boot, in ticks, over all processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,8 +112,8 @@ struct Ticks {
     all: u64,
 }
 
-/// The first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest
-/// time, which comes after, is in user time already.
+/// Reads the first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest time,
+/// which comes after, is in user time already.
 fn parse(stat: &str) -> Option<Ticks> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let t: Vec<u64> = line
@@ -200,7 +129,7 @@ fn parse(stat: &str) -> Option<Ticks> {
     })
 }
 
-/// The share of processors that was busy in between, waiting for others' virtual machines included.
+/// Share of processors that was busy in between, stolen time included.
 fn share(before: Ticks, after: Ticks) -> Option<f64> {
     let all = after.all.checked_sub(before.all).filter(|n| *n > 0)?;
     // Idle time can run backwards by a tick (proc_stat(5)).
@@ -208,7 +137,7 @@ fn share(before: Ticks, after: Ticks) -> Option<f64> {
     Some(busy as f64 / all as f64)
 }
 
-/// The share of processors that was busy since it was asked last.
+/// Share of processors that was busy since the previous call.
 #[derive(Default)]
 pub(crate) struct Load(Option<Ticks>);
 
@@ -221,12 +150,11 @@ impl Load {
     }
 }
 
-/// Writes the host's load each interval. Dropping it stops it.
+/// Sampler of the host's load at an interval. Dropping it stops it.
 pub struct CpuSampler(Ticker);
 
 impl CpuSampler {
-    /// # Errors
-    /// The thread could not be started.
+    /// # Errors Failure to start the thread.
     pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
         let mut load = Load::default();
         load.since_last();

@@ -1,5 +1,7 @@
-//! The only room with a clock, sockets, namespaces and raw packets. Everything that decides lives in
-//! the pure rooms; this one tells them the time and carries their bytes.
+//! Clock, sockets, namespaces and raw packets. All decisions are in the pure crates; this one tells them the time and
+//! carries their bytes.
+
+#![deny(unsafe_code)]
 
 pub mod capture;
 pub mod clock;
@@ -16,14 +18,16 @@ pub mod pipe;
 pub mod privileges;
 pub mod probe;
 pub mod resolve;
-mod ring;
+pub mod route;
 pub mod serve;
-pub mod signal;
 pub mod sniff;
 pub mod sockets;
+mod sys;
 pub mod tally;
 mod tcp;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;
 mod udp;
+
+pub use sys::signal;

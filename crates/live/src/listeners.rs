@@ -1,4 +1,4 @@
-//! Ports that our server opens for us for a while: asked for, looked at, told to send. The server's end is
+//! Ports that our server opens for us for a while: the requests to open, report and send. The server's end is
 //! `serve::listeners`.
 
 use crate::clock::mono_ns;
@@ -14,16 +14,16 @@ use measure::control::{FlowSpec, Request, Response, SessionId};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// An answer may take this long, even over GPRS.
+/// Longest wait for an answer, even over GPRS.
 const ANSWER_WITHIN_NS: i64 = 60_000_000_000;
 
-/// Open until it is dropped.
+/// Ports that stay open until this is dropped.
 pub struct Listeners {
     peer: Peer,
     stream: Line,
     pub wanted: Vec<Wanted>,
     pub listening: Listening,
-    /// Number of the next datagram that the server is told to send.
+    /// Number of the next datagram that the server is asked to send.
     next: AtomicU32,
     tally: Tally,
 }
@@ -35,10 +35,9 @@ impl Drop for Listeners {
 }
 
 impl Listeners {
-    /// Asks the server to open these for so long at most. What the control connection costs is counted in `tally`.
+    /// Asks the server to open these for at most `open`. The control connection's traffic is counted in `tally`.
     ///
-    /// # Errors
-    /// It cannot be reached, refuses, or is of a release that knows no such request.
+    /// # Errors The server is unreachable, refuses, or is of a release that knows no such request.
     pub fn open(
         peer: &Peer,
         wanted: Vec<Wanted>,
@@ -70,6 +69,14 @@ impl Listeners {
         }
     }
 
+    /// Gives an address if the user has named it: see [`Peer::admit`].
+    ///
+    /// # Errors
+    /// The reason why nothing may be sent there.
+    pub fn admit(&self, to: SocketAddr) -> Result<SocketAddr, String> {
+        self.peer.admit(to)
+    }
+
     /// # Errors
     /// The kernel does not say.
     pub fn local(&self) -> std::io::Result<SocketAddr> {
@@ -80,12 +87,11 @@ impl Listeners {
         &self.listening.token
     }
 
-    /// Where to send to, to reach the `i`th: at the server's address as it is seen from here where it was to be at that
-    /// one, otherwise where the server says that it is.
+    /// Address of the `i`th port: the server's address as it is seen from here if the port was to be at that one,
+    /// otherwise the address that the server names.
     ///
-    /// # Errors
-    /// Why it is not open.
-    pub fn at(&self, i: usize) -> Result<SocketAddr, &str> {
+    /// # Errors Reason why the port is not open.
+    pub fn at(&self, i: usize) -> Result<SocketAddr, String> {
         let v4 = self.peer.server.ip().to_canonical().is_ipv4();
         let here = match self.wanted[i].place {
             Place::Here => true,
@@ -94,20 +100,34 @@ impl Listeners {
             Place::V6 => !v4,
         };
         match &self.listening.opened[i] {
-            Opened::Not(why) => Err(why),
+            Opened::Not(why) => Err(why.clone()),
             Opened::At(at) if here => {
                 let mut server = self.peer.server;
                 server.set_port(at.port());
                 Ok(server)
             }
-            Opened::At(at) => Ok(*at),
+            Opened::At(at) => {
+                let at = self.peer.admit(*at)?;
+                let named_v4 = at.ip().to_canonical().is_ipv4();
+                let fits = match self.wanted[i].place {
+                    Place::V4 => named_v4,
+                    Place::V6 => !named_v4,
+                    Place::Here | Place::Elsewhere => named_v4 == v4,
+                };
+                match fits {
+                    true => Ok(at),
+                    false => Err(format!(
+                        "the server names {}, which is of another version of IP",
+                        at.ip()
+                    )),
+                }
+            }
         }
     }
 
-    /// What has arrived so far.
+    /// Arrivals so far.
     ///
-    /// # Errors
-    /// The server does not say.
+    /// # Errors The server does not report.
     pub fn report(&self) -> Result<Vec<Arrival>, LoadError> {
         match self.order(&Order::Report)? {
             Response::Arrivals(all) => Ok(all),
@@ -115,16 +135,15 @@ impl Listeners {
         }
     }
 
-    /// The server's answer to a knock of ours (UDP), if these bytes are one.
+    /// Answer of the server to a UDP knock of ours, if these bytes are one.
     pub fn knocked(&self, bytes: &[u8]) -> Option<Knocked> {
         Knocked::decode(bytes, self.token())
     }
 
-    /// Has the server send a datagram of this length from its `i`th port, to where it answered a knock; gives what the
-    /// datagram holds.
+    /// Asks the server to send a datagram of this length from its `i`th port, to the address whose knock it answered.
+    /// Returns the content of the datagram.
     ///
-    /// # Errors
-    /// It does not.
+    /// # Errors The server does not send it.
     pub fn send(&self, i: usize, to: &Knocked, len: usize) -> Result<Vec<u8>, LoadError> {
         self.tally.datagram(to.from, len);
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! The bytes of a control connection, plain or inside TLS 1.3 (RFC 8446, The Transport Layer Security (TLS) Protocol
 //! Version 1.3).
 //!
-//! The client knows the server by the pin of its public key and by nothing else: names and dates of the certificate are
-//! not looked at. TLS covers messages. The bytes of a load follow them plain on the same connection, so records are read
-//! one at a time and never beyond their end. `docs/decisions/0011-keys-and-tls.md` says why.
+//! The client knows the server by the pin of its public key alone: names and dates of the certificate are not checked.
+//! TLS covers messages. The bytes of a load follow them plain on the same connection, so records are read one at a time
+//! and never beyond their end. `docs/decisions/0011-keys-and-tls.md` says why.
 
 use measure::keys::Pin;
 use rustls::client::Resumption;
@@ -21,18 +21,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// First byte of a connection that speaks TLS: the type of a handshake record (RFC 8446 section 5.1).
 pub const TLS_FIRST: u8 = 22;
-/// Name that clients ask for. The server has one certificate, whatever the name.
+/// Name that clients ask for. The server has one certificate, for any name.
 const NAME: &str = "tailback.invalid";
 const RECORD_HEADER: usize = 5;
 
-/// One end of a connection.
+/// End of a connection, plain or TLS.
 pub struct Pipe {
     tls: Option<Box<Connection>>,
     records: Records,
     seen: Option<Arc<Mutex<Option<Pin>>>>,
 }
 
-/// Where the reader stands within a record.
+/// Position of the reader within a record.
 #[derive(Default)]
 struct Records {
     header: [u8; RECORD_HEADER],
@@ -40,7 +40,7 @@ struct Records {
     left: usize,
 }
 
-/// Reads no further than to the end of the record.
+/// Reader that stops at the end of the record.
 struct Bounded<'a, S> {
     records: &'a mut Records,
     stream: &'a mut S,
@@ -76,10 +76,9 @@ impl Pipe {
         }
     }
 
-    /// The client's end, towards the server with this pin.
+    /// Client's end, towards the server with this pin.
     ///
-    /// # Errors
-    /// The library's own.
+    /// # Errors Those of the TLS library.
     pub fn client(pin: Pin) -> io::Result<Pipe> {
         let provider = Arc::new(ring::default_provider());
         let seen = Arc::default();
@@ -101,10 +100,9 @@ impl Pipe {
         Ok(Pipe::over(tls.into(), Some(seen)))
     }
 
-    /// The server's end.
+    /// Server's end.
     ///
-    /// # Errors
-    /// The library's own.
+    /// # Errors Those of the TLS library.
     pub fn server(config: &Arc<ServerConfig>) -> io::Result<Pipe> {
         let tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         Ok(Pipe::over(tls.into(), None))
@@ -120,7 +118,7 @@ impl Pipe {
         }
     }
 
-    /// The pin of the server that has answered, where it is another than the one expected.
+    /// Pin of the server that has answered, if it is not the expected one.
     pub fn wrong_pin(&self) -> Option<Pin> {
         let seen = self.seen.as_ref()?;
         *seen.lock().unwrap_or_else(PoisonError::into_inner)
@@ -131,16 +129,15 @@ impl Pipe {
         self.tls.is_some()
     }
 
-    /// True while the TLS handshake is going on.
+    /// True during the TLS handshake.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|t| t.is_handshaking())
     }
 
-    /// Bytes to write to the socket, so that these arrive: all of them, or the beginning of a handshake, after which
+    /// Bytes to write to the socket so that these arrive: all of them, or the begin of a handshake, after which
     /// [`Pipe::read`] writes them itself.
     ///
-    /// # Errors
-    /// The library's own.
+    /// # Errors Those of the TLS library.
     pub fn seal(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let Some(tls) = &mut self.tls else {
             return Ok(bytes.to_vec());
@@ -153,10 +150,9 @@ impl Pipe {
         Ok(out)
     }
 
-    /// Reads what the far end has said: `Ok(0)` is the end of the connection.
+    /// Reads data from the far end: `Ok(0)` is the end of the connection.
     ///
-    /// # Errors
-    /// `WouldBlock` or `TimedOut` while nothing has come; what the far end or the network did wrong.
+    /// # Errors `WouldBlock` or `TimedOut` while nothing has come; a fault of the far end or the network.
     pub fn read<S: Read + Write>(&mut self, stream: &mut S, buf: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return stream.read(buf);
@@ -186,7 +182,7 @@ impl Pipe {
     }
 }
 
-/// Accepts the one server whose public key has the pin.
+/// Verifier that accepts the one server whose public key has the pin.
 #[derive(Debug)]
 struct Pinned {
     pin: Pin,
@@ -241,8 +237,7 @@ impl ServerCertVerifier for Pinned {
 
 /// Pin of a certificate's public key.
 ///
-/// # Errors
-/// It is no certificate.
+/// # Errors Bytes that are no certificate.
 pub fn pin_of(certificate: &CertificateDer<'_>) -> Result<Pin, Error> {
     let parsed = ParsedCertificate::try_from(certificate)?;
     Ok(Pin::of(parsed.subject_public_key_info().as_ref()))

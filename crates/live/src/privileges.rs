@@ -1,15 +1,16 @@
 //! Rights of the process: a server that was started as root gives them up once its ports are open.
 
+use crate::sys::rights::{drop_from_bounding_set, set_capabilities};
+use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
 use std::io;
 
 /// Memory that the process may write to, bytes: a leak ends this process, not the host.
 const DATA_BYTES: u64 = 1 << 30;
-/// linux/capability.h
+/// Capability number of linux/capability.h.
 const CAP_NET_BIND_SERVICE: u32 = 10;
-const LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
-const LAST_CAP: i32 = 63;
+const LAST_CAP: u32 = 63;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
@@ -32,7 +33,7 @@ pub enum PrivilegeError {
 /// Rights that a server keeps after its ports are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Ports below 1024 may be opened later.
+    /// True if ports below 1024 may be opened later.
     pub low_ports: bool,
 }
 
@@ -45,8 +46,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// # Errors
-    /// No user has that name.
+    /// # Errors An unknown user.
     pub fn find(name: &str) -> Result<Target, PrivilegeError> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Target {
@@ -62,10 +62,9 @@ impl Target {
         &self.name
     }
 
-    /// Becomes this user, with its group alone. Must run before other threads start.
+    /// Switches to this user, with its group alone. Must run before other threads start.
     ///
-    /// # Errors
-    /// The system refuses, or does not do it.
+    /// # Errors The system refuses, or does not do it.
     pub fn become_it(&self, kept: Kept) -> Result<(), PrivilegeError> {
         let refused = |what| {
             move |e: nix::errno::Errno| PrivilegeError::Refused {
@@ -76,7 +75,7 @@ impl Target {
         };
         let was_root = geteuid().is_root();
         if kept.low_ports && was_root {
-            prctl(libc::PR_SET_KEEPCAPS, 1).map_err(refused("keep capabilities"))?;
+            prctl::set_keepcaps(true).map_err(refused("keep capabilities"))?;
         }
         drop_bounding_set(kept);
         setgroups(&[self.gid]).map_err(refused("setgroups"))?;
@@ -105,10 +104,9 @@ pub fn is_root() -> bool {
 
 /// Forbids new rights, core files and endless memory, for this process and its threads to come.
 ///
-/// # Errors
-/// The kernel refuses, as before Linux 3.5.
+/// # Errors The kernel refuses, as before Linux 3.5.
 pub fn confine() -> io::Result<()> {
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    prctl::set_no_new_privs()?;
     // Core files would hold keys. A service manager that allows no such call has limits of its own.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_DATA) {
@@ -128,28 +126,10 @@ fn prctl(option: i32, value: u64) -> nix::Result<()> {
 /// is nothing to take.
 fn drop_bounding_set(kept: Kept) {
     for cap in 0..=LAST_CAP {
-        if !(kept.low_ports && cap as u32 == CAP_NET_BIND_SERVICE) {
-            let _ = prctl(libc::PR_CAPBSET_DROP, cap as u64);
+        if !(kept.low_ports && cap == CAP_NET_BIND_SERVICE) {
+            let _ = drop_from_bounding_set(cap);
         }
     }
-}
-
-/// Sets the effective and permitted capabilities of this thread to these of the first 32; the inheritable set is empty.
-fn set_capabilities(caps: u32) -> nix::Result<()> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    let header = Header {
-        version: LINUX_CAPABILITY_VERSION_3,
-        pid: 0,
-    };
-    // Effective, permitted, inheritable: first the lower 32 of each, then the upper.
-    let data: [u32; 6] = [caps, caps, 0, 0, 0, 0];
-    // SAFETY: capset reads a header and two structures of three words, whose addresses are given and which outlive it.
-    let done = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
-    nix::errno::Errno::result(done).map(drop)
 }
 
 #[cfg(test)]

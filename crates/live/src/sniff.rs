@@ -1,13 +1,13 @@
-//! The packets of an interface as they pass, both ways.
+//! Packets of an interface as they pass, in both directions.
 
-use crate::ring::{self, Ring};
+use crate::sys::ring::{self, Ring};
 use measure::capture::LinkType;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Room for what comes while this program is not awake: at snaplen 192, 65 536 packets.
+/// Size of the ring for packets that come while this program sleeps: at snaplen 192, 65 536 packets.
 const RING: usize = 32 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,34 +34,34 @@ pub enum SniffError {
     },
 }
 
-/// A packet that passed.
+/// Packet that passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed<'a> {
-    /// The kernel's stamp, UNIX ns.
+    /// Kernel's stamp, UNIX ns.
     pub t_ns: i64,
-    /// Its length on the wire.
+    /// Length on the wire.
     pub original_len: u32,
-    /// What was kept of it.
+    /// Captured bytes.
     pub data: &'a [u8],
     pub outgoing: bool,
 }
 
-/// A capture that goes on until it is dropped.
+/// Capture that runs until it is dropped.
 pub struct Sniffer {
     socket: OwnedFd,
     ring: Ring,
     name: String,
     link: LinkType,
-    /// What is sent to oneself comes by twice: going out, and coming in.
+    /// True for loopback, where each packet passes twice: going out, and coming in.
     loopback: bool,
     snaplen: usize,
-    /// A frame whose VLAN tag was put back.
+    /// Frame whose VLAN tag was put back.
     whole: Vec<u8>,
     seen: u64,
     dropped: u64,
 }
 
-/// linux/if_arp.h.
+/// Hardware kinds of linux/if_arp.h.
 mod hardware {
     pub const ETHER: u16 = 1;
     pub const RAWIP: u16 = 519;
@@ -72,10 +72,9 @@ mod hardware {
 }
 
 impl Sniffer {
-    /// Begins to capture; at most `snaplen` bytes of each packet are kept.
+    /// Starts a capture; at most `snaplen` bytes of each packet are kept.
     ///
-    /// # Errors
-    /// There is no such interface, or this user may not capture.
+    /// # Errors An unknown interface, or missing rights.
     pub fn open(name: &str, snaplen: usize) -> Result<Sniffer, SniffError> {
         let index = nix::net::if_::if_nametoindex(name).map_err(|_| SniffError::NoInterface {
             name: name.to_owned(),
@@ -93,15 +92,7 @@ impl Sniffer {
         };
         let socket = ring::socket().map_err(failed("open a packet socket"))?;
         let ring = Ring::map(&socket, snaplen, RING).map_err(failed("make a receive ring"))?;
-        // On a mirror port packets are for others.
-        let all = libc::packet_mreq {
-            mr_ifindex: index as i32,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        ring::set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &all)
-            .map_err(failed("see what is for others"))?;
+        ring::receive_all(&socket, index).map_err(failed("see what is for others"))?;
         let kind = ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
         let link = match kind {
             hardware::ETHER | hardware::LOOPBACK => LinkType::ETHERNET,
@@ -132,10 +123,9 @@ impl Sniffer {
         self.link
     }
 
-    /// Waits until there is a packet, so many milliseconds at most.
+    /// Waits for a packet, at most `most_ms` milliseconds.
     ///
-    /// # Errors
-    /// The interface went down or away.
+    /// # Errors The interface went down or away.
     pub fn wait(&self, most_ms: u16) -> Result<(), SniffError> {
         if !self.ring.is_empty() {
             return Ok(());
@@ -169,7 +159,7 @@ impl Sniffer {
         }
     }
 
-    /// Hands over the next packet; false where there is none yet.
+    /// Hands over the next packet; false if there is none yet.
     pub fn take(&mut self, f: impl FnOnce(&Passed<'_>)) -> bool {
         let (loopback, snaplen, whole) = (self.loopback, self.snaplen, &mut self.whole);
         self.ring.take(|frame| {
@@ -198,10 +188,9 @@ impl Sniffer {
         })
     }
 
-    /// Packets that passed so far, and of those the ones that the kernel had no room for.
+    /// Packets that passed so far, and the number of those that the kernel dropped.
     ///
-    /// # Errors
-    /// The kernel's.
+    /// # Errors Those of the kernel.
     pub fn counts(&mut self) -> Result<(u64, u64), SniffError> {
         let now =
             ring::counts(&self.socket).map_err(|e| self.kernel("read the packet counters", e))?;

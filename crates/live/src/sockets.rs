@@ -1,4 +1,4 @@
-//! The host of experiments over real sockets: it carries out what their steps say, and decides nothing.
+//! Host of experiments over real sockets: it carries out what their steps say, and decides nothing.
 
 use crate::clock::Clock;
 use crate::craft::{self, CraftError};
@@ -26,23 +26,23 @@ use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often counters of the interface are read.
+/// Interval at which counters of the interface are read.
 const COUNT: Duration = Duration::from_millis(100);
-/// How often the processors' load is read.
+/// Interval at which the processors' load is read.
 const PROCESSOR: Duration = Duration::from_secs(1);
-/// The queue that a load has filled may still drain when the far end is asked for its report.
+/// Longest wait for the far end's report: the queue that a load has filled may still drain.
 const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The far end, and where rows go.
+/// Server, and the receiver of rows.
 pub struct Setup<'a> {
     pub peer: Peer,
     pub clock: Clock,
     pub rows: Sender<Row>,
-    /// Rows so far, where somebody keeps them; without them steps see none.
+    /// Rows so far, if they are kept; without them steps see none.
     pub so_far: Arc<Mutex<Recording>>,
-    /// The one that leads to the server where not given.
+    /// Interface whose counters are read; by default the one towards the server.
     pub interface: Option<String>,
-    /// Where what passes is counted, trains not.
+    /// Counter of traffic, without trains.
     pub tally: Tally,
     /// The far end's network namespace if that and the calling thread's are ours: their settings may be changed.
     pub far: Option<&'a NetNs>,
@@ -73,7 +73,7 @@ pub struct Captured {
 }
 
 impl<'a> Setup<'a> {
-    /// Rows that nobody reads back, the interface that leads there, a tally of its own.
+    /// Set-up with default settings: no rows are kept, the interface towards the server, a new counter.
     pub fn new(peer: Peer, clock: Clock, rows: Sender<Row>) -> Setup<'a> {
         Setup {
             peer,
@@ -88,7 +88,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// A host whose line begins in the network namespace of the calling thread. Dropping it ends all that runs.
+/// Host whose link begins in the network namespace of the calling thread. Dropping it ends all that runs.
 pub struct Sockets<'a> {
     // In the order in which they end.
     prober: Option<Prober>,
@@ -170,12 +170,13 @@ impl<'a> Sockets<'a> {
         let stopped = capture.stop();
         let captured = stopped.map_err(|why| experiment::Stopped::Unusable { why })?;
         Ok(Answer::Captured {
+            written: true,
             packets: captured.packets,
             missed: captured.missed,
         })
     }
 
-    /// Counts its datagrams for what they are, whole packets, and gives what both ends counted.
+    /// Counts its datagrams as whole packets, and returns the counts of both ends.
     fn datagrams(&self, load: &experiment::host::Load, outcome: &LoadOutcome) -> DatagramOutcome {
         let Some(rate) = load.datagrams else {
             return DatagramOutcome::default();

@@ -1,5 +1,4 @@
-//! A thread that does one thing at a fixed interval, on deadlines that do not drift, and ends at once
-//! when told to.
+//! Thread that does one thing at a fixed interval, on deadlines that do not drift, and ends at once when told to.
 
 use crate::clock::mono_ns;
 use base::Duration;
@@ -8,18 +7,17 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Dropping it stops the thread.
+/// Ticker; dropping it stops the thread.
 pub struct Ticker {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
-    /// `each` is called after each interval with the monotonic time, until it breaks. An interval that
-    /// the host slept through is left out, so that the next call covers both.
+    /// Starts a ticker. `each` is called after each interval with the monotonic time, until it breaks. An interval
+    /// during suspend is left out, so that the next call covers both.
     ///
-    /// # Errors
-    /// The thread could not be started.
+    /// # Errors Failure to start the thread.
     pub fn start(
         name: &str,
         interval: Duration,

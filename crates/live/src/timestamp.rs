@@ -1,35 +1,25 @@
 //! UDP datagrams with what the kernel knows of them: when they passed, which marks they carried, which
-//! address they were for. The raw `recvmmsg` and `sendmsg` of Linux, in one place.
+//! address they were for.
 //!
-//! Transmit times are taken where the kernel's packet scheduler takes over (`SOF_TIMESTAMPING_TX_SCHED`),
-//! not at the driver: a queue on our own interface is part of the path, and waiting there must count.
-//! Receive times are taken when the driver hands the packet in. Both are wall time; see
-//! [`measure::clock::WallClock`].
+//! Transmit times are taken when the packet enters the kernel's packet scheduler (`SOF_TIMESTAMPING_TX_SCHED`), not at
+//! the driver: a queue on our own interface is part of the path, and waiting there must count. Receive times are taken
+//! when the driver hands the packet in. Both are wall time; see [`measure::clock::WallClock`].
 
 use crate::clock::{Clock, mono_ns, wall_ns};
+use crate::sys::message::SO_RXQ_OVFL;
+use crate::sys::option;
 use measure::clock::Reading;
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::RawFd;
 
-/// Largest datagram that is taken whole.
-pub const DATAGRAM: usize = 1536;
-const CONTROL: usize = 256;
+pub use crate::sys::message::{Batch, DATAGRAM, NetError, Received, send, send_to};
+pub(crate) use crate::sys::option::set_int;
+pub use crate::sys::option::set_receive_timeout;
 
-/// `SO_EE_ORIGIN_*` of linux/errqueue.h: who put a message into the error queue.
-const ORIGIN_ICMP: u8 = 2;
-const ORIGIN_ICMP6: u8 = 3;
-const ORIGIN_TIMESTAMPING: u8 = 4;
-
-/// asm-generic/socket.h.
-const SO_RXQ_OVFL: i32 = 40;
-
-/// Asks the kernel for receive times, and with `tx` for transmit times that carry the number of the
-/// datagram on its socket, counted from 0. Asking anew restarts the count.
+/// Enables receive times, and with `tx` transmit times that carry the number of the datagram on its socket, counted
+/// from 0. Another call restarts the count.
 ///
-/// # Errors
-/// When the kernel has no timestamps for this socket.
+/// # Errors The kernel has no timestamps for this socket.
 pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
     let mut flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
     if tx {
@@ -41,10 +31,9 @@ pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }
 
-/// Asks for TOS or traffic class and, with `addressee`, the local address of every datagram.
+/// Enables TOS or traffic class and, with `addressee`, the local address of every datagram.
 ///
-/// # Errors
-/// When the kernel refuses an option.
+/// # Errors The kernel refuses an option.
 pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
@@ -58,10 +47,9 @@ pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_RECVTOS, 1)
 }
 
-/// Asks for ICMP errors about what this socket sent.
+/// Enables ICMP errors about datagrams of this socket.
 ///
-/// # Errors
-/// When the kernel refuses the option.
+/// # Errors The kernel refuses the option.
 pub fn enable_errors(fd: RawFd, v6: bool) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVERR, 1)
@@ -70,18 +58,16 @@ pub fn enable_errors(fd: RawFd, v6: bool) -> io::Result<()> {
     }
 }
 
-/// Asks, with every datagram, for the number of those that the socket had no room for.
+/// Enables, with every datagram, the number of those that the socket had no room for.
 ///
-/// # Errors
-/// When the kernel refuses the option.
+/// # Errors The kernel refuses the option.
 pub fn enable_overflow_count(fd: RawFd) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, SO_RXQ_OVFL, 1)
 }
 
-/// Forbids fragmenting what this socket sends, here and on the way, whatever the path is believed to take; or allows it.
+/// Forbids fragmenting datagrams of this socket, here and on the path, for any believed path MTU; or allows it.
 ///
-/// # Errors
-/// When the kernel refuses the option.
+/// # Errors The kernel refuses the option.
 pub fn set_whole(fd: RawFd, v6: bool, whole: bool) -> io::Result<()> {
     if v6 {
         let mode = if whole {
@@ -99,10 +85,9 @@ pub fn set_whole(fd: RawFd, v6: bool, whole: bool) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, mode)
 }
 
-/// Sets the TOS or traffic-class byte of all that this socket sends.
+/// Sets the TOS or traffic-class byte of datagrams of this socket.
 ///
-/// # Errors
-/// When the kernel refuses the value.
+/// # Errors The kernel refuses the value.
 pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, i32::from(tos))?;
@@ -110,71 +95,30 @@ pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_TOS, i32::from(tos))
 }
 
-/// Of everything that a raw ICMP socket would get, only echo replies.
+/// Limits a raw ICMP socket to echo replies.
 ///
-/// # Errors
-/// When the kernel refuses the option.
+/// # Errors The kernel refuses the option.
 pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
-    /// ICMP_FILTER, linux/icmp.h, and ICMPV6_FILTER, linux/icmpv6.h: a bit that is set blocks its type.
+    /// Options ICMP_FILTER of linux/icmp.h and ICMPV6_FILTER of linux/icmpv6.h: a set bit blocks its type.
     const FILTER: i32 = 1;
     const SOL_RAW: i32 = 255;
     let mut blocked = [u32::MAX; 8];
     let reply = if v6 { 129 } else { 0 };
     blocked[reply / 32] &= !(1 << (reply % 32));
-    let (level, len) = if v6 {
-        (libc::SOL_ICMPV6, size_of_val(&blocked))
+    let (level, words) = if v6 {
+        (libc::SOL_ICMPV6, 8)
     } else {
-        (SOL_RAW, size_of::<u32>())
+        (SOL_RAW, 1)
     };
-    // SAFETY: the option takes one word, or eight for IPv6, whose address and size are given.
-    check(unsafe { libc::setsockopt(fd, level, FILTER, blocked.as_ptr().cast(), len as u32) })
+    let blocked: Vec<u8> = blocked[..words]
+        .iter()
+        .flat_map(|w| w.to_ne_bytes())
+        .collect();
+    option::set(fd, level, FILTER, &blocked)
 }
 
-/// Limits how long a blocking receive waits.
-///
-/// # Errors
-/// When the kernel refuses the option.
-pub fn set_receive_timeout(fd: RawFd, wait: base::Duration) -> io::Result<()> {
-    let micros = (wait.as_nanos() / 1_000).max(1);
-    let time = libc::timeval {
-        tv_sec: (micros / 1_000_000) as _,
-        tv_usec: (micros % 1_000_000) as _,
-    };
-    // SAFETY: the option takes a timeval, whose address and size are given.
-    check(unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const time).cast(),
-            size_of::<libc::timeval>() as u32,
-        )
-    })
-}
-
-pub(crate) fn set_int(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option takes an int, whose address and size are given.
-    check(unsafe {
-        libc::setsockopt(
-            fd,
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<i32>() as u32,
-        )
-    })
-}
-
-fn check(code: i32) -> io::Result<()> {
-    if code < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// Compares the wall clock with the run's clock. Tried three times, and the tightest comparison taken:
-/// losing the processor between two readings spoils one.
+/// Compares the wall clock with the run's clock. Of three tries the tightest comparison is taken: losing the processor
+/// between two readings spoils one.
 pub fn compare_clocks(clock: Clock) -> Reading {
     let start = clock.mono_of(base::Time::ZERO);
     let once = || {
@@ -194,17 +138,17 @@ pub fn compare_clocks(clock: Clock) -> Reading {
     })
 }
 
-/// An ICMP error about a datagram of ours.
+/// ICMP error about a datagram of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetError {
     pub errno: i32,
     pub icmp_type: u8,
     pub icmp_code: u8,
-    /// Who complains.
+    /// Sender of the error.
     pub offender: Option<IpAddr>,
 }
 
-/// What came with one message of a socket's receive queue or error queue.
+/// Facts on one message of a socket's receive queue or error queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     pub len: usize,
@@ -216,7 +160,7 @@ pub struct Received {
     /// Number of the datagram whose transmit time this is.
     pub tx_id: Option<u32>,
     pub error: Option<NetError>,
-    /// Datagrams that this socket has had no room for so far; see [`enable_overflow_count`].
+    /// Datagrams that this socket has dropped so far for lack of space; see [`enable_overflow_count`].
     pub overflowed: Option<u32>,
 }
 
@@ -246,10 +190,9 @@ impl Batch {
         }
     }
 
-    /// Receives what is there: `flags` as for recvmmsg(2). Gives the number of messages.
+    /// Receives waiting messages: `flags` as for recvmmsg(2). Returns their number.
     ///
-    /// # Errors
-    /// The system call's; `WouldBlock` where there is nothing.
+    /// # Errors Those of the system call; `WouldBlock` if there is nothing.
     pub fn receive(&mut self, fd: RawFd, flags: i32) -> io::Result<usize> {
         self.parsed.clear();
         let mut iov: [libc::iovec; 64] = [libc::iovec {
@@ -298,7 +241,7 @@ impl Batch {
         Ok(got)
     }
 
-    /// The messages of the last [`Batch::receive`].
+    /// Messages of the last [`Batch::receive`].
     pub fn messages(&self) -> impl Iterator<Item = (&Received, &[u8])> {
         self.parsed
             .iter()
@@ -364,7 +307,7 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
     r
 }
 
-/// The address that follows an extended error, SO_EE_OFFENDER of linux/errqueue.h.
+/// Address that follows an extended error, SO_EE_OFFENDER of linux/errqueue.h.
 ///
 /// # Safety
 /// `data` is the payload of `cmsg`, as the kernel wrote it.
@@ -418,8 +361,7 @@ fn to_socket_addr(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 
 /// Sends on a connected socket.
 ///
-/// # Errors
-/// The system call's, among them a waiting ICMP error.
+/// # Errors Those of the system call, among them a waiting ICMP error.
 pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the buffer is given with its length.
     let sent = unsafe {
@@ -439,8 +381,7 @@ pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
 
 /// Sends to `to` from the local address `local`, with the TOS or traffic-class byte `tos`.
 ///
-/// # Errors
-/// The system call's.
+/// # Errors Those of the system call.
 pub fn send_to(
     fd: RawFd,
     bytes: &[u8],

@@ -1,24 +1,24 @@
-//! What passes an interface, from the kernel's counters: the traffic beside the measurement.
+//! Traffic of an interface, from the kernel's counters: the cross traffic of a measurement.
 //!
-//! The counters are read from `/proc/thread-self/net/dev`, which follows the network namespace of the
-//! thread that opens it; `/sys/class/net` would show the one that its mount belongs to.
+//! The counters are read from `/proc/thread-self/net/dev`, which follows the network namespace of the thread that opens
+//! it; `/sys/class/net` would show the namespace that its mount belongs to.
 
 use crate::clock::{Clock, mono_ns};
+use crate::route;
 use crate::ticker::Ticker;
 use base::record::{Event, Row, Text, Traffic};
 use base::{BitsPerSec, Duration};
-use nix::ifaddrs::getifaddrs;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use experiment::host::{HOLD_OFF_DOWN, HOLD_OFF_UP, Rates};
 
-/// How far back [`TrafficMonitor::idle_rate`] can look.
+/// Time that [`TrafficMonitor::idle_rate`] can look back.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const COUNTERS: &str = "/proc/thread-self/net/dev";
 
@@ -31,10 +31,6 @@ pub enum TrafficError {
         server: SocketAddr,
         source: io::Error,
     },
-    #[error(
-        "no interface has the address {address} that packets to {server} are sent from: name the interface"
-    )]
-    NobodyHas { address: IpAddr, server: SocketAddr },
     #[error("cannot read the interface counters in {COUNTERS}: {0}")]
     Counters(#[source] io::Error),
     #[error("cannot start the thread of the traffic monitor: {0}")]
@@ -48,7 +44,7 @@ struct Counters {
     tx: u64,
 }
 
-/// The counters of each interface, in the kernel's order.
+/// Counters of each interface, in the kernel's order.
 fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
     // Two lines of headings; then `name: rx_bytes …8 columns… tx_bytes …`, proc_pid_net(5).
     text.lines().skip(2).filter_map(|line| {
@@ -60,8 +56,8 @@ fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
     })
 }
 
-/// What was counted in between. A counter that went back has wrapped, where it has 32 bits and the
-/// step is one that such an interface can make; otherwise it was reset, and nobody knows.
+/// Bytes counted in between. A counter that went back has wrapped, if it has 32 bits and the step is one that such an
+/// interface can make; otherwise it was reset, and the bytes are unknown.
 fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
     if after >= before {
         return Some(after - before);
@@ -72,56 +68,13 @@ fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
     (before <= u64::from(u32::MAX) && wrapped <= most).then_some(wrapped)
 }
 
-/// The interface that packets to `server` leave by.
+/// Interface that packets to `server` leave by.
 ///
-/// # Errors
-/// There is no route, or the source address belongs to no interface.
+/// # Errors There is no route, or the source address belongs to no interface.
 pub fn interface_towards(server: SocketAddr) -> Result<String, TrafficError> {
-    let any: SocketAddr = if server.is_ipv4() {
-        ([0u8; 4], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
-    // Connecting a datagram socket asks the routing table and sends nothing.
-    let address = UdpSocket::bind(any)
-        .and_then(|s| {
-            s.connect(server)?;
-            s.local_addr()
-        })
-        .map_err(|source| TrafficError::NoRoute { server, source })?
-        .ip()
-        .to_canonical();
-    let interfaces: Vec<_> = getifaddrs()
-        .map_err(|e| TrafficError::Counters(e.into()))?
-        .filter_map(|i| {
-            let a = i.address?;
-            let ip: IpAddr = match (a.as_sockaddr_in(), a.as_sockaddr_in6()) {
-                (Some(v4), _) => v4.ip().into(),
-                (_, Some(v6)) => v6.ip().into(),
-                _ => return None,
-            };
-            Some((i.interface_name, ip))
-        })
-        .collect();
-    // What a host sends to itself, by whatever address, passes the loopback interface.
-    let to_itself = interfaces
-        .iter()
-        .any(|(_, ip)| *ip == server.ip().to_canonical());
-    let found = |wanted: IpAddr| {
-        interfaces
-            .iter()
-            .find(|(_, ip)| *ip == wanted)
-            .map(|(name, _)| name.clone())
-    };
-    let loopback = || {
-        interfaces
-            .iter()
-            .find(|(_, ip)| ip.is_loopback())
-            .map(|(name, _)| name.clone())
-    };
-    (if to_itself { loopback() } else { None })
-        .or_else(|| found(address))
-        .ok_or(TrafficError::NobodyHas { address, server })
+    route::to_socket(server)
+        .map(|route| route.interface)
+        .map_err(|source| TrafficError::NoRoute { server, source })
 }
 
 #[derive(Clone, Copy)]
@@ -163,14 +116,14 @@ impl Recent {
     }
 }
 
-/// Writes a row an interval. Dropping it stops it.
+/// Writer of a row an interval. Dropping it stops it.
 pub struct TrafficMonitor {
     interface: Text,
     recent: Arc<Mutex<Recent>>,
     ticker: Ticker,
 }
 
-/// Reads one interface's counters and writes a row each time it is asked.
+/// Sampler of one interface's counters that writes a row on request.
 pub(crate) struct Sampler {
     file: File,
     text: String,
@@ -184,11 +137,10 @@ pub(crate) struct Sampler {
 }
 
 impl TrafficMonitor {
-    /// Watches `interface`, in the network namespace of the calling thread; without one, the one by which
-    /// packets to `server` leave.
+    /// Watches `interface`, in the network namespace of the calling thread; without one, the one by which packets to
+    /// `server` leave.
     ///
-    /// # Errors
-    /// There is no such interface, or no route to the server.
+    /// # Errors An unknown interface, or no route to the server.
     pub fn start(
         interface: Option<&str>,
         server: SocketAddr,
@@ -220,8 +172,8 @@ impl TrafficMonitor {
         &self.interface
     }
 
-    /// Mean rates over the last `window`, up to a minute; null until that long has been watched without
-    /// a reset. Ask it while the measurement itself sends nothing.
+    /// Mean rates over the last `window`, up to a minute; null until that long has been watched without a reset. Call
+    /// it while the measurement itself sends nothing.
     pub fn idle_rate(&self, window: Duration) -> Option<Rates> {
         self.recent
             .lock()
@@ -235,7 +187,7 @@ impl TrafficMonitor {
 }
 
 impl Sampler {
-    /// The interface need not be there yet.
+    /// Creates a sampler. The interface need not exist yet.
     pub fn new(interface: &str, clock: Clock, rows: Sender<Row>) -> io::Result<Sampler> {
         let mut sampler = Sampler {
             file: File::open(COUNTERS)?,
@@ -320,6 +272,7 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
     use std::sync::mpsc::channel;
 
     const TENTH: Duration = Duration::from_millis(100);

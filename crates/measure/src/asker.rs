@@ -5,8 +5,10 @@ use crate::ledger::{Ledger, Limits, Slots, State};
 use base::record::{Row, Status, Text};
 use base::{Duration, Time};
 
+/// Parameters of an asker.
 #[derive(Clone, Debug)]
 pub struct Params {
+    /// Interval between questions.
     pub interval: Duration,
     /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
@@ -25,6 +27,7 @@ pub struct Params {
 /// Arrival time of an answer, and its reliability.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
+    /// Time of the answer.
     pub at: Time,
     /// True if both clocks ran without a step since the previous reading; see [`crate::clock::WallClock`].
     pub steady: bool,
@@ -32,6 +35,7 @@ pub struct Answer {
     pub tos: Option<u8>,
 }
 
+/// Asker: slots and questions to a target that is not ours.
 pub struct Asker {
     ledger: Ledger,
     /// Last trouble, until a probe succeeds; reported once.
@@ -72,6 +76,7 @@ impl Asker {
         self.ledger.fault(now, detail);
     }
 
+    /// True while an answer is awaited.
     pub fn is_waiting(&self) -> bool {
         self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
@@ -81,6 +86,7 @@ impl Asker {
         self.stray
     }
 
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         let slot = Some(self.ledger.slots.next());
         [slot, self.ledger.next_retirement()]
@@ -89,6 +95,7 @@ impl Asker {
             .min()
     }
 
+    /// Next row to write.
     pub fn poll_row(&mut self) -> Option<Row> {
         self.ledger.rows.pop_front()
     }
@@ -132,6 +139,7 @@ impl Asker {
         self.ledger.tx_stamp(seq, at);
     }
 
+    /// Handles an answer.
     pub fn handle_answer(&mut self, now: Time, seq: u64, answer: Answer) {
         let status = match self.ledger.probe(seq).map(|p| p.state) {
             Some(State::Waiting) => Status::Ok,
@@ -196,6 +204,7 @@ impl Asker {
         }
     }
 
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         while self.ledger.next_retirement().is_some_and(|t| now >= t) {
             self.retire();

@@ -14,6 +14,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// Creates a full bucket.
     pub fn new(per_second: f64, depth: f64, now: Time) -> Bucket {
         Bucket {
             per_second,
@@ -29,6 +30,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
+    /// Takes `amount` tokens, if they are there.
     pub fn take(&mut self, now: Time, amount: f64) -> bool {
         self.refill(now);
         let enough = self.level >= amount;

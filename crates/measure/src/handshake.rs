@@ -27,6 +27,7 @@ pub enum Failure {
     KeyNeeded,
 }
 
+/// Handshake of a session of probes.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     nonce: u64,
@@ -78,12 +79,14 @@ impl Handshake {
         self.keys.clone()
     }
 
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.outcome
             .is_none()
             .then_some(self.next_send.min(self.give_up))
     }
 
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.outcome.is_none() && now >= self.give_up {
             let silent = Failure::Silent {
@@ -125,6 +128,7 @@ impl Handshake {
         })
     }
 
+    /// Handles a datagram of the server.
     pub fn handle_datagram(&mut self, now: Time, bytes: &[u8]) {
         if self.outcome.is_some() {
             return;

@@ -13,8 +13,10 @@ use base::rng::Rng;
 use base::{Duration, Time};
 use rand::Rng as _;
 
+/// Parameters of a lasting session.
 #[derive(Clone, Debug)]
 pub struct Params {
+    /// Interval between probes.
     pub interval: Duration,
     /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
@@ -28,6 +30,7 @@ pub struct Params {
     pub host_origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
+    /// Key that signs the probes.
     pub key: Option<Credential>,
     /// True if the key is not known yet ([`Lasting::set_key`]): nothing is sent before.
     pub awaits_key: bool,
@@ -55,6 +58,7 @@ enum Stage {
     Open(Box<Session>),
 }
 
+/// Session that survives restarts, changes of address and outages.
 pub struct Lasting {
     params: Params,
     stage: Stage,
@@ -126,6 +130,7 @@ impl Lasting {
         self.last_heard
     }
 
+    /// True while answers are awaited.
     pub fn is_waiting(&self) -> bool {
         matches!(&self.stage, Stage::Open(s) if s.is_waiting())
     }
@@ -135,6 +140,7 @@ impl Lasting {
         matches!(self.stage, Stage::Asking(_))
     }
 
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         let stage = match &self.stage {
             Stage::Asking(h) => h.next_wakeup(),
@@ -146,6 +152,7 @@ impl Lasting {
         [stage, slot, ended].into_iter().flatten().min()
     }
 
+    /// Next row to write.
     pub fn poll_row(&mut self) -> Option<Row> {
         if let Some(row) = self.idle.rows.pop_front() {
             return Some(row);
@@ -174,12 +181,14 @@ impl Lasting {
         }
     }
 
+    /// Notes that a probe was sent between two times.
     pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
         if let Stage::Open(session) = &mut self.stage {
             session.handle_sent(seq, before, after);
         }
     }
 
+    /// Notes that a probe could not be sent.
     pub fn handle_send_failed(&mut self, now: Time, seq: u64, why: &str) {
         if let Stage::Open(session) = &mut self.stage {
             session.handle_send_failed(seq);
@@ -187,12 +196,14 @@ impl Lasting {
         self.note_trouble(now, why);
     }
 
+    /// Handles the kernel's transmit time of a probe.
     pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
         if let Stage::Open(session) = &mut self.stage {
             session.handle_tx_stamp(seq, at);
         }
     }
 
+    /// Handles a datagram of the server.
     pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
         if let Stage::Asking(handshake) = &mut self.stage {
             handshake.handle_datagram(now, bytes);
@@ -243,6 +254,7 @@ impl Lasting {
         self.ask(now);
     }
 
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         match &mut self.stage {
             Stage::Asking(handshake) => handshake.handle_timeout(now),

@@ -15,6 +15,7 @@ pub struct Slots {
 }
 
 impl Slots {
+    /// Creates slots from a first time on.
     pub fn new(first: Time, interval: Duration, first_seq: u64) -> Slots {
         assert!(!interval.is_zero());
         Slots {
@@ -34,10 +35,12 @@ impl Slots {
         self.seq
     }
 
+    /// Interval between slots.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
+    /// Changes the interval from the next slot on.
     pub fn set_interval(&mut self, interval: Duration) {
         assert!(!interval.is_zero());
         self.interval = interval;
@@ -77,6 +80,7 @@ pub(crate) struct Probe {
     pub kernel_tx_ns: Option<i32>,
     /// True if the far end received it; absent if the far end has not reported it.
     pub seen: Option<bool>,
+    /// State of the probe.
     pub state: State,
     /// Answers beyond the first.
     pub copies: u8,
@@ -111,14 +115,19 @@ pub(crate) struct Limits {
 }
 
 pub(crate) struct Ledger {
+    /// Name of the target.
     pub target: Text,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
+    /// Limits for loss and lateness.
     pub limits: Limits,
+    /// Slots of the probes.
     pub slots: Slots,
+    /// Open probes in order.
     pub probes: VecDeque<Probe>,
     /// Number of the probe at the front of `probes`.
     pub first: u64,
+    /// Rows to write.
     pub rows: VecDeque<Row>,
     /// Slots that passed unused.
     pub missed_slots: u64,
@@ -127,6 +136,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Creates an empty ledger.
     pub fn new(target: Text, origin_unix_ns: i64, limits: Limits, slots: Slots) -> Ledger {
         assert!(limits.capacity > 0);
         Ledger {
@@ -142,10 +152,12 @@ impl Ledger {
         }
     }
 
+    /// Time as UNIX ns.
     pub fn unix_ns(&self, t: Time) -> i64 {
         self.origin_unix_ns + t.as_nanos().cast_signed()
     }
 
+    /// True if no further probe fits.
     pub fn is_full(&self) -> bool {
         self.probes.len() >= self.limits.capacity
     }
@@ -155,10 +167,12 @@ impl Ledger {
             .and_then(|i| usize::try_from(i).ok())
     }
 
+    /// Open probe with this number.
     pub fn probe(&self, seq: u64) -> Option<&Probe> {
         self.probes.get(self.index(seq)?)
     }
 
+    /// Open probe with this number, for changes.
     pub fn probe_mut(&mut self, seq: u64) -> Option<&mut Probe> {
         let i = self.index(seq)?;
         self.probes.get_mut(i)
@@ -217,6 +231,7 @@ impl Ledger {
         seq
     }
 
+    /// Notes that a probe was sent between two times.
     pub fn sent(&mut self, seq: u64, before: Time, after: Time) {
         if let Some(p) = self.probe_mut(seq) {
             p.before = before;
@@ -291,11 +306,13 @@ impl Ledger {
         }
     }
 
+    /// Writes an event about a fault.
     pub fn fault(&mut self, at: Time, detail: String) {
         let target = self.target.clone();
         self.event(at, "fault", &target, detail);
     }
 
+    /// Writes an event.
     pub fn event(&mut self, at: Time, kind: &str, subject: &str, detail: String) {
         let t_ns = self.unix_ns(at);
         self.rows.push_back(Row::Event(Event {

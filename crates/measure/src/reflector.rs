@@ -6,8 +6,9 @@ use crate::bucket::{Bucket, ByNetwork, neighbourhood, subscriber};
 use crate::keys::{Identity, SessionKeys, Tickets, UserKey, Users};
 use crate::replay::{Seen, Window};
 use crate::wire::{
-    Ask, ClientMessage, Front, Grant, History, Key, Kind, MAX_LEN, Refusal, Reply, ServerMessage,
-    TAG_LEN, UNKNOWN_NS, Unreadable, boot_proof, datagram_len, front, opening_user, session_keys,
+    Ask, ClientMessage, Front, Grant, History, Key, Kind, LONGEST_INTERVAL_NS, MAX_LEN, Refusal,
+    Reply, ServerMessage, TAG_LEN, UNKNOWN_NS, Unreadable, boot_proof, datagram_len, front,
+    opening_user, session_keys,
 };
 use base::{BitsPerSec, Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 /// Limits for one client, and for all of them together. The defaults allow probes at 1 kHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
+    /// Greatest number of sessions.
     pub sessions: usize,
     /// Sessions per IPv4 address, or per IPv6 network of 64 bits.
     pub sessions_per_address: usize,
@@ -50,6 +52,7 @@ impl Default for Budget {
 /// Metadata of a datagram that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
+    /// Source address.
     pub from: SocketAddr,
     /// Address it was sent to, so that the answer comes from there.
     pub local: Option<IpAddr>,
@@ -64,21 +67,30 @@ pub struct Arrival {
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
+    /// Destination address.
     pub to: SocketAddr,
+    /// Local address to send from.
     pub local: Option<IpAddr>,
+    /// TOS or traffic-class byte.
     pub tos: u8,
     /// Identifier for [`Reflector::handle_tx_stamp`].
     pub id: u32,
+    /// Length of the datagram.
     pub len: usize,
 }
 
+/// Counters of a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Probes answered.
     pub answered: u64,
+    /// Sessions opened.
     pub opened: u64,
+    /// Datagrams answered with a refusal.
     pub refused: u64,
     /// Datagrams dropped without an answer: not of this protocol, too short, or beyond the budget for strangers.
     pub ignored: u64,
+    /// Probes beyond the rate of their session.
     pub throttled: u64,
     /// Datagrams of sessions with a key that were replayed, or too old to tell.
     pub replayed: u64,
@@ -91,6 +103,7 @@ pub struct Stats {
 /// Returns the account charged for a client's probes, by its address and, if it has a key, its name.
 pub type Accounts = Box<dyn Fn(IpAddr, Option<&Arc<str>>) -> Account + Send>;
 
+/// Reflector: the server's end of all sessions of probes.
 pub struct Reflector {
     budget: Budget,
     /// Users that are served; everybody if there are none.
@@ -169,8 +182,6 @@ const SWEEP: Duration = Duration::from_secs(1);
 const SENT_KEPT: usize = 256;
 /// Period of a cookie, seconds: a cookie is valid for one to two of them.
 const COOKIE_LIFE_S: u64 = 8;
-/// Longest interval between probes: one an hour.
-const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
 /// Silence after which a session is closed if the same client needs room for another one.
 const GIVES_WAY: Duration = Duration::from_secs(20);
 const TELL_THROTTLED: Duration = Duration::from_millis(100);
@@ -252,6 +263,7 @@ impl Reflector {
         }
     }
 
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
@@ -261,6 +273,7 @@ impl Reflector {
         self.sessions.len()
     }
 
+    /// Handles a datagram of a client.
     pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
         // The answer to a shorter datagram could exceed it.
         if bytes.len() < datagram_len(None) || bytes.len() > MAX_LEN {
@@ -524,6 +537,7 @@ impl Reflector {
         self.sessions.values_mut().for_each(|s| s.earlier = None);
     }
 
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         while self.late.front().is_some_and(|(at, _)| now >= *at) {
             let due = self.late.pop_front().map(|(_, pending)| pending);
@@ -552,6 +566,7 @@ impl Reflector {
         }
     }
 
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         let trains = (self.next_release < Time::MAX).then_some(self.next_release);
         let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);

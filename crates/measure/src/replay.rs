@@ -22,6 +22,7 @@ pub enum Seen {
     UsedUp,
 }
 
+/// Window of the latest numbers, against replays.
 #[derive(Clone, Debug)]
 pub struct Window {
     highest: Option<u32>,

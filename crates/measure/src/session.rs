@@ -16,8 +16,10 @@ use base::{Duration, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
 
+/// Parameters of a session.
 #[derive(Clone, Debug)]
 pub struct Params {
+    /// Interval between probes.
     pub interval: Duration,
     /// A probe without an answer within this time is lost; a shorter probe interval does not shorten it.
     pub lost_after: Duration,
@@ -31,6 +33,7 @@ pub struct Params {
     pub target: Text,
     /// Keys of the session, if it has any: see [`crate::handshake::Handshake::keys`].
     pub keys: Option<SessionKeys>,
+    /// Grant of the server.
     pub grant: Grant,
     /// Maximum number of probes remembered; beyond it the oldest is dropped.
     pub capacity: usize,
@@ -39,6 +42,7 @@ pub struct Params {
 /// Arrival of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
+    /// Time of the arrival.
     pub at: Time,
     /// True if the kernel took the time. A program that polls its socket now and then does not know it.
     pub kernel: bool,
@@ -48,21 +52,30 @@ pub struct Arrival {
     pub tos: Option<u8>,
 }
 
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Probes sent.
     pub sent: u64,
     /// Probes answered, late ones included.
     pub received: u64,
+    /// Answers after the limit for loss.
     pub late: u64,
+    /// Probes lost on the uplink.
     pub lost_up: u64,
+    /// Probes lost on the downlink.
     pub lost_down: u64,
     /// Probes lost, direction unknown.
     pub lost: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
     /// Slots that passed unused.
     pub missed_slots: u64,
+    /// Probes without the kernel's transmit time.
     pub without_tx_stamp: u64,
+    /// Answers without the kernel's receive time.
     pub without_rx_stamp: u64,
     /// Answers whose far receive time is the program's, not the kernel's.
     pub far_without_rx_stamp: u64,
@@ -79,6 +92,7 @@ pub struct Stats {
 /// Result of one train; each arrival is (number, far receive time, near receive time), ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrainResult {
+    /// Arrivals in order.
     pub arrivals: Vec<(u8, i64, i64)>,
 }
 
@@ -91,6 +105,7 @@ struct Answer {
     complete_by: Time,
 }
 
+/// Client's end of a session of probes.
 pub struct Session {
     params: Params,
     ledger: Ledger,
@@ -153,6 +168,7 @@ impl Session {
         }
     }
 
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         Stats {
             missed_slots: self.ledger.missed_slots,
@@ -170,6 +186,7 @@ impl Session {
         self.last_heard
     }
 
+    /// Largest round trip so far.
     pub fn largest_rtt(&self) -> Duration {
         self.largest_rtt
     }
@@ -184,6 +201,7 @@ impl Session {
         self.far.ahead_ns()
     }
 
+    /// Interval between probes.
     pub fn interval(&self) -> Duration {
         self.ledger.slots.interval()
     }
@@ -207,6 +225,7 @@ impl Session {
         self.ended.is_none().then_some(self.ledger.slots.next())
     }
 
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         let retired = self.ledger.next_retirement();
         let unfinished = self.unfinished.front().map(|(_, a)| a.complete_by);
@@ -216,6 +235,7 @@ impl Session {
             .min()
     }
 
+    /// Next row to write.
     pub fn poll_row(&mut self) -> Option<Row> {
         self.ledger.rows.pop_front()
     }
@@ -349,6 +369,7 @@ impl Session {
         true
     }
 
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((_, a)) = self.unfinished.front()
             && (a.kernel_hold_ns.is_some() || now >= a.complete_by)

@@ -17,6 +17,7 @@ use crate::capture::frame::{Address, Frame, Transport, flag};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Kind of an unsolicited packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A SYN that home refused with RST.
@@ -36,6 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Word for it in texts and files.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Refused => "SYN refused",
@@ -52,13 +54,19 @@ impl Kind {
 /// Packets of one kind from one address to one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsolicited {
+    /// Kind of the packets.
     pub kind: Kind,
+    /// Source address.
     pub from: IpAddr,
+    /// Destination address.
     pub to: IpAddr,
     /// Port at home; for ICMP type × 256 + code, for another protocol its number.
     pub port: u16,
+    /// Number of packets.
     pub packets: u64,
+    /// Time of the first, ns.
     pub first_ns: i64,
+    /// Time of the last, ns.
     pub last_ns: i64,
 }
 
@@ -104,6 +112,7 @@ struct Talk {
 /// Returns true if an address is at home.
 type Inside = Box<dyn Fn(&Address) -> bool>;
 
+/// Watch for unsolicited packets.
 #[derive(Default)]
 pub struct Watch {
     places: HashMap<Pair, u32>,
@@ -115,6 +124,7 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Adds a packet.
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
         if frame.fragment.is_some_and(|f| f.offset > 0) {
             return;

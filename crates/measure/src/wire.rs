@@ -32,15 +32,17 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
+/// Version of the protocol.
 pub const VERSION: u8 = 2;
 /// Length of the shortest datagram a client sends and of a probe's answer, without the tag.
 pub const DATAGRAM_LEN: usize = 52;
+/// Length of a signature, bytes.
 pub const TAG_LEN: usize = 16;
 /// Longest datagram that either end builds: the payload of an Ethernet frame.
 pub const MAX_LEN: usize = 1500;
 
-/// Longest interval that a server may ask for.
-const LONGEST_INTERVAL_NS: u64 = 86_400_000_000_000;
+/// Longest interval between probes, one an hour: a server may not ask for more, and keeps no session longer for it.
+pub const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
 
 const MAGIC: [u8; 2] = *b"Tb";
 const HEADER_LEN: usize = 12;
@@ -126,7 +128,9 @@ pub struct Ask {
 /// Server's limits for the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// Token of the session.
     pub token: u64,
+    /// Shortest interval that the server allows, ns.
     pub min_interval_ns: u64,
     /// Maximum duration, seconds; 0: without end.
     pub duration_s: u32,
@@ -140,6 +144,7 @@ pub struct Grant {
 /// Answer to a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
+    /// Number of the probe.
     pub seq: u32,
     /// Receive time of the probe in the server's kernel, on the server's clock, UNIX ns.
     pub rx_ns: i64,
@@ -148,6 +153,7 @@ pub struct Reply {
     /// Number of an earlier answer, and its hold time from its `rx_ns` until the kernel sent it. A program learns the
     /// kernel's send time only after the datagram has left. `u32::MAX`: unknown.
     pub earlier_seq: u32,
+    /// Time that the server held the earlier answer, ns.
     pub earlier_hold_ns: u32,
     /// Probes that the server had received when it answered.
     pub history: History,
@@ -160,7 +166,9 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Flag: the receive time is the kernel's.
     pub const KERNEL_RX: u8 = 1;
+    /// Flag: the TOS byte is known.
     pub const TOS_KNOWN: u8 = 2;
 }
 
@@ -171,12 +179,14 @@ pub const UNKNOWN_NS: u32 = u32::MAX;
 /// numbers (RFC 1982), so a late packet sets its own bit and never moves the window back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
+    /// Highest number received.
     pub highest: u32,
     /// Bit `i` stands for number `highest - 1 - i`.
     pub bits: u64,
 }
 
 impl History {
+    /// History that starts at a number.
     pub fn starting_at(seq: u32) -> History {
         History {
             highest: seq,
@@ -184,6 +194,7 @@ impl History {
         }
     }
 
+    /// Notes a received number.
     pub fn record(&mut self, seq: u32) {
         let ahead = seq.wrapping_sub(self.highest).cast_signed();
         match ahead {
@@ -234,6 +245,7 @@ pub enum Refusal {
     Spent,
 }
 
+/// Message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMessage {
     Hello {
@@ -262,6 +274,7 @@ pub enum ClientMessage {
     },
 }
 
+/// Message of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
     Challenge {
@@ -311,8 +324,11 @@ pub enum Unreadable {
 /// Front of every datagram, read before its tag is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
+    /// Kind of the message.
     pub kind: Kind,
+    /// Identifier of the session.
     pub id: u64,
+    /// True if the message is signed.
     pub tagged: bool,
 }
 

@@ -229,7 +229,7 @@ fn a_day_with_every_fault_leaves_no_probe_out_and_bends_no_delay() {
 fn a_day(keyed: bool) {
     let mut day = Day::new(20260521, keyed);
     day.run(secs(2 * HOUR));
-    // The line holds everything back for 154 s and then delivers it (000's table 15).
+    // The line holds everything back for 154 s and then delivers it (table 15 of Borlaug 2014).
     day.held_until = secs(2 * HOUR + 154);
     day.run(secs(4 * HOUR));
     // It drops everything for 20 minutes: the server forgets us meanwhile.

@@ -8,7 +8,7 @@
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Makes a [`Usage`] of a sentence that says what to change.
+/// Makes a [`Usage`] from a sentence that says what to change.
 pub fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }

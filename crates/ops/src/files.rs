@@ -3,7 +3,7 @@
 use crate::usage;
 use std::path::Path;
 
-/// Writes a file whole or not at all.
+/// Writes a file as a whole or not at all.
 ///
 /// # Errors
 /// Names the file and the cause.
@@ -20,7 +20,7 @@ pub fn read_text(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {e}", path.display())))
 }
 
-/// Number of threads to use: as many as asked for, or one a core.
+/// Number of threads to use: as many as requested, or one for each core.
 pub fn threads(asked: Option<usize>) -> usize {
     asked
         .or_else(|| std::thread::available_parallelism().ok().map(usize::from))

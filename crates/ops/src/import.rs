@@ -12,21 +12,21 @@ use store::import::{Format, Imported, Settings, import, recognise};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// Files, in the order of time where they follow each other.
+    /// Files, in the order of time if one continues another.
     pub files: Vec<PathBuf>,
-    /// Recording to write; the first file's name, ending in .rec, where not given.
+    /// Recording to write; by default the first file's name, ending in .rec.
     pub output: Option<PathBuf>,
-    /// Format of all files, by its word; their content decides where not given.
+    /// Name of all files' format; by default their content decides.
     pub format: Option<String>,
-    /// Time zone of local times in the files; this host's where not given.
+    /// Time zone of local times in the files; by default this host's.
     pub zone: Option<String>,
-    /// Time of the first probe, UNIX ns, for files without times; the file's own where not given.
+    /// Time of the first probe, UNIX ns, for files without times; by default the file's own.
     pub start_ns: Option<i64>,
-    /// Time between probes, for files without times.
+    /// Interval between probes, for files without times.
     pub interval: Option<Duration>,
     /// Unit in which the traffic monitor counts.
     pub rate_unit: RateUnit,
-    /// Name for people.
+    /// Name of the recording in reports.
     pub title: String,
 }
 
@@ -40,13 +40,13 @@ pub enum RateUnit {
     Mbit,
 }
 
-/// The recording, and what became of each file.
+/// Recording, and the result of each file's import.
 pub struct Answer {
     pub recording: PathBuf,
     pub files: Vec<Imported>,
 }
 
-/// Returns the format of that word.
+/// Format with this name.
 ///
 /// # Errors
 /// Lists the known words.
@@ -59,7 +59,7 @@ pub fn format(word: &str) -> Result<Format, String> {
 }
 
 impl Plan {
-    /// The plan as a recording keeps it: files by their names, because directories are nobody's business.
+    /// Plan as a recording stores it: files without their directories, which are private.
     fn recorded(&self) -> Plan {
         let bare = |path: &PathBuf| path.file_name().map(PathBuf::from);
         Plan {
@@ -161,7 +161,7 @@ fn close(writer: store::Writer, all: &[Imported], meta: Meta) -> anyhow::Result<
     Ok(())
 }
 
-/// A time as UNIX ns; 0 where it does not fit.
+/// Time as UNIX ns; 0 if it does not fit.
 pub fn nanos(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanosecond()).unwrap_or_default()
 }
@@ -173,12 +173,12 @@ fn written_ns(path: &Path) -> i64 {
 }
 
 impl Answer {
-    /// What was imported, left out and repaired, for a terminal: lines of the files are quoted in it.
+    /// Imported, skipped and repaired items, for a terminal. The text quotes lines of the files.
     pub fn text(&self) -> String {
         self.files.iter().map(told).collect()
     }
 
-    /// The same as JSON.
+    /// Imported, skipped and repaired items as JSON.
     pub fn json(&self) -> serde_json::Value {
         let files: Vec<_> = self.files.iter().map(json).collect();
         serde_json::json!({ "recording": self.recording, "files": files })

@@ -1,7 +1,7 @@
 //! Every verb of `tailback` as a library call: `Plan` → `run(&mut dyn Progress)` → `Answer`.
 //!
-//! A plan is data: it can be written down, kept in a recording's `meta.json` and run again. An answer is figures, with
-//! methods that give its text and its JSON. Nothing here parses arguments or prints.
+//! A plan is data: it can be stored in a recording's `meta.json` and run again. An answer is figures, with methods that
+//! give its text and its JSON. Nothing here parses arguments or prints.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -21,8 +21,8 @@ mod progress;
 mod queue_samples;
 mod recorder;
 pub mod report;
-pub mod reproduce;
 pub mod scan;
+pub mod serve;
 mod session;
 pub mod sim;
 mod statistics;
@@ -34,5 +34,5 @@ pub use error::{Usage, usage};
 pub use files::{counted, read_text, threads, write_file};
 pub use live::load::Access;
 pub use plan::Plan;
-pub use progress::{Event, Progress};
+pub use progress::{Event, Observer, Progress, Shared};
 pub use session::End;

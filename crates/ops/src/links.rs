@@ -4,7 +4,7 @@ use crate::usage;
 use link::LinkSpec;
 use std::path::Path;
 
-/// One emulated link: a preset's name or a TOML file, with single values changed.
+/// Reads one emulated link: a preset's name or a TOML file, with single values changed.
 pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
     let mut spec = if name.ends_with(".toml") || name.contains('/') {
         let text = std::fs::read_to_string(name)
@@ -27,7 +27,8 @@ pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
     Ok(spec)
 }
 
-/// Several links in a row. A key that begins with `hop2.` is for the second of them, any other for all.
+/// Reads several links in a row. A key that begins with `hop2.` is for the second link, a key without such a prefix for
+/// all.
 pub fn chain(names: &[String], set: &[String]) -> anyhow::Result<Vec<LinkSpec>> {
     let hop = |pair: &str| -> Option<(usize, String)> {
         let (hop, rest) = pair.trim().strip_prefix("hop")?.split_once('.')?;
@@ -52,7 +53,7 @@ pub fn chain(names: &[String], set: &[String]) -> anyhow::Result<Vec<LinkSpec>> 
     names.iter().enumerate().map(one).collect()
 }
 
-/// Reads files that are named in another file, as seen from there, or else from where the command runs.
+/// Reads files that another file names: relative to that file, or else to the current directory.
 pub fn files_beside(file: &Path) -> impl FnMut(&str) -> Result<String, String> {
     let beside = file.parent().unwrap_or(Path::new("")).to_owned();
     move |path| {

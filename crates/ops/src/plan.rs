@@ -1,8 +1,7 @@
-//! Plans of all verbs as one type: what a file holds that `tailback run` takes, and what a recording says of how it
-//! came about.
+//! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, import, list, model, monitor, probe, report, reproduce, sim, test, trace, usage,
+    analyse, import, list, model, monitor, probe, report, reproduce, serve, sim, test, trace, usage,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -27,6 +26,7 @@ pub enum Plan {
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
     Reproduce(Box<reproduce::Plan>),
+    Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
@@ -55,10 +55,9 @@ impl Plan {
         serde_json::from_value(value).map_err(|e| usage(format!("{name}: {e}")))
     }
 
-    /// The plan by which a recording came about.
+    /// Plan that made a recording.
     ///
-    /// # Errors
-    /// A recording of a verb whose plan it does not hold, or that this version does not know.
+    /// # Errors A recording that does not hold its verb's plan, or holds one that this version does not know.
     pub fn of_recording(meta: &Meta) -> anyhow::Result<Plan> {
         let plan = &meta.plan;
         let refused = |e: &dyn std::fmt::Display| {
@@ -116,10 +115,9 @@ impl Plan {
         })
     }
 
-    /// Sends the recording or report that the plan makes to another place.
+    /// Sets another path for the recording or report that the plan makes.
     ///
-    /// # Errors
-    /// A verb that writes nothing.
+    /// # Errors A verb that writes nothing.
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {
@@ -127,7 +125,6 @@ impl Plan {
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
-            Plan::Reproduce(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
@@ -136,7 +133,7 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) => {
+            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) | Plan::Serve(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

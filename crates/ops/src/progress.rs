@@ -1,4 +1,4 @@
-//! Progress of a run: what a verb tells while it works, and the question whether to stop.
+//! Progress of a run: its news, and the question if it should stop.
 
 use base::Duration;
 use experiment::steps::Told;
@@ -15,22 +15,22 @@ pub enum Event<'e> {
     Interruptible,
     /// Share of the work done, from 0 to 1.
     Share(f64),
-    /// End of the work whose shares were told.
+    /// End of the work whose shares were reported.
     Finished,
-    /// Recording that rows go to from here on; `resumed` if it had rows before.
+    /// Recording that rows go to from now on; `resumed` if it had rows before.
     Recording { path: &'e Path, resumed: bool },
     /// File or directory that was written.
     Wrote(&'e Path),
-    /// Sentence about how the run goes on.
+    /// Sentence about the course of the run.
     Said(&'e str),
-    /// Doubt, damage or trouble that a reader of the figures must know.
+    /// Doubt, damage or failure that a reader of the figures must know.
     Warned(&'e str),
-    /// State of an experiment; `rtt` computes the round trip of now.
+    /// State of an experiment; `rtt` computes the present round trip.
     Stage {
         progress: &'e experiment::Progress<'e>,
         rtt: &'e dyn Fn() -> Option<Duration>,
     },
-    /// News of an experiment's steps.
+    /// Event of an experiment's steps.
     Told(Told),
     /// State of all targets of a monitor.
     Monitor(&'e MonitorStatus),
@@ -43,51 +43,58 @@ pub trait Progress: Send {
     /// Takes one piece of news.
     fn tell(&mut self, event: Event<'_>);
 
-    /// Returns true to end the run early; what was measured until then is kept.
+    /// Returns true to end the run early; rows up to then are kept.
     fn interrupted(&mut self) -> bool {
         false
     }
 }
 
-/// Nobody looks on.
+/// Ignores all news: there is no observer.
 impl Progress for () {
     fn tell(&mut self, _event: Event<'_>) {}
 }
 
-/// The progress of a run as its threads share it.
-pub(crate) trait Observer: Sync {
+/// Observer: the progress of a run, shared by its threads.
+pub trait Observer: Sync {
+    /// Takes one event.
     fn tell(&self, event: Event<'_>);
+    /// Returns true to end the run early.
     fn interrupted(&self) -> bool;
-    /// Tells the damage of a recording's files, once for each file.
+    /// Reports the damage of a recording's files, once for each file.
     fn recovered(&self, notes: Vec<Recovered>);
 }
 
 impl dyn Observer + '_ {
-    pub(crate) fn say(&self, text: &str) {
+    /// Tells how the run goes on.
+    pub fn say(&self, text: &str) {
         self.tell(Event::Said(text));
     }
 
-    pub(crate) fn warn(&self, text: &str) {
+    /// Tells a doubt or trouble.
+    pub fn warn(&self, text: &str) {
         self.tell(Event::Warned(text));
     }
 
-    pub(crate) fn wrote(&self, path: &Path) {
+    /// Tells a file that was written.
+    pub fn wrote(&self, path: &Path) {
         self.tell(Event::Wrote(path));
     }
 
-    pub(crate) fn share(&self, share: f64) {
+    /// Tells the share of the work done, from 0 to 1.
+    pub fn share(&self, share: f64) {
         self.tell(Event::Share(share));
     }
 }
 
-/// One [`Progress`] behind a lock, and the files whose damage it was told.
-pub(crate) struct Shared<'p> {
+/// Shared [`Progress`] behind a lock, with the files whose damage has been reported.
+pub struct Shared<'p> {
     progress: Mutex<&'p mut dyn Progress>,
     damaged: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl<'p> Shared<'p> {
-    pub(crate) fn new(progress: &'p mut dyn Progress) -> Shared<'p> {
+    /// Puts a progress behind a lock.
+    pub fn new(progress: &'p mut dyn Progress) -> Shared<'p> {
         Shared {
             progress: Mutex::new(progress),
             damaged: Mutex::default(),
@@ -95,7 +102,7 @@ impl<'p> Shared<'p> {
     }
 }
 
-/// A thread that panicked ends the run elsewhere; the others may still tell.
+/// Locks `mutex`. A thread that panicked ends the run elsewhere; the others may still report.
 fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

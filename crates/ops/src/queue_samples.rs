@@ -1,4 +1,4 @@
-//! The samples of queues and transfers in a recording: what there is to say where no probe was sent.
+//! Samples of queues and transfers in a recording: the figures of a recording without probes.
 
 use crate::scan::{self, Source};
 use analysis::inside::{
@@ -7,12 +7,12 @@ use analysis::inside::{
 use base::record::{Direction, Row, TableId};
 use std::collections::BTreeMap;
 
-/// Whether probes were part of it, be their rows lost or beyond what is asked for.
+/// True if the recording had probes, even if their rows are lost or outside the requested time.
 pub(crate) fn had_probes(from: Source<'_>) -> bool {
     from.path.join(TableId::Delay.spec().name).exists()
 }
 
-/// Samples of queues and transfers between two instants; `None` of a recording without any.
+/// Samples of queues and transfers between two instants; `None` if the recording has none.
 pub(crate) fn gathered(
     from: Source<'_>,
     from_ns: Option<i64>,

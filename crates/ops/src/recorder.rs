@@ -1,5 +1,5 @@
-//! The one place where rows arrive: each goes to disk and into the recording in memory that the live
-//! view and the stop rule read.
+//! Recorder: the one receiver of rows. Each row goes to disk and into the recording in memory that the live view and
+//! the stop rule read.
 
 use base::record::{Recording, Row};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -34,13 +34,13 @@ impl Recorder {
         }
     }
 
-    /// Says why nothing reaches the disk any more, once it does not.
+    /// Reason why rows no longer reach the disk, if that is so.
     pub fn failure(&self) -> Arc<Mutex<Option<String>>> {
         self.failed.clone()
     }
 
-    /// Waits for the last row; all other senders must be gone. Gives what is in memory, the writer to be
-    /// closed, and whether everything reached it.
+    /// Waits for the last row; all other senders must be gone. Returns the rows in memory, the writer to be closed, and
+    /// the result of writing.
     pub fn finish(self) -> (Recording, Writer, Result<(), StoreError>) {
         drop(self.rows);
         let (writer, written) = self.thread.join().expect("the recorder does not panic");

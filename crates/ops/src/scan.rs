@@ -1,14 +1,13 @@
-//! What plots and statistics of a recording are made from, read by the column: never a row at a time, of which there are millions.
+//! Input for plots and statistics of a recording, read by column: there are millions of rows.
 
 use crate::progress::Observer;
-use base::histogram::HistogramError;
 use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
 use report::plots::Material;
 use std::collections::BTreeMap;
 use std::path::Path;
 use store::{Columns, StoreError};
 
-/// A recording to read, and who is told of its damage.
+/// Recording to read, and the observer who is told of its damage.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a Path,
@@ -22,7 +21,7 @@ impl Source<'_> {
     }
 }
 
-/// As `store::scan`; says once of each file what it lost.
+/// Scans columns as `store::scan` does; reports the losses of each file once.
 pub(crate) fn scan(
     from: Source<'_>,
     table: TableId,
@@ -32,7 +31,7 @@ pub(crate) fn scan(
     store::scan(from.path, table, columns, each).map(|notes| from.observer.recovered(notes))
 }
 
-/// As `store::each_row`; says once of each file what it lost.
+/// Reads rows as `store::each_row` does; reports the losses of each file once.
 pub(crate) fn each_row(
     from: Source<'_>,
     table: TableId,
@@ -41,7 +40,7 @@ pub(crate) fn each_row(
     store::each_row(from.path, table, each).map(|notes| from.observer.recovered(notes))
 }
 
-/// As `store::read_meta`; a damaged one is told of, and gone on without.
+/// Reads the facts as `store::read_meta` does; damaged facts are reported and replaced by empty ones.
 pub(crate) fn meta(from: Source<'_>) -> Result<Meta, StoreError> {
     let mut notes = Vec::new();
     let meta = store::read_meta_noting(from.path, &mut notes)?;
@@ -49,17 +48,17 @@ pub(crate) fn meta(from: Source<'_>) -> Result<Meta, StoreError> {
     Ok(meta)
 }
 
-/// As `store::read_noting`.
+/// Reads the recording as `store::read_noting` does.
 pub(crate) fn whole(from: Source<'_>) -> Result<Recording, StoreError> {
     let (recording, notes) = store::read_noting(from.path)?;
     from.observer.recovered(notes);
     Ok(recording)
 }
 
-/// What a recording is about.
+/// Contents of a recording.
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// Of probes and traffic.
+    /// Time range of probes and traffic.
     pub span: Option<(i64, i64)>,
     /// Probes by target.
     pub targets: BTreeMap<Text, f64>,
@@ -142,7 +141,7 @@ impl Contents {
     }
 }
 
-/// Hands every row that the plots are about to `m`.
+/// Hands every row that the plots need to `m`.
 pub(crate) fn fill(
     from: Source<'_>,
     m: &mut Material,
@@ -159,7 +158,7 @@ pub(crate) fn fill(
         if Some(&*row.target) == target
             && let Err(e) = m.distribution(&row)
         {
-            unread = Some(unreadable(from, &row, &e));
+            unread = Some(unreadable(from, &row, &e.to_string()));
         }
     })?;
     if let Some(why) = unread {
@@ -171,7 +170,7 @@ pub(crate) fn fill(
     availability(from, m, interface)
 }
 
-/// Of the interface that is drawn, what the monitor noted; where none is, of the one it noted first.
+/// Availability rows of the drawn interface; without one, of the interface that the monitor noted first.
 fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let mut chosen = interface.map(Text::from);
@@ -204,7 +203,7 @@ fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> 
     Ok(())
 }
 
-/// Hands every probe to `take`: whose it is, when it left, how long it took, what became of it.
+/// Hands every probe to `take`: target, send time, delay and fate.
 pub(crate) fn probes(
     from: Source<'_>,
     mut take: impl FnMut(&Text, i64, Option<i64>, Status),
@@ -232,7 +231,7 @@ pub(crate) fn probes(
     Ok(())
 }
 
-pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &HistogramError) -> String {
+pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &str) -> String {
     format!(
         "{}: the row of distribution at {} ns: {why}",
         from.display(),
@@ -240,7 +239,7 @@ pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &HistogramEr
     )
 }
 
-/// The intervals whose probes were thinned out.
+/// Hands the intervals whose probes were thinned to `take`.
 pub(crate) fn thinned(from: Source<'_>, take: &mut dyn FnMut(Distribution)) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let spec = TableId::Distribution.spec();
@@ -273,7 +272,7 @@ pub(crate) fn thinned(from: Source<'_>, take: &mut dyn FnMut(Distribution)) -> a
     Ok(())
 }
 
-/// What every interface carried, with its name; without any, what the transfers did, with none.
+/// Traffic of every interface, with its name; without any interface, that of the transfers, without a name.
 pub(crate) fn all_traffic(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Result<()> {
     let mut any = false;
     interfaces(from, &mut |name, t, length, rx, tx| {
@@ -289,7 +288,7 @@ pub(crate) fn all_traffic(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Resu
     Ok(())
 }
 
-/// What each interface was counted to carry.
+/// Traffic of each interface, by its counters.
 pub(crate) fn interfaces(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
@@ -308,13 +307,13 @@ pub(crate) fn interfaces(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Resul
     Ok(())
 }
 
-/// The same with the interface's name before it.
+/// Receiver of traffic, like [`TakeTraffic`], with the interface's name first.
 pub(crate) type TakeNamed<'t> = &'t mut dyn FnMut(&Text, i64, i64, Option<i64>, Option<i64>);
 
-/// Takes the end and the length of an interval, and the bytes received and sent in it.
+/// Receiver of the end and the length of an interval, and of the bytes received and sent in it.
 pub(crate) type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>);
 
-/// What the interface carried; without one, what the transfers did.
+/// Traffic of the interface; without one, that of the transfers.
 pub(crate) fn traffic(
     from: Source<'_>,
     interface: Option<&str>,
@@ -331,19 +330,19 @@ pub(crate) fn traffic(
     Ok(())
 }
 
-/// What one flow's count of bytes rose by between two samples, at one of its ends.
+/// Increase of one flow's byte count between two samples, at one of its ends.
 struct Step {
-    /// Its number, and its direction as a number in the list of words.
+    /// Number of the flow, and its direction as an index into the list of words.
     flow: (i64, u32),
-    /// Counted where the data arrived.
+    /// True if the count was taken where the data arrived.
     arrived: bool,
     t_ns: i64,
     length_ns: i64,
     bytes: i64,
 }
 
-/// Where no interface was counted, what the transfers carried: each flow's count of bytes is a line through its
-/// samples. A flow that was watched at both ends is counted where its data arrived.
+/// Traffic of the transfers, if no interface was counted: each flow's byte count is a line through its samples. A flow
+/// that was watched at both ends is counted where its data arrived.
 fn transfers(from: Source<'_>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Set-up and end of a run that records: clock, recording, recorder, both ends on this machine, and what a run leaves.
+//! Set-up and end of a run that records: clock, recording, recorder, both ends on this machine, and the files of the
+//! run.
 
 use crate::progress::{Event as News, Observer};
 use crate::recorder::{Recorder, Shared};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use store::StoreError;
 
-/// A recording under way.
+/// Recording in progress.
 pub(crate) struct Session {
     pub(crate) clock: Clock,
     pub(crate) path: PathBuf,
@@ -27,7 +28,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates the recording; without a name it gets one that says when it was made.
+    /// Creates the recording; by default its name is the current time.
     ///
     /// # Errors
     /// A recording that exists already or cannot be written.
@@ -69,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Waits for the last row and closes the recording; `result` says how the run ended.
+    /// Waits for the last row and closes the recording; `result` is the outcome of the run.
     pub(crate) fn finish(self, result: &anyhow::Result<()>) -> Closed {
         self.finish_at(result, None)
     }
@@ -106,27 +107,27 @@ fn default_path() -> PathBuf {
     .into()
 }
 
-/// A recording that is closed.
+/// Closed recording.
 pub(crate) struct Closed {
     pub(crate) recording: Recording,
     pub(crate) path: PathBuf,
-    /// What the disk said.
+    /// Result of writing to the disk.
     pub(crate) written: Result<(), StoreError>,
 }
 
-/// What a run left, beside its figures.
+/// Files and outcome of a run, beside its figures.
 pub struct End {
     pub recording: PathBuf,
-    /// The report; none where the recording is not whole.
+    /// Path of the report; none if the recording is incomplete.
     pub page: Option<PathBuf>,
-    /// Reason why the run ended early at the user's wish.
+    /// Reason of the interruption, if the user ended the run early.
     pub interrupted: Option<String>,
-    /// What went wrong although there are figures.
+    /// Failure in spite of which there are figures.
     pub failed: Option<anyhow::Error>,
 }
 
 impl Closed {
-    /// Removes a recording without rows, and says why there are none.
+    /// Removes a recording without rows, and returns the reason why there are none.
     pub(crate) fn abandon(self, why: anyhow::Error) -> anyhow::Error {
         if let Err(e) = self.written {
             return e.into();
@@ -188,13 +189,14 @@ pub(crate) struct Embedded<'l> {
     /// True to put a router between one link and the next.
     pub(crate) routed: bool,
     pub(crate) v6: bool,
-    /// Rate of random cross traffic up the links.
+    /// Rate of random cross traffic on the uplink.
     pub(crate) cross_traffic: Option<BitsPerSec>,
     pub(crate) server: ServeConfig,
 }
 
 impl Embedded<'_> {
-    /// Does the work in the near namespace. Gives the emulator's doubt about its figures, which the recording has too.
+    /// Does the work in the near namespace. Returns the emulator's doubt about its figures, which the recording holds
+    /// too.
     pub(crate) fn run<T: Send>(
         self,
         session: &Session,
@@ -229,7 +231,7 @@ impl Embedded<'_> {
     }
 }
 
-/// One who watches a run for an observer.
+/// Watcher of a run, for an observer.
 pub(crate) struct Watched<'w> {
     observer: &'w dyn Observer,
     shared: Shared,

@@ -1,5 +1,5 @@
-//! The statistics of a recording of any length: two passes over its columns, the first for where it begins and how
-//! often it probes, the second for everything else.
+//! Statistics of a recording of any length, in two passes over its columns: the first finds its time range and
+//! interval, the second everything else.
 
 use crate::scan::{self, Source};
 use crate::times;
@@ -13,37 +13,36 @@ use analysis::services::Table;
 use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics};
 use analysis::survey::{Request, Span, target};
 use anyhow::Context;
-use base::histogram::Histogram;
 use base::record::{
     Availability, Direction, Event, Exclusion, Meta, Recording, Row, Status, TableId, Text,
 };
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
-/// What is asked of a recording.
+/// Question to a recording.
 #[derive(Clone)]
 pub(crate) struct Ask {
     pub zone: TimeZone,
-    /// Only between these instants.
+    /// Begin of the time range.
     pub from_ns: Option<i64>,
     pub to_ns: Option<i64>,
     pub window_ns: Option<i64>,
-    /// Length of the sliding window; ten minutes, or a tenth of a short recording, where it is not given.
+    /// Length of the sliding window; by default ten minutes, or a tenth of a short recording.
     pub sliding_ns: Option<i64>,
     pub spans: Vec<Span>,
     pub exclusions: Vec<Exclusion>,
     pub limits_ns: Vec<i64>,
     pub services: Vec<Table>,
-    /// Rate of the line.
+    /// Rate of the uplink.
     pub up_bps: Option<f64>,
     pub down_bps: Option<f64>,
-    /// Only this target.
+    /// Target to analyse, instead of all.
     pub target: Option<String>,
     pub threads: usize,
 }
 
 impl Ask {
-    /// Everything, in the usual limits.
+    /// Question for all figures, within the usual limits.
     pub(crate) fn of(zone: TimeZone, threads: usize) -> Ask {
         let limits = analysis::reliability::LIMITS_MS.iter();
         Ask {
@@ -64,7 +63,7 @@ impl Ask {
     }
 }
 
-/// A recording, or a span of it, without any probe.
+/// Error: a recording, or a span of it, has no probe.
 #[derive(Debug)]
 pub(crate) struct NoProbes(String);
 
@@ -77,9 +76,9 @@ impl std::fmt::Display for NoProbes {
 impl std::error::Error for NoProbes {}
 
 const TEN_MINUTES: i64 = 600_000_000_000;
-/// Figures are kept for each minute: a clock that was wrong once would make a century of them.
+/// Longest recording: figures are kept for each minute, and a clock that was wrong once would make a century of them.
 const LONGEST_NS: i64 = 20 * 366 * 86_400 * 1_000_000_000;
-/// Beyond that, ask for longer windows.
+/// Largest number of windows; beyond it the user has to ask for longer ones.
 const MOST_WINDOWS: i64 = 100_000;
 
 /// Statistics of a recording's probes, each target by itself.
@@ -147,7 +146,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
 
 type Outlines = BTreeMap<Text, Outline>;
 
-/// Begin and end of all targets' probes.
+/// Time range of all targets' probes.
 fn span(from: Source<'_>, ask: &Ask, outlines: &Outlines) -> anyhow::Result<(i64, i64)> {
     let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
     let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
@@ -184,7 +183,7 @@ fn windows(ask: &Ask, days: &[Span], (from_ns, to_ns): (i64, i64)) -> anyhow::Re
     }
 }
 
-/// Stretches in which the link was full, by direction.
+/// Times in which the link was full, by direction.
 fn full(
     ask: &Ask,
     outlines: &Outlines,
@@ -251,7 +250,7 @@ fn excluded(exclusions: Vec<Exclusion>, series: &BTreeMap<Text, Series>) -> Vec<
     exclusions.into_iter().enumerate().map(one).collect()
 }
 
-/// Where the base line says that the instrument was at fault, as exclusions.
+/// Times in which the base line shows a fault of the instrument, as exclusions.
 pub(crate) fn faults(s: &Statistics) -> Vec<Exclusion> {
     let shifts = s.targets.iter().flat_map(|t| &t.baseline.shifts);
     shifts
@@ -268,8 +267,8 @@ pub(crate) fn faults(s: &Statistics) -> Vec<Exclusion> {
         .collect()
 }
 
-/// When each probe of a target that can be judged was due, and how many of the limits its answer missed. Probes that were
-/// thinned out are not among them: only counts of theirs are left. `interval_ns`: from one probe to the next.
+/// Due time of each judged probe of a target, and the number of limits that its answer missed. Thinned probes are not
+/// among them: only their counts are left. `interval_ns`: interval between probes.
 pub(crate) fn missed(
     from: Source<'_>,
     target: &str,
@@ -309,7 +308,7 @@ pub(crate) fn missed(
     Ok(all)
 }
 
-/// Gaps, outages and availability of one target; `None` where it has no probes then.
+/// Gaps, outages and availability of one target; `None` if it has no probes in that time.
 pub(crate) fn holes(from: Source<'_>, target: &str, ask: &Ask) -> anyhow::Result<Option<Holes>> {
     let ask = Ask {
         target: Some(target.to_owned()),
@@ -337,7 +336,7 @@ pub(crate) fn holes(from: Source<'_>, target: &str, ask: &Ask) -> anyhow::Result
     Ok(all.values().next().map(analysis::holes::holes))
 }
 
-/// Where each target's probes begin and end, within what was asked for.
+/// Time range of each target's probes, within the requested one.
 fn outlines(from: Source<'_>, ask: &Ask) -> anyhow::Result<Outlines> {
     let wanted =
         |t: i64| ask.from_ns.is_none_or(|from| t >= from) && ask.to_ns.is_none_or(|to| t < to);
@@ -382,7 +381,7 @@ fn outlines(from: Source<'_>, ask: &Ask) -> anyhow::Result<Outlines> {
     Ok(all.into_iter().collect())
 }
 
-/// As they were written, and what is said of interfaces.
+/// Events in the order of writing, and rows on interfaces.
 fn events(from: Source<'_>) -> anyhow::Result<(Vec<Event>, Vec<Availability>)> {
     let (mut events, mut availability) = (Vec::new(), Vec::new());
     scan::each_row(from, TableId::Event, &mut |row| {
@@ -413,7 +412,7 @@ fn phases(event: Vec<Event>, meta: &Meta, end_ns: i64) -> Vec<Span> {
     all.into_iter().map(span).collect()
 }
 
-/// What passed the busiest interface.
+/// Traffic of the busiest interface.
 fn carried(from: Source<'_>) -> anyhow::Result<Carried> {
     let mut all: Vec<(Text, Carried)> = Vec::new();
     let mut last = 0;
@@ -469,9 +468,12 @@ fn read(from: Source<'_>, series: &mut BTreeMap<Text, Series>) -> anyhow::Result
             not_sent: count(row.not_sent_packets),
             ..Counts::default()
         };
-        match Histogram::from_base64(&row.histogram) {
-            Ok(h) => all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h),
-            Err(e) => unread = Some(scan::unreadable(from, &row, &e)),
+        let added = row.rtts().map_err(|e| e.to_string()).and_then(|h| {
+            let added = all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h);
+            added.map_err(|e| e.to_string())
+        });
+        if let Err(why) = added {
+            unread = Some(scan::unreadable(from, &row, &why));
         }
     })?;
     match unread {

@@ -1,4 +1,4 @@
-//! `tailback test`: the main job, idle, download, upload, both.
+//! `tailback test`: finds the queue of a link in phases idle, download, upload and both.
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session};
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Everything that decides what is measured; `meta.json` keeps it.
+    /// Settings that decide what is measured; `meta.json` stores them.
     pub test: bufferbloat::Plan,
     /// Emulated link, both ends on this machine; none with a server.
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct Plan {
     /// Name of the run in its report.
     #[serde(default)]
     pub title: Option<String>,
-    /// Recording to write; one whose name says when it was made where not given.
+    /// Recording to write; by default its name is the current time.
     #[serde(default)]
     pub output: Option<PathBuf>,
     /// True to use one version of IP only.
@@ -42,7 +42,7 @@ pub struct Plan {
     pub ipv6: bool,
 }
 
-/// Rates that a contract promises.
+/// Contracted rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
@@ -105,8 +105,7 @@ impl Answer {
 
 /// Checks a plan without running it.
 ///
-/// # Errors
-/// Phases, intervals or a congestion control that cannot be.
+/// # Errors Invalid phases, intervals or congestion control.
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     if plan.test.phases.first() != Some(&Phase::Idle) {
         return Err(usage(
@@ -232,10 +231,9 @@ fn phase_by_phase(
     Ok(())
 }
 
-/// Facts of a recording that the plan begins.
+/// Facts of the recording that the plan starts.
 ///
-/// # Errors
-/// A plan that is no JSON, which cannot be.
+/// # Errors A plan that is no JSON, which cannot happen.
 pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
     let mut known = serde_json::Map::new();
     if let Some(link) = &plan.link {

@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// The zone of that name, or this host's.
+/// Time zone with this name, or this host's.
 pub fn zone(name: Option<&str>) -> anyhow::Result<TimeZone> {
     match name {
         Some(name) => TimeZone::get(name).map_err(|e| {
@@ -18,7 +18,7 @@ pub fn zone(name: Option<&str>) -> anyhow::Result<TimeZone> {
     }
 }
 
-/// An instant with its zone, or a civil time in `zone`; `what` was asked for it.
+/// Reads an instant with its zone, or a civil time in `zone`; `what` names the argument in errors.
 pub fn instant(what: &str, text: &str, zone: &TimeZone) -> anyhow::Result<i64> {
     let stamp: Option<Timestamp> = text.parse().ok();
     let civil = || {
@@ -40,7 +40,7 @@ pub fn stamp(t_ns: i64) -> String {
         .map_or_else(|_| t_ns.to_string(), |t| t.to_string())
 }
 
-/// The days of `zone` that hold the span, midnight to midnight.
+/// Days of `zone` that hold the span, midnight to midnight.
 pub fn days(from_ns: i64, to_ns: i64, zone: &TimeZone) -> anyhow::Result<Vec<Span>> {
     let at = |t: i64| -> anyhow::Result<jiff::Zoned> {
         Ok(Timestamp::from_nanosecond(i128::from(t))?.to_zoned(zone.clone()))
@@ -63,7 +63,7 @@ pub fn days(from_ns: i64, to_ns: i64, zone: &TimeZone) -> anyhow::Result<Vec<Spa
     Ok(days)
 }
 
-/// Windows of that length, counted from each midnight, as far as they touch the span.
+/// Windows of this length that touch the span, counted from each midnight.
 pub fn windows(
     days: &[Span],
     length_ns: i64,

@@ -38,6 +38,7 @@ fn within<T: PartialOrd + Display>(
     }
 }
 
+/// Checks that a scenario stays within the limits of the engine.
 pub fn check(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
     scenario
         .flows

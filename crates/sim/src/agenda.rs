@@ -41,6 +41,7 @@ struct Place {
     slot: u32,
 }
 
+/// Agenda of events in the order of time; equal times keep the order of insertion.
 #[derive(Debug)]
 pub struct Agenda {
     places: Vec<Place>,

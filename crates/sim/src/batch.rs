@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 /// A run to make.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Scenario to run.
     pub scenario: Arc<Scenario>,
+    /// Seed of the run.
     pub seed: u64,
 }
 

@@ -14,6 +14,7 @@ pub struct Began {
 }
 
 impl Began {
+    /// Begin of the run, UNIX ns.
     pub fn unix_ns(&self) -> i64 {
         self.unix_ns
     }

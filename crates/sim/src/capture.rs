@@ -29,11 +29,13 @@ const NAMED_HOSTS: usize = 1000;
 /// A link with a capture point at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
+    /// Link at whose entry packets are captured.
     pub link: LinkIndex,
     /// Reverse link.
     pub back: Option<LinkIndex>,
 }
 
+/// Reason why a capture cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     #[error(transparent)]

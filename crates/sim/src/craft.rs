@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Cross traffic on the link: Poisson arrivals, sizes as on an access link.
 #[derive(Clone, Copy, Debug)]
 pub struct Cross {
+    /// Mean rate of the cross traffic.
     pub rate: BitsPerSec,
 }
 
@@ -31,12 +32,14 @@ pub struct Hosts {
     pub access: BitsPerSec,
     /// Lead of the receiver's clock at the start, ns; `drift_ppm` is its drift.
     pub ahead_ns: i64,
+    /// Drift of the receiver's clock, parts in a million.
     pub drift_ppm: f64,
     /// Maximum delay of a timestamp.
     pub stamp_late: Duration,
     /// Fragments of incomplete datagrams that the receiving host keeps, each for 60 s in IPv6 (RFC 8200 section 4.5)
     /// and 30 s in IPv4. Once there is no more room, no fragmented datagram is received.
     pub room: usize,
+    /// Seed of the run.
     pub seed: u64,
 }
 
@@ -475,7 +478,7 @@ mod tests {
 
     #[test]
     fn sizes_of_fragments_are_those_of_the_document() {
-        // Gao Peng, EPFL 2012 (document 004), section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of
+        // Gao 2012, section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of
         // them Ethernet's.
         assert_eq!(cut(1470, true, 1500, false), Some(vec![1496, 78]));
         assert_eq!(cut(1452, true, 1500, false), Some(vec![1500]));

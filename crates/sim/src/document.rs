@@ -10,6 +10,7 @@ use toml::Table;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
+    /// Title of the figure or table.
     pub title: String,
     /// Source, and the place in it.
     #[serde(rename = "where")]
@@ -33,8 +34,10 @@ pub struct Document {
     /// Second axis: each variant is run at each of these points.
     #[serde(default, rename = "at")]
     pub points: Vec<Variant>,
+    /// Figures with their printed values.
     #[serde(default, rename = "expect")]
     pub expectations: Vec<Expectation>,
+    /// Plots of the page.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
 }
@@ -49,6 +52,7 @@ fn unscaled() -> f64 {
     1.0
 }
 
+/// State of the reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -83,6 +87,7 @@ impl Side {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
+    /// Name of the variant.
     pub name: String,
     /// Values by key, as for `--set`.
     #[serde(default)]
@@ -103,6 +108,7 @@ pub struct Expectation {
     /// Variant; default: the first.
     #[serde(default)]
     pub variant: Option<String>,
+    /// Value of the sweep.
     #[serde(default)]
     pub at: Option<String>,
     /// Time window of the figure; default: from the end of the warm-up to the end of the run.
@@ -114,6 +120,7 @@ pub struct Expectation {
     /// Factor applied to our figure before it is compared and shown.
     #[serde(default = "unscaled")]
     pub factor: f64,
+    /// Unit of the figure.
     #[serde(default)]
     pub unit: String,
     /// Printed value; absent if the source gives it in words only.
@@ -196,16 +203,21 @@ impl Expectation {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Other {
+    /// Figure, if it is another one.
     #[serde(default)]
     pub figure: Option<String>,
+    /// Variant, if it is another one.
     #[serde(default)]
     pub variant: Option<String>,
+    /// Value of the sweep, if it is another one.
     #[serde(default)]
     pub at: Option<String>,
+    /// Time range, if it is another one.
     #[serde(default)]
     pub window: Option<[Duration; 2]>,
 }
 
+/// Kind of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlotKind {
@@ -237,10 +249,13 @@ pub enum PlotKind {
     Course,
 }
 
+/// Plot of the page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
+    /// Kind of the plot.
     pub kind: PlotKind,
+    /// Title above the plot.
     pub title: String,
     /// Variants shown; default: all.
     #[serde(default)]
@@ -251,11 +266,13 @@ pub struct Plot {
     /// Figure of a sweep, in the unit that `y` names.
     #[serde(default)]
     pub figure: Option<String>,
+    /// Factor of the values.
     #[serde(default = "unscaled")]
     pub factor: f64,
     /// Axis labels of a sweep.
     #[serde(default)]
     pub x: String,
+    /// Name and unit of the vertical axis.
     #[serde(default)]
     pub y: String,
     /// Name of the flow or link shown.

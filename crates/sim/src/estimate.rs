@@ -3,9 +3,11 @@
 /// Estimate of a figure from several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Estimate {
+    /// Mean over the runs.
     pub mean: f64,
     /// Half of the 95 % confidence interval; absent for one run.
     pub half: Option<f64>,
+    /// Number of runs.
     pub runs: u64,
 }
 

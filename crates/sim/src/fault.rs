@@ -8,6 +8,7 @@ use base::Duration;
 use base::record::Row;
 use serde::{Deserialize, Serialize};
 
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultKind {
@@ -21,9 +22,13 @@ pub enum FaultKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
+    /// Kind of the fault.
     pub kind: FaultKind,
+    /// Begin, since the start of the run.
     pub from: Duration,
+    /// End, since the start of the run.
     pub to: Duration,
+    /// Error of the send times, for stale ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Duration>,
 }

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 pub struct Flow {
     /// Traffic source with its own keys.
     pub source: Words,
+    /// Keys that all kinds have.
     pub common: Common,
 }
 
@@ -23,16 +24,19 @@ pub struct Common {
     /// Name in tables and recordings; default: the kind of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// Number of equal flows.
     #[serde(default = "one")]
     pub count: u64,
     /// Sending host; default: the next pair of the topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Receiving host; by default the next pair's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// True if the flow runs from right to left.
     #[serde(default)]
     pub backwards: bool,
+    /// Start of the first flow.
     #[serde(default)]
     pub start: Duration,
     /// Delay between the starts of successive flows.
@@ -88,12 +92,15 @@ impl std::ops::Deref for Flow {
 }
 
 impl Flow {
+    /// Name of the source.
     pub fn kind(&self) -> &'static str {
         self.source.entry().name
     }
+    /// Specification of the source.
     pub fn spec(&self) -> &'static Spec {
         Spec::named(self.kind()).expect("it was made from the table")
     }
+    /// True if the source sends TCP.
     pub fn is_tcp(&self) -> bool {
         self.spec().is_tcp()
     }

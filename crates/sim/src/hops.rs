@@ -5,7 +5,7 @@
 //! router. A datagram that does not fit is lost.
 //!
 //! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
-//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003): 5.1 and 5.1.1, algorithm 1; the
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati 2020, sections 5.1 and 5.1.1, algorithm 1; the
 //! traffic is (3.4) with table 3.1.
 //!
 //! **Deviations.** The algorithm counts packets at routers 1 to H−1 (`while h < H`); here at all H. The source prints
@@ -19,11 +19,13 @@ use serde::Deserialize;
 use statrs::function::gamma::gamma;
 use std::collections::BTreeMap;
 
+/// Model of a packet's delay over several hops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hops {
     /// TCP's share of the cross traffic, α.
     pub share: f64,
+    /// Number of hops.
     pub hops: u32,
     /// Datagrams that the flow sends.
     pub datagrams: u32,
@@ -35,7 +37,9 @@ pub struct Hops {
     pub served: f64,
     /// Buffer of a router, bytes.
     pub buffer: f64,
+    /// Datagrams of TCP.
     pub tcp: Stream,
+    /// Datagrams of UDP.
     pub udp: Stream,
 }
 
@@ -43,7 +47,9 @@ pub struct Hops {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
+    /// Shape and scale of the arrivals.
     pub rate: [f64; 2],
+    /// Shape and scale of the sizes.
     pub size: [f64; 2],
 }
 

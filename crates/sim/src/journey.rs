@@ -16,13 +16,16 @@ use std::collections::BTreeMap;
 pub struct Journey {
     /// Packet number from 0, in the order of first departures.
     pub number: u64,
+    /// Departure.
     pub sent: Time,
+    /// Time until the arrival.
     pub lasted: Duration,
 }
 
 /// Delay and jitter of a flow's packets, summarised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Journeys {
+    /// Delays, ms.
     pub delay_ms: Stats,
     /// Largest packet delay variation: difference in delay between a packet and the one sent just before it, either way.
     pub jitter_ms: f64,
@@ -79,6 +82,7 @@ impl Follower {
         }
     }
 
+    /// True if no packet is followed.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }

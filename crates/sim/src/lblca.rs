@@ -6,7 +6,7 @@
 //! half-full buffer, the value that the law steers to.
 //!
 //! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
-//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003), 6.2.
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati 2020, section 6.2.
 //!
 //! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the thesis's table 6.1.
 
@@ -21,11 +21,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
+    /// Law of the routers.
     #[serde(default)]
     pub law: Lblca,
     /// Mean size of one arrival.
     #[serde(default = "one")]
     pub unit: f64,
+    /// Law of the arrivals.
     #[serde(default)]
     pub arrivals: Arrivals,
     /// Squared coefficient of variation of the interarrival times, for `hyperexponential`.
@@ -46,6 +48,7 @@ pub struct Network {
     /// Number of steps in which the buffers must stay between the set-points.
     #[serde(default = "thousand")]
     pub steps: usize,
+    /// Routers that differ, by name.
     pub router: BTreeMap<String, Router>,
 }
 
@@ -69,6 +72,7 @@ fn thousand() -> usize {
     1000
 }
 
+/// Law of the arrivals in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -89,6 +93,7 @@ pub enum Receiver {
     Link,
 }
 
+/// Keys of one router.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {

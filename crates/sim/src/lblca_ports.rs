@@ -6,7 +6,7 @@
 //! accepts everything. That receiver's buffer is always empty, so the port sends at its link's rate while its own queue
 //! is above the lower set-point.
 //!
-//! **Source.** S. K. Thombre's PhD thesis on link-by-link congestion avoidance, IIT Guwahati (document 003), 6.3 and
+//! **Source.** Thombre 2020, sections 6.3 and
 //! 6.1.1, (6.1)–(6.6), algorithm 2. The least rate is 5 % of the link's, which needs no knowledge of the traffic; a
 //! link's capacity is the weight of its port.
 //!
@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Routers {
+    /// Law of the ports.
     #[serde(default)]
     pub law: Lblca,
     /// Time for which a rate holds, d.

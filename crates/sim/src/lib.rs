@@ -21,6 +21,7 @@ mod estimate;
 pub mod fault;
 pub mod flow;
 mod fragments;
+pub mod gateway;
 pub mod hops;
 pub mod journey;
 pub mod lblca;

@@ -38,9 +38,11 @@ const NAMES: [(&str, u8); 23] = [
 pub struct Dscp(u8);
 
 impl Dscp {
+    /// Value of the code point.
     pub fn get(self) -> u8 {
         self.0
     }
+    /// True for the default class.
     pub fn is_default(&self) -> bool {
         self.0 == 0
     }

@@ -7,12 +7,15 @@ use base::Time;
 /// order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
+    /// Time of the arrival.
     pub at: Time,
     /// Place of the previous link in the agenda.
     pub from: u32,
+    /// Order among arrivals at the same time.
     pub number: u32,
     /// Position in the routes.
     pub position: u32,
+    /// Bytes of the IP packet.
     pub len: u32,
 }
 
@@ -23,6 +26,7 @@ impl Arrival {
     }
 }
 
+/// Merge of packets from several links in the order of time.
 #[derive(Debug)]
 pub struct Merge {
     /// Sorted arrivals; those before `head` have been taken.

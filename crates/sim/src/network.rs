@@ -31,7 +31,7 @@ use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
 use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
-use link::qdisc::{Fate, Fates, Reason};
+use link::qdisc::{Fate, Fates, Reason, Verdict};
 use link::{Express, Link, LinkParams, LinkStats};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -51,6 +51,17 @@ pub trait Observer {
     fn opened(&mut self, _application: usize, _connection: &Connection) {}
     /// A packet enters a link, before its queue; called in time order for a [tapped](Network::tap) link.
     fn entered(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
+    /// Judges a packet before it enters a link's queue; asked in time order for a [tapped](Network::tap) link whose
+    /// output is not known ahead.
+    fn admit(
+        &mut self,
+        _now: Time,
+        _link: LinkIndex,
+        _packet: &Packet,
+        _segment: &Segment,
+    ) -> Verdict {
+        Verdict::Forward
+    }
     /// A packet leaves a link; called for tapped links.
     fn left(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
     /// A link has duplicated a packet; the second copy gets an id of its own.
@@ -80,6 +91,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.entered(now, link, packet, segment);
         self.1.entered(now, link, packet, segment);
     }
+    fn admit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
+        match self.0.admit(now, link, packet, segment) {
+            Verdict::Forward => self.1.admit(now, link, packet, segment),
+            verdict => verdict,
+        }
+    }
     fn left(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
         self.0.left(now, link, packet, segment);
         self.1.left(now, link, packet, segment);
@@ -96,6 +113,7 @@ impl Observer for Blind {
     const BLIND: bool = true;
 }
 
+/// Event of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     Sent,
@@ -217,8 +235,11 @@ enum Feeder {
     Several,
 }
 
+/// TCP connection: its two ends and their hosts.
 pub struct Connection {
+    /// Sending end.
     pub sender: Sender,
+    /// Receiving end.
     pub receiver: Receiver,
     /// Application of the connection, and its number among that application's connections.
     application: u32,
@@ -242,6 +263,7 @@ pub struct Connection {
     pub lost: u64,
     /// Delay of its data, one way.
     pub delay: Summary,
+    /// ECN codepoint of data packets.
     pub forward_ecn: Ecn,
 }
 
@@ -256,16 +278,21 @@ impl Connection {
     }
 }
 
+/// Flow of datagrams with its counts.
 pub struct Datagrams {
     source: Source,
     way: Way,
     back: Option<Way>,
     place: u32,
+    /// Datagrams sent.
     pub sent: u64,
+    /// Datagrams received.
     pub received: u64,
     /// Packets dropped in the forward direction.
     pub lost: u64,
+    /// Bytes received.
     pub received_bytes: u64,
+    /// Datagrams answered.
     pub answered: u64,
     /// Delay in the forward direction, one way.
     pub delay: Summary,
@@ -296,20 +323,29 @@ impl Way {
 
 /// Kinds of actor or of route end: a tag holds a kind and a number.
 mod kind {
+    /// Link.
     pub const LINK: u32 = 0;
+    /// Sending end of a connection.
     pub const SENDER: u32 = 1;
+    /// Receiving end of a connection.
     pub const RECEIVER: u32 = 2;
+    /// Source of datagrams.
     pub const SOURCE: u32 = 3;
+    /// Receiver of datagrams.
     pub const SINK: u32 = 4;
+    /// Receiver of the answers to datagrams.
     pub const ANSWER: u32 = 5;
+    /// Connection.
     pub const CONNECTION: u32 = 6;
     /// Packets handed on ahead of time that will be refused by a full queue.
     pub const REFUSALS: u32 = 7;
     /// Packets that reach a link fed by several others.
     pub const MERGE: u32 = 8;
+    /// Application.
     pub const APPLICATION: u32 = 9;
     /// Bits of the number below the kind.
     pub const BITS: u32 = 25;
+    /// Mask of the number below the kind.
     pub const MASK: u32 = (1 << BITS) - 1;
 }
 
@@ -323,6 +359,7 @@ fn tag(kind: u32, number: usize) -> u32 {
     kind << kind::BITS | number as u32
 }
 
+/// Network of links, hosts, connections and sources.
 pub struct Network {
     now: Time,
     agenda: Agenda,
@@ -340,11 +377,13 @@ pub struct Network {
     fates: Fates,
     /// Future refusals of packets handed on ahead of time: time, link, and packet number; the earliest first.
     refusals: BinaryHeap<Reverse<(Time, LinkIndex, u32)>>,
+    /// Connections in order.
     pub connections: Vec<Connection>,
     hosts: Vec<Host>,
     /// Settings of the application added last.
     settings: Arc<Settings>,
     asks: Vec<Ask>,
+    /// Flows of datagrams in order.
     pub datagrams: Vec<Datagrams>,
     /// Route end of each flow.
     owners: Vec<u32>,
@@ -395,6 +434,7 @@ impl Default for Network {
 const REFUSALS: u32 = 0;
 
 impl Network {
+    /// Adds a link, whose random effects are drawn from streams of its name.
     pub fn add_link(&mut self, params: &LinkParams, streams: &Streams, name: &str) -> LinkIndex {
         match Express::of(params) {
             Some(express) => self.add_line(Line::Express(express)),
@@ -536,6 +576,7 @@ impl Network {
         number
     }
 
+    /// Present time.
     pub fn now(&self) -> Time {
         self.now
     }

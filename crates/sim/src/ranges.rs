@@ -7,6 +7,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
+    /// True if there is no range.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

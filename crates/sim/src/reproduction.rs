@@ -14,8 +14,11 @@ use toml::{Table, Value};
 /// A case to run: a variant at a point, in a time window. Names, not numbers, so that messages are readable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Case {
+    /// Name of the variant.
     pub variant: String,
+    /// Value of the sweep.
     pub at: String,
+    /// Time range of the figure.
     #[serde(skip)]
     pub window: Option<(Duration, Duration)>,
 }
@@ -23,6 +26,7 @@ pub struct Case {
 /// A scenario that reproduces a published experiment.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
+    /// Figures of the publication.
     pub document: Document,
     subject: Subject,
 }
@@ -337,15 +341,25 @@ impl Reproduction {
 /// A printed figure beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// Label of the row.
     pub label: String,
+    /// Name of the figure.
     pub figure: String,
+    /// Case that it belongs to.
     pub case: Case,
+    /// Printed value.
     pub printed: Option<f64>,
+    /// Unit of the values.
     pub unit: String,
+    /// Our value with its interval.
     pub ours: Estimate,
+    /// Range that counts as reproduced.
     pub reproduced: [f64; 2],
+    /// Range that counts as nearly reproduced.
     pub near: Option<[f64; 2]>,
+    /// Comparison that the publication states.
     pub trend: Option<Side>,
+    /// Verdict.
     pub state: State,
 }
 
@@ -386,7 +400,7 @@ link = { rate = "1 Mbit/s", delay = "5 ms" }
 kind = "bulk"
 [document]
 title = "t"
-where = "000, figure 0"
+where = "Borlaug 2014, figure 0"
 says = "s"
 state = "trend"
 because = "the document keeps its buffer to itself"

@@ -3,6 +3,7 @@
 use crate::calendar::Began;
 use crate::error::ScenarioError;
 use crate::fault;
+use crate::gateway::{ControlOutcome, Gateway};
 use crate::journey::{Follower, Journeys, summed};
 use crate::network::{Blind, Connection, Happening, Network, Observer};
 use crate::plan::{self, End, Plan};
@@ -30,36 +31,50 @@ pub type Rows<'a> = &'a mut dyn FnMut(Row);
 /// Figures of one run. Rates, delays and shares count from the end of the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
+    /// Seed of the run.
     pub seed: u64,
     /// Simulated time, seconds; shorter than asked for if the run was stopped.
     pub simulated_s: f64,
+    /// Number of events.
     pub events: u64,
+    /// Figures of the links.
     pub links: Vec<LinkOutcome>,
+    /// Figures of the flows.
     pub flows: Vec<FlowOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlOutcome>,
 }
 
+/// Figures of one link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkOutcome {
+    /// Name of the link.
     pub name: String,
+    /// Rate, bit/s.
     pub rate_bps: u64,
     /// Rate of whole IP packets that left the queue.
     pub delivered_bps: f64,
+    /// Share of the capacity that was used.
     pub utilisation: f64,
     /// Queueing delay that a packet would have met: sampled backlog over rate. If the rate varies, sojourn times of the
     /// delivered packets instead.
     pub queue_ms: Stats,
     /// Sojourn times of the delivered packets.
     pub sojourn_ms: Stats,
+    /// Packets dropped.
     pub drops: u64,
     /// Drops over packets offered.
     pub drop_share: f64,
+    /// Packets marked.
     pub marks: u64,
 }
 
 /// Totals of all flows of one `[[flow]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowOutcome {
+    /// Name of the flows.
     pub name: String,
+    /// Number of equal flows.
     pub count: u64,
     /// Goodput of all flows together: payload that arrived in order; for datagrams, whole IP packets.
     pub goodput_bps: f64,
@@ -67,6 +82,7 @@ pub struct FlowOutcome {
     pub fairness: Option<f64>,
     /// Mean one-way delay of the packets, averaged over flows.
     pub delay_ms: Option<f64>,
+    /// 95 % point of the one-way delay, ms.
     pub delay_p95_ms: Option<f64>,
     /// Delay and jitter of the first flow's packets, retransmissions included, if it is followed.
     pub journeys: Option<Journeys>,
@@ -78,25 +94,34 @@ pub struct FlowOutcome {
     pub loss: Option<f64>,
     /// Packet delivery ratio: packets not dropped over packets sent.
     pub delivered: Option<f64>,
-    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: (6.7)–(6.9) of S. K. Thombre's PhD
-    /// thesis on link-by-link congestion avoidance, IIT Guwahati (document 003).
+    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: Thombre 2020,
+    /// (6.7)–(6.9).
     pub efficacy_db: Option<f64>,
+    /// Segments retransmitted.
     pub retransmits: u64,
+    /// Retransmission time-outs.
     pub timeouts: u64,
     /// Transfers, pages, echoes, segments or connections completed. `took_ms` is the time of each, from request to
     /// completion.
     pub completed: u64,
+    /// Times of transfers, pages or echoes, ms.
     pub took_ms: Option<Stats>,
     /// Completion times of sizes up to 10 kB, 100 kB, 1 MB, and above, if there are any.
     pub took_by_size: Option<BySize>,
+    /// Figures of a video.
     pub video: Option<VideoOutcome>,
 }
 
+/// Times of transfers by size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BySize {
+    /// Times of transfers up to 10 kB.
     pub to_10_kb_ms: Option<Stats>,
+    /// Times of transfers from 10 to 100 kB.
     pub to_100_kb_ms: Option<Stats>,
+    /// Times of transfers from 100 kB to 1 MB.
     pub to_1_mb_ms: Option<Stats>,
+    /// Times of larger transfers.
     pub above_ms: Option<Stats>,
 }
 
@@ -126,6 +151,7 @@ pub struct VideoOutcome {
     pub stalls: f64,
     /// Stalled time over stalled and playing time.
     pub stalled_share: Option<f64>,
+    /// Changes of the bitrate.
     pub switches: f64,
 }
 
@@ -192,10 +218,13 @@ pub fn run(
     });
     let mut rows: Option<Rows> = recorded.as_mut().map(|r| r as Rows);
     let recording = rows.is_some();
-    // The first observer writes the recording, the second follows packets.
+    // The first observer writes the recording, the second follows packets, the third acts on them.
     let mut observers = (
         Watcher::new(scenario, &runner.plan),
-        Follower::new(scenario, &runner.plan),
+        (
+            Follower::new(scenario, &runner.plan),
+            std::mem::take(&mut runner.plan.gateway),
+        ),
     );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
@@ -218,6 +247,7 @@ pub fn run(
         if let Some(ports) = &runner.plan.ports {
             next = next.min(ports.due);
         }
+        next = next.min(observers.1.1.due());
         if recording {
             next = next.min(flow_due);
         }
@@ -229,27 +259,33 @@ pub fn run(
             if let Some(rows) = &mut rows {
                 observers.0.rows.drain(..).for_each(&mut **rows);
             }
-        } else if observers.1.is_empty() {
+        } else if observers.1.0.is_empty() && observers.1.1.is_empty() {
             runner.plan.network.run_until(next, &mut Blind);
         } else {
             runner.plan.network.run_until(next, &mut observers.1);
         }
-        let mut refresh = |runner: &mut Runner| match recording {
-            true => runner.refresh(&mut observers),
-            false => runner.refresh(&mut observers.1),
-        };
+        let refresh =
+            |runner: &mut Runner, observers: &mut (Watcher, (Follower, Gateway))| match recording {
+                true => runner.refresh(observers),
+                false => runner.refresh(&mut observers.1),
+            };
         if !warmed && next >= warm {
             warmed = true;
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             runner.begin_measurement();
         }
         if runner.plan.ports.as_ref().is_some_and(|p| next >= p.due) {
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             let Plan { ports, network, .. } = &mut runner.plan;
             ports.iter_mut().for_each(|p| p.step(network));
         }
+        if next >= observers.1.1.due() {
+            refresh(&mut runner, &mut observers);
+            let network = &runner.plan.network;
+            observers.1.1.update(next, network, warmed);
+        }
         if next >= queue_due {
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             runner.sample_queues(warmed, &mut rows);
             queue_due += scenario.sample.queue;
         }
@@ -275,7 +311,7 @@ pub fn run(
             }
         }
     }
-    Ok(runner.outcome(seed, &observers.1))
+    Ok(runner.outcome(seed, &observers.1.0, &observers.1.1))
 }
 
 struct Runner<'a> {
@@ -449,15 +485,36 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn outcome(mut self, seed: u64, follower: &Follower) -> Outcome {
+    fn outcome(mut self, seed: u64, follower: &Follower, gateway: &Gateway) -> Outcome {
         for (link, _, _) in &self.plan.watched {
             self.plan.network.refresh(*link, &mut Blind);
         }
         let now = self.counts();
         let network = &self.plan.network;
-        let span_s = network.now().saturating_since(self.warm).as_secs_f64();
-        let per_s = |bits: f64| if span_s > 0.0 { bits / span_s } else { 0.0 };
-        let mark = &self.mark;
+        let names = self.scenario.labels();
+        let flows = names
+            .iter()
+            .enumerate()
+            .map(|(group, name)| self.flow_outcome(group, name, &now, follower));
+        Outcome {
+            seed,
+            simulated_s: network.now().as_secs_f64(),
+            events: network.events(),
+            flows: flows.collect(),
+            links: self.link_outcomes(&now),
+            control: gateway.outcome(),
+        }
+    }
+
+    /// Mean per second of the measured span.
+    fn per_s(&self, sum: f64) -> f64 {
+        let now = self.plan.network.now();
+        let span_s = now.saturating_since(self.warm).as_secs_f64();
+        if span_s > 0.0 { sum / span_s } else { 0.0 }
+    }
+
+    fn link_outcomes(&self, now: &Mark) -> Vec<LinkOutcome> {
+        let (network, mark) = (&self.plan.network, &self.mark);
         let links = self
             .plan
             .watched
@@ -465,8 +522,8 @@ impl<'a> Runner<'a> {
             .enumerate()
             .map(|(i, (link, name, rate))| {
                 let sojourn_ms = network.sojourn(*link).map(Stats::of_ns).unwrap_or_default();
-                let delivered_bps = per_s((now.delivered[i] - mark.delivered[i]) as f64);
-                let wire_bps = per_s((now.wire[i] - mark.wire[i]) as f64);
+                let delivered_bps = self.per_s((now.delivered[i] - mark.delivered[i]) as f64);
+                let wire_bps = self.per_s((now.wire[i] - mark.wire[i]) as f64);
                 let drops = now.drops[i] - mark.drops[i];
                 LinkOutcome {
                     name: name.clone(),
@@ -483,53 +540,55 @@ impl<'a> Runner<'a> {
                     marks: now.marks[i] - mark.marks[i],
                 }
             });
-        let links = links.collect();
-        let names = self.scenario.labels();
-        let groups = self.scenario.flows.iter().enumerate().map(|(group, flow)| {
-            let mut sums = Sums::default();
-            for (i, instance) in self.plan.flows.iter().enumerate() {
-                if instance.group == group {
-                    let got = (now.received[i] - mark.received[i]) as f64;
-                    sums.add(got);
-                    sums.sent += now.sent[i] - mark.sent[i];
-                    sums.lost += now.lost[i] - mark.lost[i];
-                    sums.again += now.again[i].saturating_sub(mark.again[i]);
-                    sums.note(network, instance.end);
-                }
+        links.collect()
+    }
+
+    /// Sums over the instances of one flow of the scenario.
+    fn flow_outcome(
+        &self,
+        group: usize,
+        name: &str,
+        now: &Mark,
+        follower: &Follower,
+    ) -> FlowOutcome {
+        let flow = &self.scenario.flows[group];
+        let mark = &self.mark;
+        let mut sums = Sums::default();
+        for (i, instance) in self.plan.flows.iter().enumerate() {
+            if instance.group == group {
+                let got = (now.received[i] - mark.received[i]) as f64;
+                sums.add(got);
+                sums.sent += now.sent[i] - mark.sent[i];
+                sums.lost += now.lost[i] - mark.lost[i];
+                sums.again += now.again[i].saturating_sub(mark.again[i]);
+                sums.note(&self.plan.network, instance.end);
             }
-            let loss = (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64);
-            let delay_ms = mean(&sums.delays);
-            FlowOutcome {
-                name: names[group].clone(),
-                count: flow.count,
-                goodput_bps: per_s(sums.bytes * 8.0),
-                fairness: (sums.n > 1.0 && sums.squares > 0.0)
-                    .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
-                delay_ms,
-                delay_p95_ms: mean(&sums.p95s),
-                journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
-                rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
-                sent: sums.sent,
-                loss,
-                delivered: loss.map(|l| 1.0 - l),
-                efficacy_db: loss
-                    .zip(delay_ms)
-                    .map(|(l, d)| 10.0 * ((1.0 - l) / (d / 100.0)).log10())
-                    .filter(|e| e.is_finite()),
-                retransmits: sums.again,
-                timeouts: sums.timeouts,
-                completed: sums.seen.took.count(),
-                took_ms: (sums.seen.took.count() > 0).then(|| Stats::of_ns(&sums.seen.took)),
-                took_by_size: (flow.kind() == "sessions").then(|| BySize::of(&sums.seen)),
-                video: VideoOutcome::of(&sums.videos),
-            }
-        });
-        Outcome {
-            seed,
-            simulated_s: network.now().as_secs_f64(),
-            events: network.events(),
-            links,
-            flows: groups.collect(),
+        }
+        let loss = (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64);
+        let delay_ms = mean(&sums.delays);
+        FlowOutcome {
+            name: name.to_owned(),
+            count: flow.count,
+            goodput_bps: self.per_s(sums.bytes * 8.0),
+            fairness: (sums.n > 1.0 && sums.squares > 0.0)
+                .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
+            delay_ms,
+            delay_p95_ms: mean(&sums.p95s),
+            journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
+            rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
+            sent: sums.sent,
+            loss,
+            delivered: loss.map(|l| 1.0 - l),
+            efficacy_db: loss
+                .zip(delay_ms)
+                .map(|(l, d)| 10.0 * ((1.0 - l) / (d / 100.0)).log10())
+                .filter(|e| e.is_finite()),
+            retransmits: sums.again,
+            timeouts: sums.timeouts,
+            completed: sums.seen.took.count(),
+            took_ms: (sums.seen.took.count() > 0).then(|| Stats::of_ns(&sums.seen.took)),
+            took_by_size: (flow.kind() == "sessions").then(|| BySize::of(&sums.seen)),
+            video: VideoOutcome::of(&sums.videos),
         }
     }
 }
@@ -651,7 +710,7 @@ fn facts(scenario: &Scenario, rows: &mut Rows) {
     }
 }
 
-/// Time after which an answer is late: the monitor of O.-H. Borlaug's thesis (NTNU 2014, section 4.5.2) waits 10 s.
+/// Time after which an answer is late: the monitor of Borlaug 2014, section 4.5.2, waits 10 s.
 const LATE: Duration = Duration::from_secs(10);
 
 /// Upper limit on the probe numbers of one flow.

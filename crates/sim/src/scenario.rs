@@ -5,6 +5,7 @@ use crate::document::Document;
 use crate::error::ScenarioError;
 use crate::fault::Fault;
 use crate::flow::Flow;
+use crate::gateway::Control;
 use crate::lblca_ports::Routers;
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
@@ -25,6 +26,7 @@ pub struct Scenario {
     /// Title, one line.
     #[serde(default)]
     pub title: String,
+    /// Length of the run.
     pub duration: Duration,
     /// Date of the experiment, such as `2014-05-04T15:55:00Z`; dates the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,10 +34,13 @@ pub struct Scenario {
     /// End of the warm-up: figures count from here.
     #[serde(default)]
     pub warmup: Duration,
+    /// Seed of all random effects.
     #[serde(default = "one")]
     pub seed: u64,
+    /// Shape of the network.
     #[serde(default = "dumbbell")]
     pub topology: TopologySpec,
+    /// Intervals of the samples.
     #[serde(default)]
     pub sample: Sample,
     /// The link under study; in a row, each of its links.
@@ -46,11 +51,16 @@ pub struct Scenario {
     /// Access links between hosts and routers, both directions; default: ten times as fast as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<DirectionSpec>,
+    /// Settings of TCP.
     #[serde(default)]
     pub tcp: Tcp,
     /// Link-by-link congestion avoidance: the watched links become its ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lblca: Option<Routers>,
+    /// Latency control at a gateway before the first watched link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// Sources, in order.
     #[serde(default, rename = "flow")]
     pub flows: Vec<Flow>,
     /// Links of `topology = "graph"`.
@@ -78,7 +88,9 @@ fn dumbbell() -> TopologySpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sample {
+    /// Interval of samples of the queues.
     pub queue: Duration,
+    /// Interval of samples of TCP.
     pub flow: Duration,
     /// Interface counters in front of the first watched link: bytes handed to it and bytes received from it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,32 +111,51 @@ impl Default for Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
+    /// Congestion controller.
     pub controller: ControllerSpec,
+    /// Payload of a full segment.
     pub mss: Bytes,
+    /// IP and TCP headers of a data segment.
     pub header: Bytes,
+    /// True if data wait for the handshake.
     pub handshake: bool,
     /// Initial window in segments; default: RFC 6928's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u64>,
+    /// True if every second segment is acknowledged.
     pub delayed_ack: bool,
+    /// Longest delay of an ACK.
     pub ack_delay: Duration,
+    /// Segments at the begin that are acknowledged at once.
     pub quick_acks: u32,
+    /// True for selective acknowledgements.
     pub sack: bool,
+    /// True for limited transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Duplicate ACKs that mean a loss.
     pub dup_thresh: u64,
+    /// True if losses are found by time (RFC 8985).
     pub rack: bool,
     /// Fraction of ssthresh down to which recovery lowers the window; default: RFC 9937's reduction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_halving: Option<f64>,
+    /// True for tail loss probes (RFC 8985 section 7).
     pub tail_loss_probe: bool,
+    /// True if ECN is negotiated.
     pub ecn: bool,
+    /// True if segments are paced under any controller.
     pub pacing: bool,
+    /// Segments that leave together.
     pub burst: u64,
+    /// Greatest number of bytes in flight.
     pub receive_window: Bytes,
+    /// True if the window restarts after a silence (RFC 5681 section 4.1).
     pub idle_restart: bool,
     /// Minimum retransmission timeout: added to the RTT as in Linux, or a floor of the whole timeout with `rto_rfc`.
     pub min_rto: Duration,
+    /// First retransmission time-out.
     pub initial_rto: Duration,
+    /// True if the least time-out is of the whole time-out (RFC 6298).
     pub rto_rfc: bool,
 }
 
@@ -159,6 +190,7 @@ impl Default for Tcp {
 }
 
 impl Tcp {
+    /// Settings for an endpoint.
     pub fn settings(&self) -> Settings {
         Settings {
             controller: Arc::new(self.controller.clone()),
@@ -209,6 +241,7 @@ fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error
     }
 }
 
+/// Edge of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
@@ -221,17 +254,22 @@ pub struct EdgeSpec {
     /// True if the scenario studies this link's queue.
     #[serde(default)]
     pub watch: bool,
+    /// Link of the edge.
     pub link: DirectionSpec,
     /// Reverse direction; default: as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<DirectionSpec>,
 }
 
+/// Named time of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
+    /// Name of the phase.
     pub name: String,
+    /// Begin, since the start of the run.
     pub from: Duration,
+    /// End, since the start of the run.
     pub to: Duration,
     /// Warm-up within the phase: its figures count from this long after its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,9 @@ pub const SACK_BLOCKS: usize = 3;
 
 /// Kinds of segment or datagram; several can be set.
 pub mod flag {
+    /// Flag of a first packet.
     pub const SYN: u8 = 1;
+    /// Flag of an acknowledgement.
     pub const ACK: u8 = 2;
     /// RFC 3168: the receiver has seen CE.
     pub const ECE: u8 = 4;
@@ -37,6 +39,7 @@ pub struct Segment {
     pub delay: Duration,
     /// Payload bytes.
     pub len: u32,
+    /// Flags of the header.
     pub flags: u8,
     /// Number of entries of `sack` in use.
     pub sacks: u8,
@@ -45,14 +48,17 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// True if the flag is set.
     #[inline]
     pub fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
+    /// Position after its last byte.
     #[inline]
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
+    /// Blocks of selective acknowledgement.
     #[inline]
     pub fn blocks(&self) -> &[(u64, u64)] {
         &self.sack[..usize::from(self.sacks)]
@@ -69,9 +75,13 @@ pub struct Flying {
     pub position: u32,
     /// Size of the whole IP packet, bytes.
     pub len: u32,
+    /// Number of the flow.
     pub flow: u32,
+    /// ECN codepoint.
     pub ecn: Ecn,
+    /// Differentiated services code point.
     pub dscp: u8,
+    /// Segment in the packet.
     pub segment: Segment,
 }
 
@@ -98,6 +108,7 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// Stores a packet. Returns its position.
     #[inline(always)]
     pub fn insert(&mut self, packet: &Flying) -> u32 {
         let Some(at) = self.free.pop() else {
@@ -117,10 +128,12 @@ impl Arena {
         (place.ecn, place.dscp) = (packet.ecn, packet.dscp);
         at
     }
+    /// Packet at a position.
     #[inline]
     pub fn get(&self, at: u32) -> &Flying {
         &self.packets[at as usize]
     }
+    /// Packet at a position, for changes.
     #[inline]
     pub fn get_mut(&mut self, at: u32) -> &mut Flying {
         &mut self.packets[at as usize]
@@ -134,6 +147,7 @@ impl Arena {
     pub fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }
+    /// True if no packet is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// A segment with payload that leaves its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
+    /// Time of the departure.
     pub at: Time,
     /// Number of the flow in the order of the scenario; a `[[flow]]` with a count has several.
     pub flow: usize,

@@ -9,10 +9,15 @@ pub type Summary = base::sketch::Sketch<5>;
 /// Figures of a distribution of delays, ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
+    /// Mean.
     pub mean: f64,
+    /// Median.
     pub p50: f64,
+    /// 95 % point.
     pub p95: f64,
+    /// 99 % point.
     pub p99: f64,
+    /// Greatest value.
     pub max: f64,
 }
 

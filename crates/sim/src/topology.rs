@@ -63,18 +63,24 @@ worded! {
 /// A one-way link between two nodes.
 #[derive(Clone, Debug)]
 pub struct Edge {
+    /// Index of the node at its begin.
     pub from: usize,
+    /// Index of the node at its end.
     pub to: usize,
     /// Name in recordings and tables.
     pub name: String,
+    /// Link of the edge.
     pub link: DirectionSpec,
     /// True if the scenario studies this link's queue.
     pub watched: bool,
 }
 
+/// Graph of nodes and links.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
+    /// Names of the nodes.
     pub nodes: Vec<String>,
+    /// Links between them.
     pub edges: Vec<Edge>,
     /// Host pairs for flows that name no hosts: the first such flow gets the first pair, and so on.
     pub pairs: Vec<(usize, usize)>,
@@ -82,8 +88,11 @@ pub struct Graph {
 
 /// Link settings that the builders use.
 pub struct Parts<'a> {
+    /// Link that the scenario is about.
     pub link: &'a DirectionSpec,
+    /// Link of the return path.
     pub reverse: &'a DirectionSpec,
+    /// Links between hosts and routers.
     pub access: &'a DirectionSpec,
 }
 
@@ -98,6 +107,7 @@ impl Graph {
             }
         }
     }
+    /// Index of the node with this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|n| n == name)
     }
@@ -107,6 +117,7 @@ impl Graph {
         self.nodes.len() - 1
     }
 
+    /// Adds a link between two nodes.
     pub fn add(
         &mut self,
         from: usize,
@@ -226,6 +237,7 @@ pub struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
+    /// Creates the shortest paths of a graph.
     pub fn new(graph: &'a Graph) -> Router<'a> {
         let mut out = vec![Vec::new(); graph.nodes.len()];
         for (i, edge) in graph.edges.iter().enumerate() {

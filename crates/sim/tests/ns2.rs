@@ -1,4 +1,4 @@
-//! Cells of document 003's dumbbell as ns-2 has them (docs/book/sim-vs-ns2.md): one of each queue, with few and with
+//! Cells of the dumbbell of Thombre 2020 as ns-2 has them (docs/book/sim-vs-ns2.md): one of each queue, with few and with
 //! many TCP flows.
 
 use sim::batch::{Job, estimates, run_all};

@@ -1,12 +1,12 @@
 //! Recordings with a date, with an interface's counters, and with what a measuring host does wrong; and the two homes of
-//! document 000 that are made of these.
+//! Borlaug 2014 that are made of these.
 
 use base::record::{Delay, Row, Status, Traffic};
 use sim::{Draft, Scenario, run};
 
 const SITES: [&str; 2] = [
-    include_str!("../../../scenarios/000/sites/rindadalsvegen.toml"),
-    include_str!("../../../scenarios/000/sites/tistelvegen.toml"),
+    include_str!("../../../scenarios/borlaug-2014/sites/rindadalsvegen.toml"),
+    include_str!("../../../scenarios/borlaug-2014/sites/tistelvegen.toml"),
 ];
 /// 4 May 2014, 23:59:50 UTC.
 const BEGAN_NS: i64 = 1_399_247_990_000_000_000;
@@ -143,7 +143,7 @@ fn a_fault_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn the_homes_of_document_000_can_be_run() {
+fn the_homes_of_borlaug_2014_can_be_run() {
     for (site, probes_a_day) in SITES.into_iter().zip([771_986.0, 770_393.0]) {
         let mut whole = scenario(site);
         let days = whole.duration.as_secs_f64() / 86_400.0;

@@ -2,8 +2,8 @@ use super::{Moments, moments};
 use crate::Figure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How many independent samples leave the same doubt about the mean as this series, which is in the
-/// order of sampling. Between 1 and its length.
+/// Number of independent samples whose mean is as uncertain as that of this series, which is in the order of sampling.
+/// Between 1 and its length.
 pub fn effective_size(series: &[f64]) -> f64 {
     let n = series.len();
     let Some(m) = moments(series).filter(|m| m.sd > 0.0 && m.n == n) else {
@@ -42,12 +42,12 @@ pub fn effective_size(series: &[f64]) -> f64 {
     found.clamp(1.0, n as f64)
 }
 
-/// The effective size of a series of yes and no.
+/// Effective size of a series of yes and no.
 pub fn effective_size_of(series: impl Iterator<Item = bool>) -> f64 {
     effective_size(&series.map(|b| f64::from(u8::from(b))).collect::<Vec<_>>())
 }
 
-/// The mean with its 95 % interval: Student's t with the effective sample size.
+/// Mean with its 95 % interval: Student's t with the effective sample size.
 pub fn mean_figure(series: &[f64]) -> Figure {
     let series: Vec<f64> = series.iter().copied().filter(|v| v.is_finite()).collect();
     let Some(m) = moments(&series) else {
@@ -56,7 +56,7 @@ pub fn mean_figure(series: &[f64]) -> Figure {
     mean_interval(&m, effective_size(&series))
 }
 
-/// The mean of samples that are worth `independent` ones.
+/// Mean of samples that are worth `independent` ones, with its interval.
 pub fn mean_interval(m: &Moments, independent: f64) -> Figure {
     if independent < 2.0 {
         return Figure::Is {

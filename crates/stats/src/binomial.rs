@@ -2,8 +2,7 @@ use super::Z95;
 use crate::{Figure, effective_size_of};
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
-/// Wilson's 95 % interval for a share of `successes` in `n`, both possibly fractions of samples where
-/// an effective sample size stands for `n`.
+/// Wilson's 95 % interval for a share of `successes` in `n`. Both may be fractions, if `n` is an effective sample size.
 pub fn wilson(successes: f64, n: f64) -> Figure {
     if !(n > 0.0 && (0.0..=n).contains(&successes)) {
         return Figure::cannot_tell("there are no samples");
@@ -19,8 +18,8 @@ pub fn wilson(successes: f64, n: f64) -> Figure {
     }
 }
 
-/// Share of `true` in a series in the order of sampling, with Wilson's interval for its effective size: what comes in
-/// bursts, such as losses, tells less than as many independent samples.
+/// Share of `true` in a series in the order of sampling, with Wilson's interval for its effective size: bursts, such as
+/// those of losses, tell less than as many independent samples.
 pub fn share(series: &[bool]) -> Figure {
     let n = effective_size_of(series.iter().copied());
     let hits = series.iter().filter(|hit| **hit).count();
@@ -91,7 +90,7 @@ mod tests {
         );
     }
 
-    /// The terms one after another, by their logarithms.
+    /// Sum of the terms by their logarithms.
     fn summed(k: u64, n: u64, p: f64) -> f64 {
         let odds = (p / (1.0 - p)).ln();
         let mut term = n as f64 * (1.0 - p).ln();

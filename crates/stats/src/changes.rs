@@ -1,8 +1,8 @@
-//! Change points: where the level of a series moved.
+//! Change points: the places at which the level of a series moved.
 //!
-//! **Method.** The segmentation that makes the sum of squares about the segments' means, plus a penalty for each
-//! change, smallest (optimal partitioning). Neighbours that cost far less than the penalty to join are joined first,
-//! from the bottom up. Among the boundaries left the optimum is exact, and each is then moved to its best place.
+//! **Method.** Optimal partitioning: the segmentation with the smallest sum of squares about the segments' means, plus
+//! a penalty for each change. Neighbours that cost far less than the penalty to join are joined first, from the bottom
+//! up. Among the boundaries left the optimum is exact, and each is then moved to its best place.
 //!
 //! **Source.** B. Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE Signal
 //! Processing Letters 12(2), 2005.
@@ -12,7 +12,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Where segments begin, without the first. Each has at least `least` values.
+/// First indices of the segments, without that of the first. Each segment has at least `least` values.
 pub fn change_points(x: &[f64], penalty: f64, least: usize) -> Vec<usize> {
     let least = least.max(1);
     if x.len() < 2 * least {
@@ -51,8 +51,8 @@ pub fn change_points(x: &[f64], penalty: f64, least: usize) -> Vec<usize> {
     found
 }
 
-/// Moves each boundary to where it is best between its neighbours, until none moves: joining from the bottom up
-/// may have left the best place out.
+/// Moves each boundary to its best place between its neighbours, until none moves: joining from the bottom up may have
+/// left the best place out.
 fn settle(found: &mut [usize], n: usize, least: usize, cost: &dyn Fn(usize, usize) -> f64) {
     for _ in 0..found.len() + 1 {
         let mut moved = false;
@@ -75,7 +75,7 @@ fn settle(found: &mut [usize], n: usize, least: usize, cost: &dyn Fn(usize, usiz
     }
 }
 
-/// A join of two neighbouring segments, by what it costs.
+/// Join of two neighbouring segments, ordered by cost.
 #[derive(PartialEq)]
 struct Join {
     cost: f64,
@@ -98,7 +98,7 @@ impl Ord for Join {
     }
 }
 
-/// Boundaries that are left when neighbours are joined as long as a join costs less than `most`; 0 and `n` among them.
+/// Boundaries left after neighbours are joined as long as a join costs less than `most`; 0 and `n` are among them.
 fn candidates(n: usize, most: f64, cost: &dyn Fn(usize, usize) -> f64) -> Vec<usize> {
     // Of the segment that begins at an index: its end, and the begin of the one before.
     let mut end: Vec<usize> = (1..=n).collect();

@@ -1,27 +1,35 @@
-//! Delays of packets: their distribution, and how it differs from one packet to the next.
+//! Delays of packets: their distribution, and their variation from one packet to the next.
 
 use crate::{Figure, Histogram, mean_figure, moments, quantile_figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of delays: figures for people, a histogram for merging.
+/// Distribution of delays: figures for people, a histogram for merging.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delays {
+    /// Number of delays.
     pub count: u64,
+    /// Smallest delay, ms.
     pub min_ms: Figure,
+    /// Mean, ms.
     pub mean_ms: Figure,
+    /// Mean deviation from the mean, ms.
     pub mdev_ms: Figure,
+    /// Median, ms.
     pub p50_ms: Figure,
+    /// 95 % point, ms.
     pub p95_ms: Figure,
+    /// 99 % point, ms.
     pub p99_ms: Figure,
+    /// Largest delay, ms.
     pub max_ms: Figure,
-    /// HdrHistogram in microseconds, V2 deflate-free encoding, base64: two of them can be added.
+    /// HdrHistogram in microseconds, V2 deflate-free encoding, base64: histograms can be added.
     pub histogram: String,
 }
 
-/// IP packet delay variation (RFC 3393, section 2.2): of each packet the delay less that of the packet sent just before it,
-/// with its number. `delays` are numbers and delays in the order of sending, in any unit. A packet that was lost has no
-/// variation, nor has the one after it.
+/// IP packet delay variation (RFC 3393, section 2.2): the delay of each packet less that of the packet sent just before
+/// it, with the packet's number. `delays` are numbers and delays in the order of sending, in any unit. A lost packet
+/// has no variation, nor has the one after it.
 pub fn ipdv(delays: &[(i64, f64)]) -> impl Iterator<Item = (i64, f64)> + '_ {
     let successive = delays.windows(2).filter(|w| w[1].0 == w[0].0 + 1);
     successive.map(|w| (w[1].0, w[1].1 - w[0].1))
@@ -33,8 +41,8 @@ pub fn jitter(delays_ms: &[(i64, f64)]) -> Figure {
     mean_figure(&steps).map(|ms| ms.max(0.0))
 }
 
-/// The distribution of delays in milliseconds, given in the order in which they were sampled.
-/// `none` says why there are none, should that be so.
+/// Distribution of delays in milliseconds, given in the order of sampling. `none` is the reason to state if there are
+/// none.
 pub fn delays(ms: &[f64], none: &str) -> Delays {
     let ms: Vec<f64> = ms.iter().copied().filter(|v| v.is_finite()).collect();
     let mut histogram = Histogram::new();

@@ -13,6 +13,7 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// Figure without uncertainty.
     pub fn exactly(value: f64) -> Figure {
         Figure::Is {
             value,
@@ -20,6 +21,7 @@ impl Figure {
             high: value,
         }
     }
+    /// Unknown figure, with the reason.
     pub fn cannot_tell(because: impl Into<String>) -> Figure {
         Figure::CannotTell {
             cannot_tell: because.into(),
@@ -35,13 +37,14 @@ impl Figure {
             Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
         }
     }
+    /// Value; none if it is unknown.
     pub fn value(&self) -> Option<f64> {
         match self {
             Figure::Is { value, .. } => Some(*value),
             Figure::CannotTell { .. } => None,
         }
     }
-    /// The same with an interval that is wider by this share of its ends, for an error that is no scatter.
+    /// Figure whose interval is wider by this share of its ends, for an error that does not scatter.
     pub fn widened(&self, by: f64) -> Figure {
         match self {
             Figure::Is { value, low, high } => Figure::Is {
@@ -53,8 +56,7 @@ impl Figure {
         }
     }
 
-    /// A figure of two that are independent of each other; the errors of both, each carried through `of` by itself, add in
-    /// squares.
+    /// Figure of two independent figures; the errors of both, each carried through `of` by itself, add in squares.
     pub fn combined(&self, other: &Figure, of: impl Fn(f64, f64) -> f64) -> Figure {
         let (
             Figure::Is {
@@ -94,8 +96,8 @@ impl Figure {
         self.combined(other, |a, b| a / b).not_negative()
     }
 
-    /// Bytes that pass in this time (ms) at a rate (bit/s): what a queue of this wait holds, or, of a round trip, the
-    /// bandwidth-delay product.
+    /// Bytes that pass in this time (ms) at a rate (bit/s): the backlog of a queue with this wait, or, for a round
+    /// trip, the bandwidth-delay product.
     pub fn bytes_at(&self, bps: &Figure) -> Figure {
         self.combined(bps, |ms, bps| ms * bps / 8e3).not_negative()
     }
@@ -111,6 +113,7 @@ impl Figure {
         }
     }
 
+    /// Figure whose value and interval go through `f`, which must not fall.
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Figure {
         match self {
             Figure::Is { value, low, high } => Figure::Is {
@@ -150,7 +153,8 @@ mod tests {
         assert_eq!(f(1.0).bytes_at(&unknown), unknown);
     }
 
-    /// Errors of one part in a hundred, drawn: the interval holds what is combined as often as the errors are independent.
+    /// Errors of one part in a hundred, drawn: the interval holds the combined value as often as it should when the
+    /// errors are independent.
     #[test]
     fn the_interval_of_a_product_holds_95_percent_of_what_its_factors_can_be() {
         let mut rng = base::rng::Streams::new(7).stream("factors");

@@ -1,13 +1,12 @@
 //! Self-similarity of a series of counts: the Hurst parameter by three estimators that fail in different ways.
 //!
-//! **Variance–time.** The variance of means over m bins falls as m^(2H−2). The means' own mean is taken from
-//! the same series, which hides a share k^(2H−2) of the variance of k blocks; that is put back, with the H
-//! that comes out.
-//! **R/S.** The range of the cumulated deviations over their standard deviation grows as n^H. What it would
-//! be for independent values (Anis and Lloyd) is divided out, so that those give 0.5 also in short blocks.
-//! **Wavelet.** The energy of wavelet coefficients at octave j grows as 2^(j(2H−1)); Daubechies' wavelet of
-//! three vanishing moments is blind to trends up to a parabola. The first octave is the smallest from which
-//! a straight line fits (chi-square, 1 %).
+//! **Variance–time.** The variance of means over m bins falls as m^(2H−2). The means' own mean is taken from the same
+//! series, which hides a share k^(2H−2) of the variance of k blocks; that is put back, with the H that comes out.
+//! **R/S.** The range of the cumulated deviations over their standard deviation grows as n^H. The expectation for
+//! independent values (Anis and Lloyd) is divided out, so that those give 0.5 also in short blocks. **Wavelet.** The
+//! energy of wavelet coefficients at octave j grows as 2^(j(2H−1)); Daubechies' wavelet of three vanishing moments is
+//! blind to trends up to a parabola. The first octave is the smallest from which a straight line fits (chi-square, 1
+//! %).
 //!
 //! **Source.** W. E. Leland et al., "On the self-similar nature of Ethernet traffic", IEEE/ACM ToN 2 (1994);
 //! A. A. Anis, E. H. Lloyd, Biometrika 63 (1976); P. Abry, D. Veitch, "Wavelet analysis of long-range-dependent
@@ -16,38 +15,43 @@
 //! **Intervals.** The wavelet's follow from the number of coefficients. Those of the other two are the
 //! spread that each showed on fractional Gaussian noise of the same length.
 //!
-//! **Limits.** A rate that drifts or steps to another level gives values near 1 without being self-similar. A
-//! drift takes in the first two and not the third; a step takes in all, but the wavelet then says more than 1,
-//! which no steady series has. Values below 0.5 come out up to 0.02 low.
+//! **Limits.** A rate that drifts or steps to another level gives values near 1 without being self-similar. A drift
+//! deceives the first two and not the third. A step deceives all, but the wavelet then says more than 1, which no
+//! steady series has. Values below 0.5 come out up to 0.02 low.
 
 use crate::Figure;
 use crate::Z95;
 use statrs::function::gamma::{digamma, gamma_ur, ln_gamma};
 
-/// Shorter series have too few octaves.
+/// Smallest length of a series: shorter ones have too few octaves.
 pub const LEAST: usize = 512;
 
-/// One estimator's answer.
+/// Result of one estimator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
+    /// Hurst parameter.
     pub h: Figure,
-    /// Statistic at each scale, scale in bins.
+    /// Statistic at each scale; scales in bins.
     pub points: Vec<(f64, f64)>,
-    /// Scales on which the line was laid.
+    /// Smallest scale of the fitted line.
     pub from: f64,
+    /// Largest scale of the fitted line.
     pub to: f64,
 }
 
+/// Hurst parameter by three estimators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hurst {
+    /// Estimate from variance over time scales.
     pub variance_time: Estimate,
+    /// Estimate from the rescaled range.
     pub rescaled_range: Estimate,
+    /// Estimate from wavelet coefficients.
     pub wavelet: Estimate,
 }
 
 impl Hurst {
-    /// # Errors
-    /// Why there is nothing to estimate.
+    /// # Errors Reason why there is nothing to estimate.
     pub fn of(series: &[f64]) -> Result<Hurst, String> {
         if series.len() < LEAST {
             return Err(format!(
@@ -65,8 +69,8 @@ impl Hurst {
         })
     }
 
-    /// Whether this looks like a rate whose level changed rather than like self-similarity: variance–time and
-    /// wavelet have no value in common, or an H of 1 or more comes out.
+    /// True if this looks like a rate whose level changed rather than like self-similarity: variance–time and wavelet
+    /// have no value in common, or an H of 1 or more comes out.
     pub fn unsteady(&self) -> bool {
         let (
             Figure::Is { low, high, .. },
@@ -101,9 +105,9 @@ fn slope(points: &[(f64, f64, f64)]) -> f64 {
     sum(&|p| p.2 * (p.0 - mx) * (p.1 - my)) / sum(&|p| p.2 * (p.0 - mx).powi(2))
 }
 
-/// How far an estimator errs on fractional Gaussian noise of N values: a standard deviation of
-/// `factor` · N^−`power`, and a bias of `floor` that no length cures. The widest found for H from 0.5 to 0.95
-/// and N from 512 to 65 536, 60 to 200 series each; so the interval is too wide for some of them.
+/// Error of an estimator on fractional Gaussian noise of N values: a standard deviation of `factor` · N^−`power`, and a
+/// bias of `floor` at any length. The widest found for H from 0.5 to 0.95 and N from 512 to 65 536, 60 to 200 series
+/// each: the interval is too wide for some of them.
 struct Spread {
     factor: f64,
     power: f64,
@@ -119,11 +123,11 @@ const RESCALED_RANGE: Spread = Spread {
     power: 0.55,
     floor: 0.02,
 };
-/// The wavelet's spread follows from its coefficients; the first octaves are not quite on the line.
+/// Least spread of the wavelet estimator: the first octaves are not quite on the line.
 const WAVELET_FLOOR: f64 = 0.008;
 
-/// What R/S gives (first) for noise of the true H (second): in blocks of any practical length it is drawn
-/// towards 0.5 to 0.7, as is long known. Means of 200 series of 4 096 values; other lengths differ by 0.02 at most.
+/// Result of R/S (first) for noise of the true H (second): in blocks of any practical length it is drawn towards 0.5 to
+/// 0.7, as is long known. Means of 200 series of 4 096 values; other lengths differ by 0.02 at most.
 const RESCALED_RANGE_BIAS: [(f64, f64); 7] = [
     (0.335, 0.3),
     (0.498, 0.5),
@@ -252,9 +256,9 @@ const SCALING: [f64; 6] = [
     -0.085_441_273_882_026_7,
     0.035_226_291_885_709_5,
 ];
-/// The first two octaves of a sampled series are not yet on the line.
+/// First octave used: the first two of a sampled series are not yet on the line.
 const FIRST_OCTAVE: usize = 3;
-/// An octave with fewer coefficients is left out.
+/// Smallest number of coefficients of an octave that is used.
 const FEWEST: usize = 8;
 
 struct Octave {
@@ -334,7 +338,7 @@ fn line(octaves: &[Octave]) -> (f64, f64) {
     (a, 1.0 / spread)
 }
 
-/// Probability that octaves on a straight line scatter at least so.
+/// Probability that octaves on a straight line scatter at least as much.
 fn straightness(octaves: &[Octave]) -> f64 {
     let (a, _) = line(octaves);
     let w: f64 = octaves.iter().map(|o| 1.0 / o.variance).sum();

@@ -1,10 +1,9 @@
-//! Statistics that do not flatter: every figure comes with an interval, and the interval knows that
-//! samples taken one after another are not independent.
+//! Statistics with honest intervals: every figure has one, and it allows for the correlation of successive samples.
 //!
-//! **Method.** Quantiles: order statistics, whose ranks follow the binomial distribution whatever the
-//! delays' own distribution is. Means: batch means with Student's t. Proportions: Wilson's interval.
-//! Where samples are correlated in time, `n` is replaced by the effective sample size, the number of
-//! independent samples that would leave the same doubt, found from the variance of batch means.
+//! **Method.** Quantiles: order statistics, whose ranks follow the binomial distribution for any distribution of the
+//! delays. Means: batch means with Student's t. Proportions: Wilson's interval. If samples are correlated in time, `n`
+//! is replaced by the effective sample size: the number of independent samples with the same uncertainty, found from
+//! the variance of batch means.
 //!
 //! **Source.** W. J. Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2 (quantiles);
 //! A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3 (batch means); E. B. Wilson,
@@ -45,17 +44,21 @@ pub const Z95: f64 = 1.959_963_984_540_054;
 /// Count, mean and spread of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
+    /// Number of finite values.
     pub n: usize,
+    /// Mean.
     pub mean: f64,
     /// Standard deviation of the sample (n − 1).
     pub sd: f64,
     /// Mean absolute deviation from the mean, which `ping` calls mdev.
     pub mdev: f64,
+    /// Smallest value.
     pub min: f64,
+    /// Largest value.
     pub max: f64,
 }
 
-/// `None` where there is no finite value; values that are not finite are left out.
+/// Moments of the finite values; `None` if there is none.
 pub fn moments(values: &[f64]) -> Option<Moments> {
     let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if finite.is_empty() {

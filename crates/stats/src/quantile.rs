@@ -8,23 +8,23 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
     v
 }
 
-/// The `p`-quantile of values in ascending order, by the rule of `base::sketch`. `None` for an empty series.
+/// `p`-quantile of values in ascending order, by the rule of `base::sketch`. `None` for an empty series.
 pub fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     base::sketch::quantile(sorted.len() as u64, p, |k| sorted[k as usize])
 }
 
-/// The `p`-quantile of values in any order, those that are not finite left out. `None` without any.
+/// `p`-quantile of values in any order, without those that are not finite. `None` if none is left.
 pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
     quantile_of_sorted(&sorted(values), p)
 }
 
-/// Median of values in any order, those that are not finite left out. `None` without any.
+/// Median of values in any order, without those that are not finite. `None` if none is left.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The `p`-quantile with a distribution-free 95 % interval; `values` in the order of sampling, so that
-/// their correlation can be seen.
+/// `p`-quantile with a distribution-free 95 % interval; `values` are in the order of sampling, so that their
+/// correlation can be seen.
 pub fn quantile_figure(values: &[f64], p: f64) -> Figure {
     let values: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
     let s = sorted(&values);
@@ -48,15 +48,15 @@ pub fn quantile_figure(values: &[f64], p: f64) -> Figure {
     }
 }
 
-/// Why the `p`-quantile of `n` samples is a guess: it needs half a sample beyond it.
+/// Reason why the `p`-quantile of `n` samples is a guess: it needs half a sample beyond it.
 pub fn too_few(n: usize, p: f64) -> Option<String> {
     let needed = (0.5 / (1.0 - p).min(p).max(1e-9)).ceil() as usize;
     let percent = p * 100.0;
     (n < needed).then(|| format!("{n} samples; the {percent} % point needs {needed}"))
 }
 
-/// Where in `n` samples in ascending order, worth `independent` ones, the 95 % interval of the `p`-quantile
-/// begins and ends.
+/// Indices of the ends of the `p`-quantile's 95 % interval, in `n` samples in ascending order that are worth
+/// `independent` ones.
 pub fn interval_at(n: usize, independent: f64, p: f64) -> (usize, usize) {
     let (low, high) = ranks(independent, p);
     let at = |rank: f64| {
@@ -88,9 +88,9 @@ fn ranks(n: f64, p: f64) -> (f64, f64) {
     (low.max(1) as f64, high.min(n) as f64)
 }
 
-/// The smallest value, with an interval for the end of the distribution below it: x₁ − 19 (x₂ − x₁)
-/// to x₁ holds it with 95 % where the density at that end is not zero (Robson and Whitlock 1964).
-/// Cut at zero, for no delay is shorter.
+/// Smallest value, with an interval for the end of the distribution below it. The interval from x₁ − 19 (x₂ − x₁) to x₁
+/// holds the end with 95 % if the density there is not zero (Robson and Whitlock 1964). Cut at zero, for no delay is
+/// shorter.
 pub fn endpoint_below(values: &[f64]) -> Option<Figure> {
     let s = sorted(values);
     let smallest = *s.first()?;

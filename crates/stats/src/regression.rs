@@ -1,40 +1,44 @@
-//! Multiple linear regression by least squares, with the intervals that a single new value lies in.
+//! Multiple linear regression by least squares, with intervals for a single new value.
 //!
-//! **Source.** 003, appendix A; Draper and Smith, *Applied Regression Analysis*, 3rd ed., 3.1 and 8.1 (hat matrix, deleted
+//! **Source.** Thombre 2020, appendix A; Draper and Smith, *Applied Regression Analysis*, 3rd ed., 3.1 and 8.1 (hat matrix, deleted
 //! residuals).
 //!
 //! **Units.** Those of the values.
 
 use crate::student_t95;
 
-/// A line through observations: one coefficient for each column, the first for the constant.
+/// Fitted line: one coefficient for each column, the first for the constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regression {
+    /// Coefficients, that of the constant first.
     pub coefficients: Vec<f64>,
-    /// Of the residuals.
+    /// Standard deviation of the residuals.
     pub deviation: f64,
-    /// Share of the spread that it explains.
+    /// Share of the variance that the line explains.
     pub r2: f64,
-    /// The same of values that were left out while it was fitted, one at a time.
+    /// Share of the variance explained of values that were left out of the fit, one at a time.
     pub r2_left_out: f64,
-    /// Share of those that lie outside their own 95 % interval.
+    /// Share of the left-out values that lie outside their own 95 % interval.
     pub outside_left_out: f64,
     degrees: f64,
     /// (XᵀX)⁻¹.
     inverse: Vec<Vec<f64>>,
 }
 
-/// What is expected of one new value, in the columns of appendix A.
+/// Prediction for one new value, in the columns of appendix A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
+    /// Expected value.
     pub value: f64,
-    /// Of an individual value, not of the mean.
+    /// Standard error of an individual value, not of the mean.
     pub standard_error: f64,
-    /// 95 % of individual values lie from here to there.
+    /// Lower end of the interval that holds 95 % of individual values.
     pub low: f64,
+    /// Upper end of the interval that holds 95 % of individual values.
     pub high: f64,
 }
 
+/// Reason why no line could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegressionError {
     #[error("{rows} rows are too few for {columns} columns: at least {least}")]
@@ -48,10 +52,9 @@ pub enum RegressionError {
 }
 
 impl Regression {
-    /// `rows` hold the columns, without the constant, and `values` what is to be predicted.
+    /// Fits a line. `rows` hold the columns, without the constant, and `values` the quantity to predict.
     ///
-    /// # Errors
-    /// Fewer rows than columns and three more; a column that is constant or follows from the others.
+    /// # Errors Fewer than three rows more than columns; a column that is constant or follows from the others.
     pub fn fit(rows: &[Vec<f64>], values: &[f64]) -> Result<Regression, RegressionError> {
         let columns = rows.first().map_or(0, Vec::len);
         let least = columns + 3;
@@ -110,6 +113,7 @@ impl Regression {
         })
     }
 
+    /// Prediction for a new row, with its interval.
     pub fn predict(&self, row: &[f64]) -> Prediction {
         let x = [&[1.0], row].concat();
         let through: Vec<f64> = self.inverse.iter().map(|r| dot(r, &x)).collect();
@@ -129,7 +133,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// By Gauss and Jordan with the largest pivot, of a matrix whose diagonal is scaled to 1.
+/// Inverse by Gauss and Jordan with the largest pivot, of a matrix whose diagonal is scaled to 1.
 fn inverse(mut m: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, RegressionError> {
     let n = m.len();
     let scale: Vec<f64> = (0..n).map(|i| m[i][i].sqrt()).collect();

@@ -1,19 +1,18 @@
 //! Order statistics of several ascending runs together, without merging them.
 //!
-//! **Method.** Bisection of the values: how many of each run lie at or below a value is a binary search, and
-//! each step leaves every run a shorter stretch to search. Exact.
+//! **Method.** Bisection of the values: a binary search counts the values of each run at or below a value, and each
+//! step leaves every run a shorter stretch to search. Exact.
 
-/// How many values of all runs are at most `limit`.
+/// Number of values of all runs that are at most `limit`.
 pub fn within(runs: &[&[i64]], limit: i64) -> usize {
     runs.iter()
         .map(|r| r.partition_point(|v| *v <= limit))
         .sum()
 }
 
-/// The `k`-th smallest value, counted from 0.
+/// `k`-th smallest value, counted from 0.
 ///
-/// # Panics
-/// Where there are no more than `k` values.
+/// # Panics If there are no more than `k` values.
 pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
     let total: usize = runs.iter().map(|r| r.len()).sum();
     assert!(k < total, "value {k} of {total}");
@@ -41,7 +40,7 @@ pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
     low
 }
 
-/// The `p`-quantile by the rule of `base::sketch`. `None` without values.
+/// `p`-quantile by the rule of `base::sketch`. `None` without values.
 pub fn quantile(runs: &[&[i64]], p: f64) -> Option<f64> {
     let total: usize = runs.iter().map(|r| r.len()).sum();
     let mut before: Option<i64> = None;

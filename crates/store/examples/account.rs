@@ -1,7 +1,7 @@
 //! Accounts for every probe of a monitor's recording: `cargo run --release -p tailback-store --example account -- DIR`.
 //! Slots expected (from the grid that the monitor states when it begins and ends) against rows recorded and rows
 //! reported missing. Exits with 1 where they differ. With two numbers behind, the probes of the first target from the
-//! one to the other, in the layout of 000's table 15.
+//! one to the other, in the layout of table 15 of Borlaug 2014.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Formulas of queues, buffers and transport as calculators: each a [`Model`] with its formula, its source, where it
-//! holds, and an example that a person can check by hand. `tailback model` and its pages are made from [`MODELS`].
+//! Formulas of queues, buffers and transport as calculators. Each is a [`Model`] with its formula, its source, its
+//! limits, and an example that a person can check by hand. `tailback model` and its pages are made from [`MODELS`].
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use base::words::{Words, WordsError};
 pub use mixture::weibull_scale;
 pub use model::{Example, Measure, Model, ModelError, OutOfModel, Output};
 
-/// Every model, in the order in which one meets the questions.
+/// All models, in the order of the questions that they answer.
 pub static MODELS: &[&Model] = &[
     &sizing::BDP,
     &sizing::SIZING,
@@ -40,8 +40,8 @@ pub static MODELS: &[&Model] = &[
 
 /// Reads `name` or `name:key=value,key=value`.
 ///
-/// # Errors
-/// An unknown model or parameter, answered with the nearest; a value of the wrong unit or out of its range.
+/// # Errors An unknown model or parameter, answered with the nearest one; a value of the wrong unit or out of its
+/// range.
 pub fn parse(text: &str) -> Result<(&'static Model, Words), WordsError> {
     let words = Words::parse("model", MODELS.iter().map(|m| &m.entry), text)?;
     let model = MODELS
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<(&'static Model, Words), WordsError> {
 mod tests {
     use super::*;
 
-    /// The figure of that name for what is given.
+    /// Figure `name` of a model with its parameters.
     pub fn figure(text: &str, name: &str) -> f64 {
         let (model, words) = parse(text).unwrap();
         let at = model.outputs.iter().position(|o| o.name == name).unwrap();

@@ -1,7 +1,7 @@
-//! Traffic of TCP and UDP together as document 003 models it: what arrives and what is served in a unit of time, as sums
+//! Traffic of TCP and UDP together as Thombre 2020 models it: what arrives and what is served in a unit of time, as sums
 //! and products of Weibull variables; and the bound of the mean delay that follows.
 //!
-//! **Source.** 003, 3.2 and 4.1, (3.1)–(3.5), (4.1)–(4.10), table 3.1.
+//! **Source.** Thombre 2020, sections 3.2 and 4.1, (3.1)–(3.5), (4.1)–(4.10), table 3.1.
 //!
 //! **Deviations.** (4.12) writes the density of a sum as the sum of the densities, whose integral is 2; it is their
 //! convolution, as (4.6) says. (4.10) multiplies a rate by squared rates of bytes, so its units do not cancel; Kingman's
@@ -33,6 +33,7 @@ impl Variable {
         }
     }
 
+    /// Mean of the variable.
     pub fn mean(self) -> f64 {
         self.moment(1.0)
     }
@@ -53,7 +54,9 @@ pub fn weibull_scale(mean: f64, shape: f64) -> f64 {
 /// Datagrams of one protocol: how many in a unit of time, and how large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
+    /// Datagrams in a unit of time.
     pub rate: Variable,
+    /// Bytes of a datagram.
     pub size: Variable,
 }
 
@@ -62,7 +65,7 @@ impl Stream {
         self.rate.mean() * self.size.mean()
     }
 
-    /// Of the product of two independent variables.
+    /// Variance of the product of two independent variables.
     fn variance(&self) -> f64 {
         self.rate.moment(2.0) * self.size.moment(2.0) - self.mean().powi(2)
     }
@@ -100,21 +103,25 @@ impl Stream {
     }
 }
 
-/// Where the Gumbel law, density exp(v − eᵛ), has all but 10⁻¹⁵ of its mass.
+/// Range of the Gumbel law, density exp(v − eᵛ), that holds all but 10⁻¹⁵ of its mass.
 const GUMBEL: (f64, f64) = (-36.0, 4.0);
 const STEP: f64 = 0.1;
 
 /// (3.4) and (3.5): both protocols, and the part of TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mixture {
+    /// Share of TCP, α.
     pub share: f64,
+    /// Datagrams of TCP.
     pub tcp: Stream,
+    /// Datagrams of UDP.
     pub udp: Stream,
     /// Datagrams that the link serves in a unit of time, θ.
     pub served: f64,
 }
 
 impl Mixture {
+    /// Mixture from the parameters of a model.
     pub fn of(given: &MixtureParams) -> Mixture {
         let weibull = |shape, scale| Variable::Weibull { shape, scale };
         let size = |shape, scale, fixed| match given.sizes {
@@ -146,12 +153,12 @@ impl Mixture {
         [(self.share, self.tcp), (1.0 - self.share, self.udp)]
     }
 
-    /// Of a datagram that is served.
+    /// Mean size of a served datagram.
     pub fn mean_size(&self) -> f64 {
         self.parts().iter().map(|(w, s)| w * s.size.mean()).sum()
     }
 
-    /// Mean and variance of what arrives in a unit of time, in bytes.
+    /// Mean and variance of the bytes that arrive in a unit of time.
     fn arrivals(&self) -> (f64, f64) {
         let parts = self.parts();
         (
@@ -160,7 +167,7 @@ impl Mixture {
         )
     }
 
-    /// The same of what can be served.
+    /// Mean and variance of the bytes that can be served in a unit of time.
     fn service(&self) -> (f64, f64) {
         let squares = self.parts().map(|(w, s)| w * w * s.size.variance());
         (
@@ -169,12 +176,13 @@ impl Mixture {
         )
     }
 
+    /// Mean load of the link.
     pub fn load(&self) -> f64 {
         self.arrivals().0 / self.service().0
     }
 }
 
-/// 003, 4.1: of TCP and of UDP.
+/// Thombre 2020, section 4.1: of TCP and of UDP.
 const FIXED_BYTES: (f64, f64) = (1500.0, 210.0);
 
 choices! {
@@ -184,37 +192,38 @@ choices! {
 
 params! {
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["003 3.2, (3.4), (3.5), (4.10)",
+    pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["Thombre 2020, section 3.2, (3.4), (3.5), (4.10)",
             "Kingman 1962, for W′ = max(W + A − S, 0)",] {
-        /// TCP's part α of the traffic
-        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+        /// share α of TCP in the traffic
+        share: f64 as Probability = "0.92" [SHARES], "Thombre 2020, section 3.1";
         /// datagrams that the link serves in a unit of time, θ
-        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
-        /// if given, rate of the link, from which θ follows: `served` does not count then
+        served: f64 = "10" ["0.000001".."1000000000"], "none: Thombre 2020 prints none";
+        /// if given, rate of the link, from which θ follows; `served` is then ignored
         rate: Option<BitsPerSec> [RATES];
-        /// Weibull, or 1500 bytes of TCP and 210 of UDP
-        sizes: Sizes = "random", "003 4.1";
-        /// the unit of time in which datagrams are counted
-        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
-        /// of TCP's arrival rate, β
-        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
-        /// its scale η, in datagrams in a unit of time
-        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of the size of a TCP segment
-        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in bytes
-        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of UDP's arrival rate
-        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in datagrams in a unit of time
-        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of the size of a UDP datagram
-        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in bytes
-        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+        /// random: Weibull; fixed: 1500 bytes of TCP and 210 of UDP
+        sizes: Sizes = "random", "Thombre 2020, section 4.1";
+        /// unit of time in which datagrams are counted
+        unit: Duration = "1ms" [TIMES], "none: Thombre 2020 prints none";
+        /// shape β of TCP's arrival rate
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale η of TCP's arrival rate, in datagrams in a unit of time
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of the size of a TCP segment
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of the size of a TCP segment, in bytes
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of UDP's arrival rate
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of UDP's arrival rate, in datagrams in a unit of time
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of the size of a UDP datagram
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of the size of a UDP datagram, in bytes
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
     }
 }
 
+/// Model of traffic of TCP and UDP at one link.
 pub static MIXTURE: Model = Model {
     entry: MixtureParams::ENTRY,
     formula: "A = α·C·P + (1−α)·B·D;  S = θ·(α·C + (1−α)·B);  E[CP] = E[C]·E[P], Var[CP] = E[C²]·E[P²] − E[CP]², E[Xⁿ] = ηⁿ·Γ(1 + n/β);  delay ≤ unit·(Var A + Var S)/(2·E[S]²·(1−ρ)), ρ = E[A]/E[S]",
@@ -280,6 +289,7 @@ pub(super) mod tests {
     use crate::tests::figure;
     use base::rng::{Rng, Streams, uniform};
 
+    /// Draw of a variable.
     pub fn draw(of: Variable, rng: &mut Rng) -> f64 {
         match of {
             Variable::Weibull { shape, scale } => {

@@ -1,23 +1,23 @@
-//! A model: its formula, its source, where it holds, an example, and how it is computed.
+//! A model: its formula, source, limits, example and computation.
 
 use base::words::{Entry, Words, WordsError};
 use base::{BitsPerSec, Bytes, Duration};
 use std::ops::Range;
 
-/// What a figure of a model is measured in. Times are in seconds, sizes in bytes, rates in bits per second.
+/// Unit of a model's figure. Times are in seconds, sizes in bytes, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     Time,
     Size,
     Rate,
-    /// From 0 to 1.
+    /// Share from 0 to 1.
     Share,
-    /// A plain number of this.
+    /// Plain number of the named things.
     Number(&'static str),
 }
 
 impl Measure {
-    /// As the parameters' units are named.
+    /// Name of the unit, as for parameters.
     pub fn word(self) -> &'static str {
         match self {
             Measure::Time => "time",
@@ -29,41 +29,50 @@ impl Measure {
     }
 }
 
-/// One figure that a model gives.
+/// Figure that a model gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
+    /// Name in JSON and in tests.
     pub name: &'static str,
+    /// Unit of the figure.
     pub measure: Measure,
+    /// Meaning of the figure.
     pub doc: &'static str,
 }
 
-/// A case that a person can reckon.
+/// Worked example that a person can check by hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
-    /// As on the command line, separated by commas.
+    /// Parameters as on the command line, separated by commas.
     pub given: &'static str,
-    /// The reckoning, in words and figures.
+    /// Calculation in words and numbers.
     pub by_hand: &'static str,
-    /// Outputs and what the reckoning gives for them.
+    /// Outputs with their results in the calculation.
     pub gives: &'static [(&'static str, f64)],
 }
 
+/// Model: a formula with its parameters, outputs, limits and example.
 pub struct Model {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
+    /// Formula as text.
     pub formula: &'static str,
-    /// What must be so for the formula to hold.
+    /// Conditions under which the formula holds.
     pub limits: &'static str,
+    /// Figures that it gives, in order.
     pub outputs: &'static [Output],
+    /// Worked example.
     pub example: Example,
-    /// One value for each of `outputs`; `None` where there is none for these parameters.
+    /// Computes one value for each of `outputs`; `None` if there is none for these parameters.
     pub(crate) compute: fn(&Words) -> Result<Vec<Option<f64>>, OutOfModel>,
 }
 
-/// The parameters are readable, yet the formula says nothing about them.
+/// Parameters that can be read but that the formula does not cover.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OutOfModel(pub String);
 
+/// Reason why a model could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     #[error(transparent)]
@@ -77,10 +86,9 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// One value for each of `outputs`.
+    /// Computes one value for each of `outputs`.
     ///
-    /// # Errors
-    /// Parameters without a default that were not given; parameters that the formula does not cover.
+    /// # Errors Missing parameters without a default; parameters that the formula does not cover.
     pub fn evaluate(&self, words: &Words) -> Result<Vec<Option<f64>>, ModelError> {
         if let Some(p) = words.missing() {
             return Err(WordsError::Missing {
@@ -112,7 +120,7 @@ pub(crate) const fn output(name: &'static str, measure: Measure, doc: &'static s
     Output { name, measure, doc }
 }
 
-/// Widest ranges in which the arithmetic is safe and a link could be.
+/// Widest ranges in which the arithmetic is safe and that a link could have.
 pub(crate) const RATES: Range<&str> = "1 bit/s".."100000 Gbit/s";
 pub(crate) const TIMES: Range<&str> = "1us".."1h";
 pub(crate) const SIZES: Range<&str> = "1B".."1000GB";

@@ -1,4 +1,4 @@
-//! What a path delivers in time.
+//! Reliability of a path: the packets that it delivers in time.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output, seconds,
@@ -28,28 +28,29 @@ choices! {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["000 (25)-(27)"] {
-        /// one way through the idle path, as measured
+    pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["Borlaug 2014, (25)-(27)"] {
+        /// delay of the idle path in one direction, as measured
         idle: Duration [TIMES];
         /// rate of the sender's access link
         rate: BitsPerSec [RATES];
-        /// its buffer
+        /// buffer in front of the sender's access link
         buffer: Bytes [SIZES];
         /// if given, rate of the receiver's access link
         far_rate: Option<BitsPerSec> [RATES];
-        /// if given, the buffer in front of that
+        /// if given, buffer in front of the receiver's access link
         far_buffer: Option<Bytes> [SIZES];
         /// probability that a packet is lost
         loss: f64 as Probability [SHARES];
-        /// when it must have arrived
+        /// time within which a packet must arrive
         required: Duration [TIMES];
     }
 }
 
+/// Model of timely delivery.
 pub static DELIVERY: Model = Model {
     entry: DeliveryParams::ENTRY,
     formula: "longest = idle + Σ 8·buffer/rate;  tries = ⌊required/longest⌋;  delivered = 1 − loss^tries",
-    limits: "Losses are independent of each other, every other link is free of queues, and the sender repeats a packet when `longest` has passed. Two corrections to 000: (27) adds transmission and processing that the measured `idle` holds already; (26) counts n = ⌊required/longest⌋ + 1 and begins at i = 0, two tries more than end in time. With them it is `as_printed`.",
+    limits: "Losses are independent of each other, every other link is free of queues, and the sender repeats a packet when `longest` has passed. Two corrections to Borlaug 2014: (27) adds transmission and processing that the measured `idle` holds already; (26) counts n = ⌊required/longest⌋ + 1 and begins at i = 0, two tries more than end in time. With them it is `as_printed`.",
     outputs: &[
         output("longest", Measure::Time, "every buffer full"),
         output(
@@ -62,7 +63,11 @@ pub static DELIVERY: Model = Model {
             Measure::Share,
             "probability that one arrives in time; 0 where none is certain to",
         ),
-        output("as_printed", Measure::Share, "as 000 (26) has it"),
+        output(
+            "as_printed",
+            Measure::Share,
+            "as equation (26) of Borlaug 2014 has it",
+        ),
     ],
     example: Example {
         given: "idle=10ms,rate=700kbit/s,buffer=37625B,loss=0.01,required=1s",
@@ -102,22 +107,23 @@ pub static DELIVERY: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["000 (1)"] {
-        /// distribution of what is above the base
+    pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["Borlaug 2014, (1)"] {
+        /// distribution of the delay above the base
         kind: Law = "lognormal";
-        /// delay that every packet has
+        /// base delay, which every packet has
         base: Duration = "0ms" ["0ms".."1h"];
-        /// mean of what is above it
+        /// mean of the delay above the base
         mean: Duration [TIMES];
-        /// if given, its standard deviation; the exponential has its mean for it
+        /// if given, standard deviation of the delay above the base; of the exponential it is the mean
         sd: Option<Duration> [TIMES];
         /// probability that a packet is lost
         loss: f64 as Probability = "0" [SHARES];
-        /// when it must have arrived
+        /// time within which a packet must arrive
         limit: Duration [TIMES];
     }
 }
 
+/// Model of reliability from a distribution of delay.
 pub static RELIABILITY: Model = Model {
     entry: ReliabilityParams::ENTRY,
     formula: "R = (1 − loss)·F(limit − base), F matched to mean and deviation",
@@ -199,7 +205,7 @@ fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
     ])
 }
 
-/// The shape whose standard deviation is so many means: it falls as the shape grows.
+/// Shape whose standard deviation is `cv` means: it falls as the shape grows.
 fn weibull_shape(cv: f64) -> Option<f64> {
     let cv_of = |shape: f64| {
         let ratio = ln_gamma(1.0 + 2.0 / shape) - 2.0 * ln_gamma(1.0 + 1.0 / shape);
@@ -223,16 +229,17 @@ fn weibull_shape(cv: f64) -> Option<f64> {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["000 2.3.3, 6.4"] {
-        /// availability of one
+    pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["Borlaug 2014, sections 2.3.3, 6.4"] {
+        /// availability of one link
         first: f64 as Probability [SHARES];
-        /// availability of the other
+        /// availability of the other link
         second: f64 as Probability [SHARES];
-        /// share of the better one's outages in which the other fails from the same cause: one duct, one power supply
+        /// share of the better link's outages in which the other fails from the same cause: one duct, one power supply
         common: f64 as Probability = "0" [SHARES];
     }
 }
 
+/// Model of two redundant links.
 pub static REDUNDANCY: Model = Model {
     entry: RedundancyParams::ENTRY,
     formula: "down = common·u + (1 − common)·u·v, u the smaller and v the larger unavailability",
@@ -271,10 +278,10 @@ pub static REDUNDANCY: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["004 3.5", "RFC 791", "RFC 8200 section 4.5"] {
-        /// rate that is sent
+    pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["Gao 2012, section 3.5", "RFC 791", "RFC 8200 section 4.5"] {
+        /// rate at which datagrams are sent
         offered: BitsPerSec [RATES];
-        /// rate that the link carries, counted in the same way
+        /// rate that the link carries, counted in the same way as the sent rate
         capacity: BitsPerSec [RATES];
         /// payload of a datagram
         datagram: Bytes ["1B".."65507B"];
@@ -285,6 +292,7 @@ params! {
     }
 }
 
+/// Model of fragmented datagrams beyond the capacity.
 pub static FRAGMENTS: Model = Model {
     entry: FragmentsParams::ENTRY,
     formula: "k = ⌈(datagram + 8)/⌊(mtu − headers)/8⌋·8⌉, 1 where it fits whole;  beyond the capacity throughput = b·(B/b)ᵏ, for two fragments B²/b",
@@ -384,7 +392,7 @@ mod tests {
         assert_eq!(n("datagram=2953B"), 3.0);
         assert_eq!(n("datagram=1452B,ip=v6"), 1.0);
         assert_eq!(n("datagram=1453B,ip=v6"), 2.0);
-        // 1448 a fragment over IPv6: 2896 - 8 = 2888, the second threshold of 004.
+        // 1448 a fragment over IPv6: 2896 - 8 = 2888, the second threshold of Gao 2012.
         assert_eq!(n("datagram=2888B,ip=v6"), 2.0);
         assert_eq!(n("datagram=2889B,ip=v6"), 3.0);
     }

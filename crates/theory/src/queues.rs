@@ -1,4 +1,4 @@
-//! Single queues in equilibrium: what waits, and how long.
+//! Single queues in equilibrium: backlog and wait.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, seconds,
@@ -6,7 +6,7 @@ use crate::model::{
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 
-/// What every queue here is made of: the load, and the mean time that one packet takes on the link.
+/// Load of a queue, and the mean time of one packet on the link.
 struct Load {
     rho: f64,
     service: f64,
@@ -60,16 +60,17 @@ const MEANS: [super::Output; 4] = [
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "000 (17), (18)"] {
-        /// what passes, on average
+    pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "Borlaug 2014, (17), (18)"] {
+        /// mean throughput
         rate: BitsPerSec [RATES];
-        /// what a packet spends there, on average
+        /// mean delay of a packet
         delay: Duration [TIMES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
     }
 }
 
+/// Model of Little's law.
 pub static LITTLE: Model = Model {
     entry: LittleParams::ENTRY,
     formula: "L = λ·W",
@@ -80,7 +81,7 @@ pub static LITTLE: Model = Model {
     ],
     example: Example {
         given: "rate=2Mbit/s,delay=306ms",
-        by_hand: "2 000 000 · 0.306 / 8 = 76 500 bytes, 51 packets of 1500: the SHDSL line of 004.",
+        by_hand: "2 000 000 · 0.306 / 8 = 76 500 bytes, 51 packets of 1500: the SHDSL line of Gao 2012.",
         gives: &[("size", 76_500.0), ("packets", 51.0)],
     },
     compute: |w| {
@@ -93,16 +94,17 @@ pub static LITTLE: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "003 (3.2), (3.3)"] {
+    pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "Thombre 2020, (3.2), (3.3)"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
     }
 }
 
+/// Model of the queue M/M/1.
 pub static MM1: Model = Model {
     entry: Mm1Params::ENTRY,
     formula: "ρ = λ/μ;  wait = ρ/(μ(1−ρ));  sojourn T = 1/(μ(1−ρ)), exponential, so its quantile p is −T·ln(1−p)",
@@ -142,15 +144,16 @@ params! {
     pub(super) struct Mm1kParams for "mm1k": "M/M/1/K: the same with room for K packets, and what is lost", ["Kleinrock, Queueing Systems I, 3.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
-        /// packets that fit, with the one on the link
+        /// packets that fit, including the one on the link
         room: u64 as Packets ["1".."1000000"];
     }
 }
 
+/// Model of the queue M/M/1/K.
 pub static MM1K: Model = Model {
     entry: Mm1kParams::ENTRY,
     formula: "loss = (1−ρ)ρᴷ/(1−ρᴷ⁺¹), at ρ = 1: 1/(K+1);  N = Σ n·ρⁿ/Σ ρⁿ, n = 0…K;  sojourn = N/(λ(1−loss))",
@@ -206,13 +209,14 @@ params! {
     pub(super) struct Md1Params for "md1": "M/D/1: Poisson arrivals, packets of one size", ["Kleinrock, Queueing Systems I, 5.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
     }
 }
 
+/// Model of the queue M/D/1.
 pub static MD1: Model = Model {
     entry: Md1Params::ENTRY,
     formula: "wait = ρ/(2μ(1−ρ))",
@@ -235,7 +239,7 @@ params! {
     pub(super) struct Mg1Params for "mg1": "M/G/1: Poisson arrivals, sizes of any distribution", ["Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -244,6 +248,7 @@ params! {
     }
 }
 
+/// Model of the queue M/G/1.
 pub static MG1: Model = Model {
     entry: Mg1Params::ENTRY,
     formula: "wait = ρ(1+c²)/(2μ(1−ρ))",
@@ -271,10 +276,10 @@ params! {
     pub(super) struct Gg1Params for "gg1": "G/G/1: bounds and an approximation for any independent arrivals and sizes", ["Kingman 1962",
             "Marshall 1968",
             "Krämer and Langenbach-Belz 1976",
-            "003 (4.10)",] {
+            "Thombre 2020, (4.10)",] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -285,10 +290,11 @@ params! {
     }
 }
 
+/// Model of the queue G/G/1.
 pub static GG1: Model = Model {
     entry: Gg1Params::ENTRY,
     formula: "wait ≤ λ(σₐ² + σₛ²)/(2(1−ρ));  wait ≥ (λ²σₛ² + ρ(ρ−2))/(2λ(1−ρ));  between them ρ(cₐ²+cₛ²)/(2μ(1−ρ))·g",
-    limits: "ρ < 1; times between arrivals and sizes independent of each other and of their past, which self-similar traffic is not. σₐ and σₛ are of *times* between arrivals and of service; where 003 puts deviations of byte rates into its (4.10) the units do not come out as a time.",
+    limits: "ρ < 1; times between arrivals and sizes independent of each other and of their past, which self-similar traffic is not. σₐ and σₛ are of *times* between arrivals and of service; where Thombre 2020 puts deviations of byte rates into its (4.10) the units do not come out as a time.",
     outputs: &[
         MEANS[0],
         output(

@@ -1,4 +1,4 @@
-//! How large a buffer should be, and what delay that means.
+//! Recommended sizes of buffers, and the delay that they add.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
@@ -12,19 +12,20 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct BdpParams for "bdp": "Bandwidth-delay product: what one flow needs in flight, and in the buffer, to fill the link", ["Villamizar and Song 1994",
-            "000 (6), (7), (12)",
-            "how many times too large: 000 6.1.1",] {
+            "Borlaug 2014, (6), (7), (12)",
+            "how many times too large: Borlaug 2014, section 6.1.1",] {
         /// rate of the bottleneck
         rate: BitsPerSec [RATES];
         /// round trip of the idle path
         rtt: Duration [TIMES];
         /// size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
-        /// if given, how many times the product it is and what delay it adds
+        /// if given, size to compare: its multiple of the product, and the delay that it adds
         buffer: Option<Bytes> [SIZES];
     }
 }
 
+/// Model of the bandwidth-delay product.
 pub static BDP: Model = Model {
     entry: BdpParams::ENTRY,
     formula: "BDP = rate · rtt / 8;  delay of a full buffer = 8 · buffer / rate;  factor = buffer / BDP",
@@ -46,7 +47,7 @@ pub static BDP: Model = Model {
     ],
     example: Example {
         given: "rate=700kbit/s,rtt=19ms,buffer=37625B",
-        by_hand: "700 000 bit/s · 0.019 s = 13 300 bit = 1662.5 bytes; 37 625 · 8 / 700 000 = 0.43 s; 37 625 / 1662.5 = 22.63. The ADSL uplink of 000.",
+        by_hand: "700 000 bit/s · 0.019 s = 13 300 bit = 1662.5 bytes; 37 625 · 8 / 700 000 = 0.43 s; 37 625 / 1662.5 = 22.63. The ADSL uplink of Borlaug 2014.",
         gives: &[
             ("bits", 13_300.0),
             ("bdp", 1662.5),
@@ -71,7 +72,7 @@ pub static BDP: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct SizingParams for "sizing": "The rules for buffer sizes beside each other, each with the delay that a full buffer adds", ["000 (7), (10)-(13), (22)-(24)",
+    pub(super) struct SizingParams for "sizing": "The rules for buffer sizes beside each other, each with the delay that a full buffer adds", ["Borlaug 2014, (7), (10)-(13), (22)-(24)",
             "Appenzeller, Keslassy and McKeown 2004",
             "Enachescu et al. 2006, theorem 1",
             "Beheshti et al.: 20 packets",] {
@@ -79,9 +80,9 @@ params! {
         rate: BitsPerSec [RATES];
         /// mean round trip of the flows
         rtt: Duration [TIMES];
-        /// long flows at a time
+        /// number of concurrent long flows
         flows: u64 = "1" ["1".."1000000000"];
-        /// most delay that is wanted; with an AQM its target
+        /// greatest acceptable delay; with an AQM its target
         delay: Duration = "20ms" [TIMES], "PIE 2013: 20 ms";
         /// size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -89,11 +90,12 @@ params! {
         window: u64 = "64" ["2".."1000000000"], "64 kB";
         /// offered load, for the rule of tiny buffers
         load: f64 as Probability = "0.75" ["0.01".."0.99"];
-        /// of that load what must be carried, for the rule of tiny buffers
+        /// share of the offered load that must be carried, for the rule of tiny buffers
         utilisation: f64 as Probability = "0.9" ["0.01".."0.999999"];
     }
 }
 
+/// Model of the rules for buffer sizes.
 pub static SIZING: Model = Model {
     entry: SizingParams::ENTRY,
     formula: "product: rtt·C;  small: rtt·C/√n, delay rtt/√n (22);  delay rule: D·C (23), (24);  tiny: log(W²/(2(1−θ))) / log(1/ρ) packets;  20 packets",
@@ -155,18 +157,19 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct OccupancyParams for "occupancy": "How full a buffer is that many long TCP flows share: near normal", ["Appenzeller, Keslassy and McKeown 2004, section 3",
-            "000 (14), (15)",] {
+            "Borlaug 2014, (14), (15)",] {
         /// rate of the link
         rate: BitsPerSec [RATES];
         /// mean round trip of the flows without the queue
         rtt: Duration [TIMES];
-        /// long flows at a time
+        /// number of concurrent long flows
         flows: u64 ["1".."1000000000"];
         /// size of the buffer
         buffer: Bytes [SIZES];
     }
 }
 
+/// Model of the occupancy of a buffer.
 pub static OCCUPANCY: Model = Model {
     entry: OccupancyParams::ENTRY,
     formula: "Q = ΣWᵢ − rtt·C, normal with mean B/2 and σ = (rtt·C + B) / (3√3·√n), cut at 0 and B; the link is full at least erf(3√3·B·√n / (2√2·(rtt·C + B))) of the time",
@@ -223,7 +226,7 @@ fn occupancy(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
     ])
 }
 
-/// The value up to which `p` lies, of a distribution whose tails beyond 0 and `top` stand at these.
+/// `p`-quantile of a distribution on 0 to `top`.
 fn quantile_within(p: f64, cdf: &dyn Fn(f64) -> f64, top: f64) -> f64 {
     if cdf(0.0) >= p {
         return 0.0;

@@ -5,7 +5,7 @@
 //! size. A datagram of the flow that arrives in a slot waits for the queue L and for that slot's W, which is served before
 //! it; then come k slots to the next of its kind.
 //!
-//! **Source.** 003, 4.2 and 4.3, (4.11)–(4.26).
+//! **Source.** Thombre 2020, sections 4.2 and 4.3, (4.11)–(4.26).
 //!
 //! **Deviations.** The printed equations cannot be right in four places; in each the law that the text describes is taken:
 //! - (4.11) takes the Weibull *density* at whole numbers for probabilities; for shapes below 1 it is infinite at 0, and
@@ -30,51 +30,52 @@ use std::cmp::Ordering;
 const CELLS: usize = 120;
 /// Steps to a cell while the background's law is put together.
 const FINER: usize = 8;
-/// What is left out of a sum of probabilities.
+/// Probability mass that a sum may leave out.
 const NEGLIGIBLE: f64 = 1e-10;
-/// Peak jitter is what one in so many exceeds.
+/// Peak jitter is exceeded by one datagram in this many.
 const PEAK: f64 = 1000.0;
 
 params! {
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct TaggedParams for "tagged": "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution", ["003 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"] {
-        /// TCP's part α of the traffic
-        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+    pub(super) struct TaggedParams for "tagged": "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution", ["Thombre 2020, sections 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"] {
+        /// share α of TCP in the traffic
+        share: f64 as Probability = "0.92" [SHARES], "Thombre 2020, section 3.1";
         /// datagrams of mean size that fit
         buffer: usize as Packets = "50" ["2".."200"], "ns-2's default";
-        /// which datagram of the flow, n, counted from an empty queue
-        number: u64 = "20" ["1".."100000"], "003 figure 4.3";
-        /// of the gaps between the tagged flow's datagrams
-        gap_shape: f64 = "0.52512" ["0.2".."20"], "003 table 3.1";
-        /// their scale, in slots
-        gap_scale: f64 = "1.50925" ["0.01".."1000"], "003 table 3.1";
+        /// number n of the flow's datagram, counted from an empty queue
+        number: u64 = "20" ["1".."100000"], "Thombre 2020, figure 4.3";
+        /// shape of the gaps between the tagged flow's datagrams
+        gap_shape: f64 = "0.52512" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of these gaps, in slots
+        gap_scale: f64 = "1.50925" ["0.01".."1000"], "Thombre 2020, table 3.1";
         /// datagrams that the link serves in a unit of time, θ
-        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
-        /// if given, rate of the link, from which θ follows: `served` does not count then
+        served: f64 = "10" ["0.000001".."1000000000"], "none: Thombre 2020 prints none";
+        /// if given, rate of the link, from which θ follows; `served` is then ignored
         rate: Option<BitsPerSec> [RATES];
-        /// Weibull, or 1500 bytes of TCP and 210 of UDP
-        sizes: Sizes = "random", "003 4.1";
-        /// the unit of time in which datagrams are counted
-        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
-        /// of TCP's arrival rate, β
-        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
-        /// its scale η, in datagrams in a unit of time
-        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of the size of a TCP segment
-        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in bytes
-        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of UDP's arrival rate
-        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in datagrams in a unit of time
-        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
-        /// of the size of a UDP datagram
-        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
-        /// its scale, in bytes
-        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+        /// random: Weibull; fixed: 1500 bytes of TCP and 210 of UDP
+        sizes: Sizes = "random", "Thombre 2020, section 4.1";
+        /// unit of time in which datagrams are counted
+        unit: Duration = "1ms" [TIMES], "none: Thombre 2020 prints none";
+        /// shape β of TCP's arrival rate
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale η of TCP's arrival rate, in datagrams in a unit of time
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of the size of a TCP segment
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of the size of a TCP segment, in bytes
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of UDP's arrival rate
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of UDP's arrival rate, in datagrams in a unit of time
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
+        /// shape of the size of a UDP datagram
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "Thombre 2020, table 3.1";
+        /// scale of the size of a UDP datagram, in bytes
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
     }
 }
 
+/// Model of one flow beside background traffic.
 pub static TAGGED: Model = Model {
     entry: TaggedParams::ENTRY,
     formula: "a slot = unit/θ: L ← max(min(L + W, I) − 1, 0), law of L + W = q ⊗ w;  gap of k slots: f(k) = e^(−((k−1)/η)^β) − e^(−(k/η)^β);  q of the next datagram = Σ f(k)·q_k;  delay = (L + W) slots;  jitter = delay of the next − its own, by their joint law",
@@ -141,7 +142,7 @@ impl TaggedParams {
     }
 }
 
-/// In slots: the sum of the shares beyond 0, 1, 2, …, and from where they change slowly their integral.
+/// Mean gap in slots: the sum of the shares beyond 0, 1, 2, …, continued as an integral where they change slowly.
 fn mean_gap(shape: f64, scale: f64) -> f64 {
     const SUMMED: u32 = 10_000;
     let reach = |k: f64| (k / scale).powf(shape);
@@ -158,12 +159,12 @@ struct Tagged {
     /// Cells of a datagram, and of the buffer.
     datagram: usize,
     cells: usize,
-    /// Law of the background's work in a slot; the last holds all beyond.
+    /// Law of the background's work in a slot; the last entry holds all beyond.
     work: Vec<f64>,
     /// Share of it that is as much as that or more.
     beyond: Vec<f64>,
-    /// From what a queue is after a datagram of the flow has been in a slot to what the next finds: the sum of the slots'
-    /// transitions over the law of the gap.
+    /// Transition from the queue after one datagram of the flow to the queue that the next one finds: the slots'
+    /// transitions summed over the law of the gap.
     over: Vec<Vec<f64>>,
 }
 
@@ -194,7 +195,7 @@ impl Tagged {
         Ok(tagged)
     }
 
-    /// What is there before the datagram that arrives in a slot: the queue and the background's work.
+    /// Work ahead of the datagram that arrives in a slot: the queue and the background's work.
     fn ahead(&self, queue: &[f64]) -> Vec<f64> {
         let mut sum = vec![0.0; self.cells + 1];
         for (l, q) in queue.iter().enumerate().filter(|(_, q)| **q > 0.0) {
@@ -207,7 +208,7 @@ impl Tagged {
         sum
     }
 
-    /// One datagram's time of service passes.
+    /// Queue after the service of one datagram.
     fn serve(&self, mut queue: Vec<f64>) -> Vec<f64> {
         let gone: f64 = queue.drain(..self.datagram).sum();
         queue[0] += gone;
@@ -244,7 +245,7 @@ impl Tagged {
             .collect()
     }
 
-    /// Share of the datagrams that get in behind so much: a cell stands for what is half a cell more or less.
+    /// Share of the datagrams that fit behind this backlog: a cell stands for half a cell more or less.
     fn fits(&self, ahead: usize) -> f64 {
         match (ahead + self.datagram).cmp(&self.cells) {
             Ordering::Less => 1.0,
@@ -253,7 +254,7 @@ impl Tagged {
         }
     }
 
-    /// What the next datagram finds in the queue, by what one finds.
+    /// Law of the queue that the next datagram finds, given that of the one before.
     fn next(&self, queue: &[f64]) -> Vec<f64> {
         let mut after = vec![0.0; self.cells + 1];
         for (ahead, p) in self.ahead(queue).into_iter().enumerate() {
@@ -279,7 +280,7 @@ impl Tagged {
         queue
     }
 
-    /// What the datagram of that number finds in the queue; the first finds it empty.
+    /// Law of the queue that the datagram of this number finds; the first finds it empty.
     fn at(&self, number: u64) -> Vec<f64> {
         let mut queue = self.empty();
         for _ in 1..number {
@@ -293,8 +294,8 @@ impl Tagged {
         queue
     }
 
-    /// What one finds long after the begin: the law that the step from one to the next leaves as it is, found by taking
-    /// the states out one by one without a subtraction (Grassmann, Taksar and Heyman 1985).
+    /// Stationary law: the one that the step to the next datagram leaves unchanged. It is found by eliminating the
+    /// states one by one without a subtraction (Grassmann, Taksar and Heyman 1985).
     fn steady(&self) -> Vec<f64> {
         let n = self.cells + 1;
         let mut chain: Vec<Vec<f64>> = (0..n)
@@ -323,7 +324,7 @@ impl Tagged {
         law.iter().map(|p| p / all).collect()
     }
 
-    /// Mean delay of those that get in, in slots, and the share that does not.
+    /// Mean delay of the datagrams that enter the queue, in slots, and the share that does not.
     fn delay(&self, queue: &[f64]) -> (f64, f64) {
         let ahead = self.ahead(queue);
         let inside = || ahead.iter().enumerate().map(|(a, p)| (a, p * self.fits(a)));
@@ -332,7 +333,7 @@ impl Tagged {
         (sum / share / self.datagram as f64, (1.0 - share).max(0.0))
     }
 
-    /// Of two in a row that both get in: the mean difference of their delays, and the one that is seldom exceeded.
+    /// Jitter of two successive datagrams that both enter the queue: the mean difference of their delays, and the peak.
     fn jitter(&self, queue: &[f64]) -> (f64, f64) {
         let mut differences = vec![0.0; self.cells + 1];
         for (ahead, p) in self.ahead(queue).into_iter().enumerate() {

@@ -1,10 +1,10 @@
-//! What one TCP flow sends at a given rate of loss.
+//! Rate of one TCP flow at a given loss rate.
 
 use crate::model::{Example, Measure, Model, OutOfModel, PACKETS, TIMES, bytes, output, seconds};
 use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 
-/// Payload of a window each round trip.
+/// Payload rate of one window each round trip.
 fn rate(mss: Bytes, rtt: Duration, window: f64) -> Option<f64> {
     Some(window * bytes(mss) * 8.0 / seconds(rtt))
 }
@@ -19,11 +19,12 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// segments that one ACK stands for
+        /// segments acknowledged by one ACK
         acked: u64 = "2" ["1".."100"], "RFC 5681 section 4.2";
     }
 }
 
+/// Model of Reno's throughput by its sawtooth.
 pub static MATHIS: Model = Model {
     entry: MathisParams::ENTRY,
     formula: "window = √(3/(2·b·p));  rate = window·MSS/RTT",
@@ -55,7 +56,7 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// segments that one ACK stands for
+        /// segments acknowledged by one ACK
         acked: u64 = "2" ["1".."100"], "RFC 5681 section 4.2";
         /// first time-out
         rto: Duration = "1s" [TIMES], "RFC 6298 section 2";
@@ -64,6 +65,7 @@ params! {
     }
 }
 
+/// Model of Reno's throughput with time-outs.
 pub static PADHYE: Model = Model {
     entry: PadhyeParams::ENTRY,
     formula: "B = min(W/RTT, 1/(RTT·√(2bp/3) + T₀·min(1, 3√(3bp/8))·p·(1 + 32p²))) segments/s",
@@ -119,13 +121,14 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// what a loss leaves of the window
+        /// share of the window that is left after a loss
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
-        /// how steep the cubic is, segments/s³
+        /// steepness of the cubic, segments/s³
         c: f64 = "0.4" ["0.000001".."1000"], "RFC 9438 section 5.1";
     }
 }
 
+/// Model of CUBIC's throughput.
 pub static CUBIC: Model = Model {
     entry: CubicParams::ENTRY,
     formula: "cubic = (C(3+β)/(4(1−β)))^¼·RTT^¾/p^¾;  reno = √(3/(2p));  window = the larger",
@@ -162,22 +165,23 @@ pub static CUBIC: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct CubicWindowParams for "cubic-window": "CUBIC's window after a loss", ["RFC 9438 section 4.2", "000 (8), (9)"] {
-        /// window in segments at which the loss came
+    pub(super) struct CubicWindowParams for "cubic-window": "CUBIC's window after a loss", ["RFC 9438 section 4.2", "Borlaug 2014, (8), (9)"] {
+        /// window at the loss, in segments
         before: u64 ["1".."1000000000"];
         /// time since the loss
         after: Duration ["0ms".."1h"];
-        /// what a loss leaves of the window
+        /// share of the window that is left after a loss
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
-        /// how steep the cubic is, segments/s³
+        /// steepness of the cubic, segments/s³
         c: f64 = "0.4" ["0.000001".."1000"], "RFC 9438 section 5.1";
     }
 }
 
+/// Model of CUBIC's window after a loss.
 pub static CUBIC_WINDOW: Model = Model {
     entry: CubicWindowParams::ENTRY,
     formula: "W(t) = C(t − K)³ + W_max;  K = ∛(W_max(1 − β)/C)",
-    limits: "Beyond the Reno-friendly region and with more than a round trip between samples. β is what remains, as in the RFC; in 000's (9) it is what is taken away.",
+    limits: "Beyond the Reno-friendly region and with more than a round trip between samples. β is what remains, as in the RFC; in equation (9) of Borlaug 2014 it is what is taken away.",
     outputs: &[
         output("window", Measure::Number("segments"), "then"),
         output("back", Measure::Time, "K: when it is again what it was"),

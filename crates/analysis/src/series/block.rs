@@ -2,40 +2,49 @@
 
 use base::record::Status;
 
-/// One probe, as far as statistics are concerned.
+/// Probe, with the fields that statistics need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
+    /// Send time, UNIX ns.
     pub sent_ns: i64,
+    /// Round trip, ns; none without an answer.
     pub rtt_ns: Option<i64>,
+    /// Fate of the probe.
     pub status: Status,
 }
 
 impl Probe {
-    /// Whether it went out: no further answer, no slot that was missed.
+    /// True if the probe was sent: it is neither a further answer nor a missed slot.
     pub fn was_sent(&self) -> bool {
         self.status.was_sent()
     }
-    /// The round trip where it can be trusted.
+    /// Round trip, if it can be trusted.
     pub fn rtt(&self) -> Option<i64> {
         self.status.trusted(self.rtt_ns)
     }
 }
 
-/// Probes by what became of them.
+/// Counts of probes by fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Probes answered in time.
     pub ok: u64,
+    /// Probes answered after the limit for loss.
     pub late: u64,
     /// Never answered.
     pub lost: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
+    /// Slots in which nothing was sent.
     pub not_sent: u64,
     /// Probes that the network kept from leaving.
     pub cut_off: u64,
 }
 
 impl Counts {
+    /// Adds other counts.
     pub fn add(&mut self, o: &Counts) {
         self.ok += o.ok;
         self.late += o.late;
@@ -45,14 +54,18 @@ impl Counts {
         self.not_sent += o.not_sent;
         self.cut_off += o.cut_off;
     }
+    /// Probes sent.
     pub fn sent(&self) -> u64 {
-        self.ok + self.late + self.lost + self.invalid
+        let answered = self.ok.saturating_add(self.late);
+        answered
+            .saturating_add(self.lost)
+            .saturating_add(self.invalid)
     }
-    /// Not answered within the limit for loss.
+    /// Probes not answered within the limit for loss.
     pub fn missed(&self) -> u64 {
         self.late + self.lost
     }
-    /// Probes of which is known whether they were answered in time; those that the network kept from leaving were not.
+    /// Probes whose fate is known: answered in time or not. Probes that the network kept from leaving were not.
     pub fn judged(&self) -> u64 {
         self.ok + self.late + self.lost + self.cut_off
     }
@@ -68,26 +81,29 @@ impl Counts {
     }
 }
 
-/// A stretch of time whose probes belong together in every figure.
+/// Stretch of time whose probes belong together in every figure.
 #[derive(Clone, Debug)]
 pub struct Block {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Counts of the block's probes.
     pub counts: Counts,
     /// Round trips of the answered probes, ns; ascending once the series is finished.
     pub rtts: Vec<i64>,
-    /// Which exclusion it lies in.
+    /// Index of the exclusion that covers the block.
     pub excluded: Option<usize>,
 }
 
 impl Block {
-    /// Of the judged probes, how many were answered within `limit_ns`.
+    /// Number of judged probes that were answered within `limit_ns`.
     pub fn within(&self, limit_ns: i64) -> u64 {
         self.rtts.partition_point(|r| *r <= limit_ns) as u64
     }
 }
 
-/// True if a time of that length overlaps one of these spans, which are in order.
+/// True if the time of length `length_ns` from `t_ns` overlaps one of these spans, which are in order.
 pub fn overlaps(spans: &[(i64, i64)], t_ns: i64, length_ns: i64) -> bool {
     let reach = t_ns.saturating_add(length_ns);
     let next = spans.partition_point(|(_, to)| *to < t_ns);

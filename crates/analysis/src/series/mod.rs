@@ -1,15 +1,14 @@
-//! Delays of weeks: probes of one target, read once in any order, kept so that exact figures of the whole,
-//! of a day, of a window or of any span that was asked for can be had from the same numbers.
+//! Delays of weeks: the probes of one target, read once in any order. They are kept so that exact figures of the whole,
+//! a day, a window or any requested span come from the same numbers.
 //!
-//! **Method.** Time is cut into blocks: at midnight, at every edge that was asked for, and every so often in
-//! between. A block counts its probes by what became of them and keeps their round trips in ascending order.
-//! Figures of a span are those of the union of its blocks: counts and moments add, quantiles are found
-//! among several ascending runs without merging them (`stats::runs`), and the blocks' own means tell how much
-//! the samples depend on each other (`stats`). Beside the blocks, short slots keep what gaps, outages, base
-//! line and the worst sliding window are found from (`slots`).
+//! **Method.** Time is cut into blocks: at midnight, at every requested edge, and at regular intervals in between. A
+//! block counts its probes by fate and keeps their round trips in ascending order. Figures of a span are those of the
+//! union of its blocks: counts and moments add, quantiles are found among several ascending runs without merging them
+//! (`stats::runs`), and the blocks' own means tell how much the samples depend on each other (`stats`). Beside the
+//! blocks, short slots serve for gaps, outages, base line and the worst sliding window (`slots`).
 //!
-//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned out to histograms
-//! count with three digits.
+//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned to histograms count with three
+//! digits.
 
 mod block;
 pub mod plan;
@@ -21,23 +20,44 @@ pub use block::{Block, Counts, Probe, overlaps};
 pub use plan::{Cuts, Outline, Plan};
 use slots::Slots;
 
+/// Maximum number of thinned round trips in memory, 2 GiB.
+const MOST_RTTS: u64 = 1 << 28;
+/// Maximum number of thinned probes: slots count with 32 bits.
+const MOST_PROBES: u64 = 1 << 31;
+
+/// Error for thinned intervals that hold more probes than figures can be computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the thinned intervals up to here hold more than {most} {what}. Choose a shorter range with --from and --to"
+)]
+pub struct TooMany {
+    most: u64,
+    what: &'static str,
+}
+
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
+    /// Division of time.
     pub plan: Plan,
+    /// Blocks in order.
     pub blocks: Vec<Block>,
+    /// Slots in order.
     pub slots: Slots,
-    /// Whether some of the round trips come from histograms.
+    /// True if some of the round trips come from histograms.
     pub rounded: bool,
     /// Stretches in which the network kept probes from leaving, in order.
     cut_off: Vec<(i64, i64)>,
-    /// True if round trips are not kept, only what gaps and outages are found from.
+    /// True if round trips are not kept, only the data for gaps and outages.
     holes_only: bool,
+    /// Thinned probes and their round trips so far.
+    thinned: (u64, u64),
     /// The block of the last probe: the next one is mostly in it too.
     at: usize,
 }
 
 impl Series {
+    /// Creates an empty series.
     pub fn new(plan: Plan) -> Series {
         let blocks: Vec<Block> = plan.blocks();
         Series {
@@ -47,11 +67,12 @@ impl Series {
             rounded: false,
             cut_off: Vec::new(),
             holes_only: false,
+            thinned: (0, 0),
             at: 0,
         }
     }
 
-    /// One that knows gaps, outages and availability alone, and takes no memory for round trips.
+    /// Creates a series for gaps, outages and availability alone, which takes no memory for round trips.
     pub fn of_holes(plan: Plan) -> Series {
         Series {
             holes_only: true,
@@ -59,13 +80,14 @@ impl Series {
         }
     }
 
-    /// Tells, before any probe is added, when the network kept probes from leaving: those count as not answered.
+    /// Sets the times in which the network kept probes from leaving, which count as not answered. Call this before
+    /// adding a probe.
     pub fn cut_off(&mut self, spans: Vec<(i64, i64)>) {
         self.cut_off = spans;
     }
 
-    /// True if a slot that took so long overlaps a stretch in which the network kept probes from leaving. The label of
-    /// a probe may lie an interval before the refusal that it met.
+    /// True if the slot of length `length_ns` overlaps a stretch in which the network kept probes from leaving. The
+    /// label of a probe may lie an interval before the refusal that it met.
     fn is_cut_off(&self, t_ns: i64, length_ns: i64) -> bool {
         overlaps(&self.cut_off, t_ns, length_ns.max(self.plan.interval_ns))
     }
@@ -79,7 +101,7 @@ impl Series {
         self.blocks.get_mut(self.at).filter(|b| holds(b))
     }
 
-    /// Probes outside the plan's span are passed over.
+    /// Adds a probe; probes outside the plan's span are ignored.
     pub fn add(&mut self, p: Probe) {
         let expected = self.plan.probes_a_block();
         let cut_off = p.status == Status::NotSent && self.is_cut_off(p.sent_ns, 0);
@@ -100,14 +122,39 @@ impl Series {
         }
     }
 
+    /// Counts the probes of a thinned interval, before they take memory.
+    fn admit(&mut self, counts: &Counts, histogram: &Histogram) -> Result<(), TooMany> {
+        let due = counts.sent().saturating_add(counts.not_sent);
+        let rtts = if self.holes_only { 0 } else { histogram.len() };
+        let (probes, kept) = self.thinned;
+        let (probes, kept) = (probes.saturating_add(due), kept.saturating_add(rtts));
+        for (n, most, what) in [
+            (probes.max(histogram.len()), MOST_PROBES, "probes"),
+            (kept, MOST_RTTS, "round trips"),
+        ] {
+            if n > most {
+                return Err(TooMany { most, what });
+            }
+        }
+        self.thinned = (probes, kept);
+        Ok(())
+    }
+
     /// An interval whose probes were thinned out to counts and a histogram.
+    ///
+    /// # Errors
+    /// All thinned intervals together hold too many probes.
     pub fn add_thinned(
         &mut self,
         t_ns: i64,
         interval_ns: i64,
         counts: &Counts,
         histogram: &Histogram,
-    ) {
+    ) -> Result<(), TooMany> {
+        if self.block_at(t_ns).is_none() {
+            return Ok(());
+        }
+        self.admit(counts, histogram)?;
         let cut_off = counts.not_sent > 0 && self.is_cut_off(t_ns, interval_ns);
         let counts = &Counts {
             cut_off: if cut_off { counts.not_sent } else { 0 },
@@ -115,7 +162,7 @@ impl Series {
         };
         let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(t_ns) else {
-            return;
+            return Ok(());
         };
         block.counts.add(counts);
         let kept = histogram.counts_us().filter(|_| keeps_rtts);
@@ -128,9 +175,10 @@ impl Series {
         if !excluded {
             self.slots.add_thinned(t_ns, interval_ns, counts, histogram);
         }
+        Ok(())
     }
 
-    /// Brings the round trips in order, on so many threads.
+    /// Sorts the round trips, on `threads` threads.
     pub fn finish(&mut self, threads: usize) {
         let share = self.blocks.len().div_ceil(threads.max(1)).max(1);
         std::thread::scope(|scope| {
@@ -140,12 +188,12 @@ impl Series {
         });
     }
 
-    /// The blocks that figures count, in time order.
+    /// Blocks that figures count, in time order.
     pub fn counted(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|b| b.excluded.is_none())
     }
 
-    /// Those of a span whose edges the plan knows.
+    /// Blocks of a span whose edges the plan knows.
     pub fn within(&self, from_ns: i64, to_ns: i64) -> Vec<&Block> {
         let first = self.blocks.partition_point(|b| b.from_ns < from_ns);
         self.blocks[first..]

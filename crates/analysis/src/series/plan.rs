@@ -1,4 +1,4 @@
-//! How time is divided before the probes are read.
+//! Division of time into blocks and slots, made before the probes are read.
 
 use super::block::{Block, Counts};
 use base::record::Exclusion;
@@ -7,7 +7,7 @@ const S: i64 = 1_000_000_000;
 const MIN: i64 = 60 * S;
 const HOUR: i64 = 3600 * S;
 
-/// Lengths that fit into an hour or a day without rest.
+/// Lengths that divide an hour or a day without remainder.
 const LENGTHS: [i64; 27] = [
     S / 1000,
     S / 500,
@@ -38,14 +38,14 @@ const LENGTHS: [i64; 27] = [
     24 * HOUR,
 ];
 
-/// Blocks that a whole recording should have: enough to tell how samples depend on each other over time.
+/// Number of blocks of a whole recording: enough to tell how samples depend on each other over time.
 const BLOCKS: i64 = 480;
-/// Slots that it may have.
+/// Greatest number of slots of a recording.
 const SLOTS: i64 = 200_000;
-/// Probes that make a slot worth keeping.
+/// Number of probes that makes a slot worth keeping.
 const PROBES_A_SLOT: i64 = 20;
 
-/// What a first pass over the send times tells.
+/// Result of a first pass over the send times.
 #[derive(Clone, Debug, Default)]
 pub struct Outline {
     span: Option<(i64, i64)>,
@@ -54,10 +54,11 @@ pub struct Outline {
     steps: Vec<i64>,
 }
 
-/// Steps between probes that are kept to find the usual one.
+/// Number of steps between probes that are kept to find the usual interval.
 const STEPS: usize = 200_000;
 
 impl Outline {
+    /// Adds a send time.
     pub fn add(&mut self, sent_ns: i64) {
         let (first, last) = self.span.unwrap_or((sent_ns, sent_ns));
         self.span = Some((first.min(sent_ns), last.max(sent_ns)));
@@ -69,27 +70,29 @@ impl Outline {
         }
     }
 
-    /// A stretch of which only counts are left.
+    /// Adds a stretch of which only counts are left.
     pub fn add_thinned(&mut self, t_ns: i64, interval_ns: i64, sent: u64) {
         let end = t_ns.saturating_add((interval_ns - 1).max(0));
         let (first, last) = self.span.unwrap_or((t_ns, end));
         self.span = Some((first.min(t_ns), last.max(end)));
-        self.rows += sent;
+        self.rows = self.rows.saturating_add(sent);
         if self.steps.len() < STEPS && sent > 1 {
-            self.steps.push(interval_ns / sent as i64);
+            let sent = i64::try_from(sent).unwrap_or(i64::MAX);
+            self.steps.push(interval_ns / sent);
         }
     }
 
-    /// When the first and the last probe left.
+    /// Send times of the first and the last probe.
     pub fn span(&self) -> Option<(i64, i64)> {
         self.span
     }
 
+    /// Number of send times.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// From one probe to the next, as it mostly was. A second where there are not two probes.
+    /// Usual interval from one probe to the next; one second if there are not two probes.
     pub fn interval_ns(&self) -> i64 {
         let mut steps = self.steps.clone();
         if steps.is_empty() {
@@ -100,33 +103,40 @@ impl Outline {
     }
 }
 
-/// Where figures are to be had separately.
+/// Times between which figures are kept apart.
 #[derive(Clone, Debug, Default)]
 pub struct Cuts {
-    /// Begins of days, ascending, the first not after the recording's begin; the last ends the last day.
+    /// Begins of days, ascending, the first not after the recording's begin; the last entry ends the last day.
     pub days: Vec<i64>,
     /// Length of the windows that each day is divided into.
     pub window_ns: Option<i64>,
     /// Further instants: ends of phases and spans.
     pub edges: Vec<i64>,
+    /// Excluded times.
     pub exclusions: Vec<Exclusion>,
     /// Limits of reliability, ascending.
     pub limits_ns: Vec<i64>,
 }
 
+/// Division of time into blocks and slots.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
-    /// After the last probe.
+    /// End of the plan, after the last probe.
     pub to_ns: i64,
+    /// Usual interval between probes, ns.
     pub interval_ns: i64,
+    /// Length of a slot, ns.
     pub slot_ns: i64,
+    /// Length of a block, ns.
     pub block_ns: i64,
+    /// Times between which figures are kept apart.
     pub cuts: Cuts,
 }
 
 impl Plan {
-    /// `None` where nothing was sent.
+    /// Divides the time of `outline`; `None` if no probe was sent.
     pub fn new(outline: &Outline, cuts: Cuts) -> Option<Plan> {
         let (from_ns, last) = outline.span()?;
         let to_ns = last.saturating_add(1);
@@ -161,7 +171,7 @@ impl Plan {
         })
     }
 
-    /// Gaps and outages shorter than this are not looked for.
+    /// Least length of the gaps and outages that are looked for.
     pub fn shortest_hole_ns(&self) -> i64 {
         self.slot_ns.max(10 * self.interval_ns)
     }

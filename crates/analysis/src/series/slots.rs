@@ -1,26 +1,32 @@
-//! Short stretches of equal length: what holes in the recording, the base line and the worst sliding window
-//! are found from.
+//! Slots: short stretches of equal length for gaps, outages, the base line and the worst sliding window.
 
 use super::block::{Counts, Probe};
 use super::plan::Plan;
 use base::histogram::Histogram;
 use base::record::Status;
 
+/// Slot of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
+    /// Send time of the first probe, UNIX ns.
     pub first_sent_ns: i64,
+    /// Send time of the last probe, UNIX ns.
     pub last_sent_ns: i64,
-    /// Send times of the first and the last probe answered in time; `first` is after `last` where there is none.
+    /// Send times of the first and the last probe answered in time; `first` is after `last` if there is none.
     pub first_ok_ns: i64,
+    /// Send time of the last probe answered in time, UNIX ns.
     pub last_ok_ns: i64,
     /// Probes that went out, or that the network kept from leaving.
     pub sent: u32,
-    /// Of them, those of which is known whether they were in time.
+    /// Number of judged probes: it is known whether they were answered in time.
     pub judged: u32,
+    /// Probes lost.
     pub lost: u32,
-    /// Round trips: how many, the smallest, and all together.
+    /// Round trips: their number, the smallest, and their sum.
     pub answered: u32,
+    /// Least round trip, ns.
     pub least_rtt_ns: i64,
+    /// Sum of the round trips, ns.
     pub rtt_sum_ns: i64,
 }
 
@@ -39,13 +45,17 @@ impl Slot {
     };
 }
 
+/// Slots of a series.
 #[derive(Clone, Debug)]
 pub struct Slots {
+    /// Begin of the first slot, UNIX ns.
     pub from_ns: i64,
+    /// Length of a slot, ns.
     pub length_ns: i64,
+    /// Slots in order.
     pub all: Vec<Slot>,
     limits_ns: Vec<i64>,
-    /// For each slot, how many were answered within each limit but not within the one before.
+    /// Number of probes of each slot that were answered within each limit but not within the one before.
     in_time: Vec<u32>,
     at: usize,
 }
@@ -64,6 +74,7 @@ impl Slots {
         }
     }
 
+    /// Begin of a slot, UNIX ns.
     pub fn begin_ns(&self, slot: usize) -> i64 {
         self.from_ns + slot as i64 * self.length_ns
     }
@@ -76,7 +87,7 @@ impl Slots {
         (self.at < self.all.len()).then_some(self.at)
     }
 
-    /// `cut_off`: the network kept it from leaving, so that it was not answered.
+    /// Adds a probe. `cut_off`: the network kept it from leaving, so it counts as not answered.
     pub(super) fn add(&mut self, p: Probe, cut_off: bool) {
         if !p.was_sent() && !cut_off {
             return;
@@ -144,7 +155,7 @@ impl Slots {
         }
     }
 
-    /// Of a slot's judged probes, how many were answered within each limit.
+    /// Number of a slot's judged probes that were answered within each limit.
     pub fn in_time(&self, slot: usize) -> impl Iterator<Item = u64> + '_ {
         let width = self.limits_ns.len();
         self.in_time[slot * width..(slot + 1) * width]
@@ -155,6 +166,7 @@ impl Slots {
             })
     }
 
+    /// Limits of reliability, ns, ascending.
     pub fn limits_ns(&self) -> &[i64] {
         &self.limits_ns
     }

@@ -4,6 +4,7 @@
 use super::Noted;
 use serde::{Deserialize, Serialize};
 
+/// Notes of a run of `collapse`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum CollapseNote {
@@ -37,7 +38,10 @@ impl Noted for CollapseNote {
 pub struct Round {
     /// Number of the round, from 1.
     pub number: u32,
+    /// Begin of the round, UNIX ns.
     pub began_ns: i64,
+    /// End of the round, UNIX ns.
     pub ended_ns: i64,
+    /// Begin and end of the second upload, UNIX ns; none without one.
     pub second: Option<(i64, i64)>,
 }

@@ -36,6 +36,7 @@ pub enum Asked {
 }
 
 impl Asked {
+    /// Word in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Asked::Cold => "cold",
@@ -73,6 +74,7 @@ pub struct Answer {
     /// AA bit: the server is authoritative. `recursive` is the RA bit: recursion is available.
     #[serde(default)]
     pub authoritative: bool,
+    /// True if the server offers recursion (RA).
     #[serde(default)]
     pub recursive: bool,
     /// Length of the message, bytes.
@@ -106,6 +108,7 @@ pub struct Said {
     pub problem: Option<String>,
 }
 
+/// Notes of a run of `dns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum DnsNote {

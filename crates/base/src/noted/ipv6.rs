@@ -9,6 +9,7 @@ pub fn target(transport: &str, version: u8) -> String {
     format!("{transport}-v{version}")
 }
 
+/// Notes of a run of `ipv6`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum V6Note {

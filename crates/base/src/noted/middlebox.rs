@@ -23,7 +23,9 @@ pub enum Message {
 /// First packet of a connection: the fields that a middlebox may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Syn {
+    /// Sequence number.
     pub seq: u32,
+    /// Time to live, or hop limit.
     pub ttl: u8,
     /// True if both bits that negotiate ECN are set.
     pub ecn: bool,
@@ -31,6 +33,7 @@ pub struct Syn {
     pub options: Vec<String>,
 }
 
+/// Notes of a run of `middlebox`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum BoxNote {

@@ -3,6 +3,7 @@
 use super::Noted;
 use serde::{Deserialize, Serialize};
 
+/// Notes of a run of `page`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum PageNote {
@@ -18,6 +19,7 @@ impl Noted for PageNote {
     const KIND: &'static str = "page";
 }
 
+/// One load of a page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageLoad {
     /// Number of the iteration, from 1.
@@ -30,9 +32,11 @@ pub struct PageLoad {
     pub began_ns: i64,
     /// Time at which the outcome was known, UNIX ns.
     pub ended_ns: i64,
+    /// End of the load.
     pub end: PageEnd,
 }
 
+/// Outcome of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum PageEnd {
@@ -57,6 +61,7 @@ pub struct Loaded {
     pub paint_ms: Option<f64>,
     /// Time to the first byte of the page itself, ms.
     pub first_byte_ms: f64,
+    /// Number of requests.
     pub requests: u32,
     /// Requests that failed or had an HTTP status of 400 or above.
     pub failed_requests: u32,
@@ -64,6 +69,7 @@ pub struct Loaded {
     pub cached_requests: u32,
     /// Bytes received over the network, with HTTP headers, as compressed.
     pub bytes: u64,
+    /// Number of hosts that answered.
     pub hosts: u32,
     /// Protocols such as `h2`, each once.
     pub protocols: Vec<String>,
@@ -82,6 +88,7 @@ pub struct Loaded {
 /// Transfer of one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
+    /// Bytes of the object.
     pub bytes: u64,
     /// Time from the object's first byte to its last, ms.
     pub took_ms: f64,

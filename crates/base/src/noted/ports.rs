@@ -19,15 +19,18 @@ pub enum Back {
     Nothing,
 }
 
+/// Note about one port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortNote {
     /// `TCP` or `UDP`.
     pub transport: String,
+    /// Number of the port.
     pub port: u16,
     /// Reason why the server did not open the port; null if it did.
     pub closed: Option<String>,
     /// True if the TCP connection was established.
     pub connected: bool,
+    /// Answer at this end.
     pub back: Back,
     /// True if the server saw traffic to that port that was, or may have been, the client's.
     pub seen: bool,

@@ -20,6 +20,7 @@ pub enum Origin {
     Imported,
 }
 
+/// Facts of a recording: its plan, host, phases and exclusions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
@@ -27,6 +28,7 @@ pub struct Meta {
     pub format: u32,
     /// Program that wrote the recording, with version and commit.
     pub writer: String,
+    /// Origin of the rows: measured, simulated and so on.
     pub origin: Origin,
     /// Verb that made the recording, such as `test`.
     pub verb: String,
@@ -42,16 +44,21 @@ pub struct Meta {
     pub plan: serde_json::Value,
     /// Properties of the link known without measuring: the emulated link's definition, or the contracted rates.
     pub known_link: Option<serde_json::Value>,
+    /// Facts about the host.
     pub host: Host,
     /// Time ranges that analysis must leave out, with the reason.
     pub exclusions: Vec<Exclusion>,
 }
 
+/// Excluded time with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exclusion {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Reason in words.
     pub reason: String,
 }
 
@@ -59,6 +66,7 @@ pub struct Exclusion {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
+    /// Kernel and its version.
     pub kernel: String,
     /// Number of processors.
     pub cpus: u32,

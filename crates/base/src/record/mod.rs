@@ -17,24 +17,40 @@ pub use tables::{
 /// Whole recording in memory; each table keeps the order in which its rows were written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
+    /// Facts of the recording.
     pub meta: Meta,
+    /// Rows of the table `delay`.
     pub delay: Vec<Delay>,
+    /// Rows of the table `traffic`.
     pub traffic: Vec<Traffic>,
+    /// Rows of the table `flow`.
     pub flow: Vec<Flow>,
+    /// Rows of the table `queue`.
     pub queue: Vec<Queue>,
+    /// Rows of the table `datagram`.
     pub datagram: Vec<Datagram>,
+    /// Rows of the table `host`.
     pub host: Vec<HostLoad>,
+    /// Rows of the table `availability`.
     pub availability: Vec<Availability>,
+    /// Rows of the table `distribution`.
     pub distribution: Vec<Distribution>,
+    /// Rows of the table `connection`.
     pub connection: Vec<Connection>,
+    /// Rows of the table `segment`.
     pub segment: Vec<Segment>,
+    /// Rows of the table `retransmission`.
     pub retransmission: Vec<Retransmission>,
+    /// Rows of the table `course`.
     pub course: Vec<Course>,
+    /// Rows of the table `conversation`.
     pub conversation: Vec<Conversation>,
+    /// Rows of the table `event`.
     pub event: Vec<Event>,
 }
 
 impl Recording {
+    /// Appends a row to its table.
     pub fn push(&mut self, row: Row) {
         match row {
             Row::Delay(r) => self.delay.push(r),

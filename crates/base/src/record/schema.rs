@@ -6,6 +6,7 @@ use std::sync::Arc;
 /// Text that many rows share, such as the name of a target.
 pub type Text = Arc<str>;
 
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Int,
@@ -14,6 +15,7 @@ pub enum Kind {
     Text,
 }
 
+/// Value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Int(i64),
@@ -26,20 +28,28 @@ pub enum Cell {
 /// Column of a table. The unit is the end of its name; `doc` gives its meaning and when it is null.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
+    /// Name of the column.
     pub name: &'static str,
+    /// Type of the column.
     pub kind: Kind,
+    /// True if cells may be null.
     pub nullable: bool,
     /// Permitted texts; empty if any text is permitted.
     pub words: &'static [&'static str],
+    /// Meaning of the column.
     pub doc: &'static str,
 }
 
+/// Table of the schema.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
+    /// Name of the table.
     pub name: &'static str,
+    /// Meaning of a row.
     pub doc: &'static str,
     /// Column that places a row in time.
     pub time: &'static str,
+    /// Columns in order.
     pub columns: &'static [Column],
 }
 
@@ -135,6 +145,7 @@ macro_rules! word_enum {
         pub enum $name { $($(#[$vm])* #[serde(rename = $word)] $variant),+ }
         impl $name {
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            /// Word for it in texts and files.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
@@ -234,6 +245,7 @@ macro_rules! tables {
         }
 
         impl Row {
+            /// Table that the row belongs to.
             pub fn table(&self) -> TableId {
                 match self { $(Row::$row(_) => TableId::$row),+ }
             }

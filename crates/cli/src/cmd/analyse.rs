@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Say what recordings show, also ones that were cut short",
-    long_about = "Says what a recording shows, also one that was cut short. One of `tailback test` is answered as after the test; any other, \
-        and with any of the options below that one too, by statistics: loss, round trips, reliability, what services it can carry, and what \
-        is wrong with the recording. Where there were no probes, as in many simulations, it says how long packets waited in the queues and what \
-        the transfers got. Several recordings are set side by side; with --together they are taken as links of one place.",
+    about = "Print the answer or the statistics of recordings, even of incomplete ones",
+    long_about = "Prints the answer of a recording, even of an incomplete one. A recording of `tailback test` gets the \
+        answer of the test. Any other gets statistics: loss, round trips, reliability, services that it can \
+        carry, and faults of the recording. Each of the options below selects statistics for a test too. A \
+        recording without probes, as of many simulations, gets the waits in its queues and the throughput of \
+        its transfers. Several recordings are compared; with --together they are redundant uplinks.",
     after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
         tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
         tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \
@@ -22,7 +23,7 @@ use std::path::PathBuf;
         tailback analyse weeks.rec --hidden-queue --rate-up 700kbit/s --from 2014-05-16T09:14 --to 2014-05-16T09:40"
 )]
 pub struct Args {
-    /// The recordings
+    /// Recordings to analyse
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
     /// Print JSON instead of text
@@ -34,52 +35,52 @@ pub struct Args {
     /// Print the tables as CSV
     #[arg(long)]
     csv: bool,
-    /// Statistics, also of a test
+    /// Print statistics, even of a recording of `tailback test`
     #[arg(long)]
     statistics: bool,
-    /// Begin, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z
+    /// Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// End
+    /// End of the time range
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Time zone of days and of times given without one, such as Europe/Oslo [default: this host's]
+    /// Time zone of days, and of times given without one, such as Europe/Oslo [default: this host's]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Figures of each window of that length, such as 10min
+    /// Also give figures for each window of this length, such as 10min
     #[arg(long, value_name = "TIME")]
     window: Option<Duration>,
     /// Length of the sliding window [default: 10min, or a tenth of a short recording]
     #[arg(long, value_name = "TIME")]
     sliding: Option<Duration>,
-    /// A span of its own, more than once if need be
+    /// Also give figures for this span; may be repeated
     #[arg(long, value_name = "NAME=FROM/TO")]
     span: Vec<String>,
-    /// Leave out what this file lists: `[[exclude]]` with from, to and reason
+    /// File of times to exclude: `[[exclude]]` entries with from, to and reason
     #[arg(long, value_name = "FILE.toml")]
     exclude: Option<PathBuf>,
-    /// Leave out where the base line says that the instrument was at fault
+    /// Exclude times in which the base line shows a fault of the instrument
     #[arg(long)]
     exclude_faults: bool,
-    /// Limits of reliability in ms
+    /// Delay limits for which the reliability is given, in ms
     #[arg(long, value_name = "MS,MS,...", value_delimiter = ',')]
     limits: Vec<f64>,
-    /// Which services it can carry: `built-in`, or a file of `[[table]]` with `[[table.service]]`
+    /// Services to check the link against: `built-in`, or a file of `[[table]]` with `[[table.service]]`
     #[arg(long, value_name = "FILE.toml")]
     services: Vec<String>,
-    /// End with exit code 1 where a service fails, in the whole or any part
+    /// Exit with 1 if a service fails, in the whole recording or any part of it
     #[arg(long)]
     fail: bool,
-    /// Take the recordings, or the targets of one, as links of one place: how often does at least one work?
+    /// Treat the recordings, or the targets of one, as redundant uplinks and report their combined availability
     #[arg(long)]
     together: bool,
-    /// How well the bytes that were sent and a round trip a second tell of the queue in a modem that cannot be asked
+    /// Estimate the modem's hidden queue from bytes sent and one RTT sample per interval
     #[arg(long, conflicts_with_all = ["together", "tables", "fail"])]
     hidden_queue: bool,
-    /// Judge the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product and their ratio
+    /// Estimate the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product and their ratio
     #[arg(long, conflicts_with_all = ["hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
     queue: bool,
-    /// With --hidden-queue: take one round trip each so often
+    /// Interval between RTT samples, with --hidden-queue
     #[arg(
         long,
         value_name = "TIME",
@@ -87,16 +88,16 @@ pub struct Args {
         requires = "hidden_queue"
     )]
     every: Duration,
-    /// Print the tables that this file lays out, with what was printed elsewhere beside ours
+    /// Print the tables that this file lays out, with published values beside the computed ones
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["json", "together"])]
     tables: Option<PathBuf>,
-    /// Rate of the line upwards, to know when it was full [default: found, where it can be]
+    /// Uplink rate, to find the times at which the uplink was full [default: estimated, if possible]
     #[arg(long, value_name = "RATE")]
     rate_up: Option<BitsPerSec>,
-    /// And downwards
+    /// Downlink rate, to find the times at which the downlink was full [default: estimated, if possible]
     #[arg(long, value_name = "RATE")]
     rate_down: Option<BitsPerSec>,
-    /// Only this target
+    /// Analyse this target only
     #[arg(long)]
     target: Option<String>,
     /// Cores to use [default: all]
@@ -146,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     carry_out(&args.plan(), format)
 }
 
-/// Answers a plan, and tells whether a service failed where that was asked.
+/// Carries out a plan. The outcome tells if a service failed, if the user asked for that.
 pub fn carry_out(plan: &Plan, format: Format) -> anyhow::Result<Outcome> {
     let answer = ops::analyse::run(plan, &mut Console::new(false))?;
     let style = stdout_style();

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(
     about = "Run any program behind an emulated link",
-    long_about = "Runs a program behind an emulated link: its own network namespace, real kernel TCP, both directions apart. \
-        The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a program there. \
-        Several links are chained in the order given. Nothing is left behind, however it ends.",
+    long_about = "Runs a program behind an emulated link: a network namespace of its own, real kernel TCP, both \
+        directions separate. The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a \
+        program there. Several links are chained in the order given. Nothing is left behind when it ends.",
     after_help = "Examples:\n  tailback emulate adsl -- ping -c 5 far\n  \
         tailback emulate adsl --far 'iperf3 -s -1' -- iperf3 -c far\n  \
         tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program\n  \
@@ -20,22 +20,22 @@ pub struct Args {
     /// Links by name (see `tailback list links`) or TOML file, near end first
     #[arg(required = true, value_name = "LINK")]
     links: Vec<String>,
-    /// Change one value of every link, such as up.queue=codel, or of one: hop2.up.queue=codel
+    /// Change one value of every link, such as up.queue=codel, or of one link, such as hop2.up.queue=codel
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Shell command to run at the far end meanwhile
+    /// Shell command to run at the far end at the same time
     #[arg(long, value_name = "COMMAND")]
     far: Option<String>,
-    /// Put a router between one link and the next: each link a hop of its own
+    /// Put a router between one link and the next: each link is a hop of its own
     #[arg(long)]
     routed: bool,
-    /// Seed of losses and jitter: the same seed, the same draws
+    /// Seed of losses and jitter: the same seed gives the same losses and jitter
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// No summary at the end
+    /// Print no summary at the end
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
+    /// Program to run behind the link, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }

@@ -10,35 +10,38 @@ use store::import::Format;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Make a recording of other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and traffic monitors' CSV",
-    after_help = "What kind a file is, is told by its content; all files go into one recording. A line that makes no sense is left out and named."
+    about = "Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and \
+        traffic monitors' CSV",
+    after_help = "The content of a file tells its format; all files go into one recording. A line that cannot be read \
+        is skipped and reported."
 )]
 pub struct Args {
-    /// The files, in the order of time where they follow each other
+    /// Files to import, in the order of time if one continues another
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the recording goes [default: the first file's name, ending in .rec]
+    /// Recording to write [default: the first file's name, ending in .rec]
     #[arg(short, long, value_name = "RECORDING")]
     output: Option<PathBuf>,
-    /// What the files are, if their content should not decide
+    /// Format of the files [default: found from their content]
     #[arg(long, value_name = "FORMAT", value_parser = ops::import::format)]
     format: Option<Format>,
     /// Time zone of local times in the files, such as Europe/Oslo [default: this host's]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// When the first probe left, for ping and fping without -D, such as 2026-05-04T15:55:00Z [default: when the file was last written]
+    /// Time of the first probe, for ping and fping without -D, such as 2026-05-04T15:55:00Z [default: time of the
+    /// file's last change]
     #[arg(long, value_name = "TIME")]
     start: Option<Timestamp>,
-    /// Time between probes, for ping and fping without -D [default: what the text tells, or 1s]
+    /// Interval between probes, for ping and fping without -D [default: as the text says, or 1s]
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
-    /// What the traffic monitor's rates count: its flag -p
+    /// Unit of the traffic monitor's rates: its flag -p
     #[arg(long, value_enum, default_value_t = Unit::Kbit)]
     rate_unit: Unit,
-    /// A name for people, such as "home ADSL"
+    /// Name of the recording in reports, such as "home ADSL"
     #[arg(long, default_value = "")]
     title: String,
-    /// Print what was imported, left out and repaired as JSON
+    /// Print the imported, skipped and repaired items as JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,13 +1,11 @@
 //! `tailback list`: links, disciplines, controllers, sources and probes to choose from.
 
-use super::print;
+use super::{print, table_width};
 use crate::Outcome;
 use ops::list::Plan;
 
 #[derive(clap::Args)]
-#[command(
-    about = "List what there is to choose from: links, disciplines, controllers, sources, probes"
-)]
+#[command(about = "List links, disciplines, controllers, sources or experiments")]
 pub struct Args {
     #[arg(value_enum)]
     what: What,
@@ -36,6 +34,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         What::Probes => Plan::Probes,
         What::Sources => Plan::Sources,
     };
-    print(&ops::list::run(plan)?)?;
+    print(&ops::list::run(plan, table_width())?)?;
     Ok(Outcome::Done)
 }

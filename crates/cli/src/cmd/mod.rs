@@ -8,7 +8,6 @@ pub mod model;
 pub mod monitor;
 pub mod probe;
 pub mod report;
-pub mod reproduce;
 pub mod run;
 pub mod serve;
 mod serve_keys;
@@ -21,7 +20,7 @@ use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use ops::{Usage, counted, usage, write_file};
+pub use ops::{Usage, counted, usage};
 
 pub use crate::say::print;
 
@@ -31,7 +30,7 @@ pub enum Outcome {
     /// A finding is above the threshold that the user stated.
     Above,
     CouldNotMeasure,
-    /// The exit status of the program that ran behind the link.
+    /// Exit status of the program that ran behind the link.
     Child(u8),
 }
 
@@ -49,7 +48,7 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Says where a run's report and recording are, and how it ended.
+/// Prints the paths of a run's report and recording, and its outcome.
 pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
     if let Some(page) = &end.page {
         eprintln!("Report: {}", page.display());
@@ -88,13 +87,23 @@ pub fn stdout_style() -> ::report::terminal::Style {
     }
 }
 
+/// Width for tables: that of the terminal. What is piped to another program is not folded, unless COLUMNS says so.
+pub fn table_width() -> usize {
+    use std::io::IsTerminal;
+    match std::io::stdout().is_terminal() || std::env::var_os("COLUMNS").is_some() {
+        true => stdout_style().width,
+        false => usize::MAX,
+    }
+}
+
 /// Options that say how to be let in, and how to know the server.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {
-    /// File with one line "NAME KEY", as `tailback serve keys add` prints it (or set TAILBACK_KEY to the line)
+    /// File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to the line)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3, and UDP probes are signed
+    /// Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel inside TLS 1.3,
+    /// and UDP probes are signed
     #[arg(long, value_name = "PIN")]
     pub pin: Option<Pin>,
 }
@@ -114,8 +123,8 @@ impl AccessArgs {
                 ),
                 Err(_) => {
                     return Ok(Access {
-                        key: None,
                         pin: self.pin,
+                        ..Access::default()
                     });
                 }
             },
@@ -124,6 +133,7 @@ impl AccessArgs {
         Ok(Access {
             key: Some(key),
             pin: self.pin.or(pin),
+            ..Access::default()
         })
     }
 }

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Reckon with a formula: buffer sizes, queues, TCP throughput, reliability",
-    long_about = "Reckon with a formula: buffer sizes, queues, TCP throughput, reliability.\n\n\
-        Without a name it lists the formulas; with a name alone it explains that one: the formula, its source, where it holds, \
-        its parameters, and an example that can be checked by hand.",
+    about = "Evaluate a formula: buffer sizes, queues, TCP throughput, reliability",
+    long_about = "Evaluates a formula: buffer sizes, queues, TCP throughput, reliability.\n\n\
+        Without a name it lists the formulas. With a name alone it explains that one: the formula, its \
+        source, its limits, its parameters, and an example that can be checked by hand.",
     after_help = "Examples:\n  \
         tailback model bdp rate=700kbit/s rtt=19ms buffer=37625B\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \
@@ -19,24 +19,24 @@ use std::path::PathBuf;
         tailback model mm1 rate=10Mbit/s --plot offered=1Mbit/s..9.5Mbit/s --show sojourn,p99 -o mm1.svg"
 )]
 pub struct Args {
-    /// Which formula
+    /// Name of the formula
     name: Option<String>,
-    /// Its parameters, with their units
+    /// Parameters of the formula, with their units
     #[arg(value_name = "KEY=VALUE")]
     parameters: Vec<String>,
-    /// Take the traffic of a capture (pcap, pcapng, gzip, zstd), or what `tailback trace --traffic --json` wrote of one
+    /// Use the traffic of a capture (pcap, pcapng, gzip, zstd), or of the output of `tailback trace --traffic --json`
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
-    /// Draw the figures against this parameter, from a value to another
+    /// Plot the figures against this parameter, over a range of its values
     #[arg(long, value_name = "KEY=LOW..HIGH", requires = "output")]
     plot: Option<String>,
-    /// Which figures to draw, separated by commas [default: the first but the load]
+    /// Figures to plot, separated by commas [default: the first except the load]
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', requires = "plot")]
     show: Vec<String>,
-    /// Where the drawing goes, an SVG file
+    /// SVG file to write the plot to
     #[arg(short, long, value_name = "FILE", requires = "plot")]
     output: Option<PathBuf>,
-    /// The figures as JSON, in seconds, bytes and bits per second
+    /// Print the figures as JSON, in seconds, bytes and bits per second
     #[arg(long)]
     json: bool,
 }

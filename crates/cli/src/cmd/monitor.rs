@@ -11,25 +11,25 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Watch delay, traffic and availability for weeks",
-    long_about = "Probes one or more targets at a fixed interval, for weeks, and records each probe's fate, the traffic of the \
-        interface that leads there, this host's load and the interface's availability. It goes on through outages, restarts of \
-        the server, changes of address, clock steps and a sleeping host, and says each of them in the recording. \
-        Every slot gets a row.\n\n\
-        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), http://HOST/PATH or \
-        https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append ,TIME for an interval of its own. TCP, HTTP and DNS are asked once a \
-        second unless you say so.",
+    about = "Record delay, traffic and availability for weeks",
+    long_about = "Probes one or more targets at a fixed interval, for weeks. It records each probe's fate, the traffic \
+        of the interface towards the first target, this host's load and the interface's availability. It \
+        continues through outages, restarts of the server, changes of address, clock steps and suspends, and \
+        records each of them. Every slot gets a row.\n\n\
+        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), \
+        http://HOST/PATH or https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append \
+        ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second.",
     after_help = "Examples:\n  \
         tailback monitor far.example\n  \
         tailback monitor far.example icmp:192.0.2.1 dns:example.org@192.0.2.53 --output home.rec\n  \
         tailback monitor icmp:192.0.2.1,1s --quiet --output home.rec &\n\n\
-        Started again with the same targets and --output, it goes on with the same recording. Stop with Ctrl-C or SIGTERM."
+        If started again with the same targets and --output, it continues the same recording. Stop with Ctrl-C or SIGTERM."
 )]
 pub struct Args {
-    /// What to probe; at most one SERVER
+    /// Targets to probe; at most one SERVER
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
-    /// Time between probes, 1 ms to 1 h
+    /// Interval between probes, 1 ms to 1 h
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
     interval: Duration,
     #[command(flatten)]
@@ -40,34 +40,35 @@ pub struct Args {
     /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Interface whose traffic and availability are recorded; may be repeated [default: the one that leads to the first target]
+    /// Interface whose traffic and availability are recorded; may be repeated [default: the interface towards the first
+    /// target]
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
-    /// Time between readings of the interface's counters
+    /// Interval between readings of the interface's counters
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
     traffic_interval: Duration,
-    /// A probe unanswered for this long is lost; if an answer comes after all, it is recorded as late
+    /// Time after which an unanswered probe is lost; an answer after that is recorded as late
     #[arg(long, default_value = "10 s", value_name = "TIME")]
     lost_after: Duration,
-    /// Rows go to disk this often: what a power cut may cost
+    /// Interval at which rows are written to disk: a power cut costs at most this much
     #[arg(long, default_value = "500 ms", value_name = "TIME")]
     flush: Duration,
-    /// Thin old detail when less than this is left on the disk [default: 5 % of it, at most 1 GB]
+    /// Thin old detail if less than this is left on the disk [default: 5 % of it, at most 1 GB]
     #[arg(long, value_name = "SIZE")]
     keep_free: Option<Bytes>,
-    /// Thin old detail when the recording is larger than this
+    /// Thin old detail if the recording is larger than this
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Bytes>,
     /// Name of the recording in reports
     #[arg(long)]
     title: Option<String>,
-    /// Where the recording goes, and is gone on with
+    /// Recording to write; an existing one is continued
     #[arg(short, long, default_value = "monitor.rec", value_name = "DIR")]
     output: PathBuf,
-    /// Stop by itself after this long
+    /// Stop after this time
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// No live line
+    /// Do not show the live line
     #[arg(short, long)]
     quiet: bool,
     /// Print the plan as JSON and stop
@@ -108,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     carry_out(&plan, &access, args.quiet)
 }
 
-/// Watches until the plan ends or somebody interrupts it.
+/// Records until the plan ends or is interrupted.
 pub fn carry_out(plan: &Plan, access: &Access, quiet: bool) -> anyhow::Result<Outcome> {
     let answer = ops::monitor::run(plan, access, &mut Console::new(quiet))?;
     if !quiet {

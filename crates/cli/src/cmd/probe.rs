@@ -8,30 +8,32 @@ use experiment::{PROBES, ProbeSpec};
 use live::clock::Clock;
 use ops::Access;
 use ops::probe::{Plan, Ready};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Ask a line one question: the highest rate without loss, the largest burst, the best size …",
-    long_about = "Asks a line one question and answers it with a number, its interval and the evidence.\n\n\
-        KIND is one of the kinds below, with what it shall be told: `sweep`, `sweep:size=1000,mode=full`; `tailback list probes` \
-        prints every parameter. SERVER is a machine beyond the line that runs `tailback serve`. With --link both ends are \
-        on this machine and an emulated line lies between them.\n\n\
-        What it sends goes only to a server that has agreed, never exceeds --budget, and does not begin while others use the line.",
+    about = "Run one experiment: the highest rate without loss, the largest burst, the best size …",
+    long_about = "Runs one experiment, which answers one question about a link with a number, its interval and the evidence.\n\n\
+        KIND is one of the kinds below with its parameters: `sweep`, `sweep:size=1000,mode=full`; `tailback list probes` \
+        prints all parameters. SERVER is a machine beyond the link that runs `tailback serve`. With --link both ends are \
+        on this machine with an emulated link between them.\n\n\
+        Traffic goes only to a server that has agreed, never exceeds --budget, and does not start while there is cross traffic.",
     after_help = kinds(),
 )]
 pub struct Args {
-    /// Which kind, with its parameters: KIND or KIND:key=value,key=value
+    /// Experiment with its parameters: KIND or KIND:key=value,key=value
     #[arg(value_name = "KIND")]
     probe: ProbeSpec,
-    /// The far end: a name or address, with :PORT if it is not the usual one
+    /// Server: a name or address, with :PORT if it is not the default port
     #[arg(required_unless_present = "link", conflicts_with = "link")]
     server: Option<String>,
-    /// Both ends here, over the emulated line of this name (see `tailback list links`) or TOML file; of several, near
-    /// end first, with a router between one and the next
+    /// Run both ends on this machine, over this emulated link: a name (see `tailback list links`) or TOML file. If
+    /// repeated, the first is the near end, with a router between one and the next
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     link: Vec<String>,
-    /// Change one value of the emulated line, such as up.queue=codel; of the second of several hop2.up.queue=codel
+    /// Change one value of the emulated link, such as up.queue=codel; of the second of several links,
+    /// hop2.up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Run in virtual time over the link instead of emulating it: needs no privileges, and takes a few seconds
@@ -40,48 +42,52 @@ pub struct Args {
     /// Seed of the run in virtual time
     #[arg(long, requires = "virtual_time", value_name = "N", default_value = "1")]
     seed: u64,
-    /// Let others send this much up the emulated line beside the probe, packets of mixed sizes at random
+    /// Add random cross traffic at this rate to the emulated uplink, in packets of mixed sizes
     #[arg(long, requires = "link", value_name = "RATE")]
     others: Option<BitsPerSec>,
     #[command(flatten)]
     access: AccessArgs,
+    /// Address beside the server's that the probe may send to: a second address of the server, or your own public one
+    /// (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<IpAddr>,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
     /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Send at most so much, both directions together
+    /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "100 MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface whose counters show what others send [default: the one that leads to the server]
+    /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Wait for others to leave the line, at most this long, instead of giving up
+    /// Wait until there is no cross traffic, at most this long, instead of giving up
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
     /// Fail at once if another client is loading the server's uplink, instead of waiting in the queue
     #[arg(long)]
     no_wait: bool,
-    /// Measure although others use the line
+    /// Do not abort when there is cross traffic
     #[arg(long)]
     beside_others: bool,
-    /// Run again so long after the begin of the run before, each into a recording of its own
+    /// Repeat at this interval (start to start), each run into its own recording
     #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "json"])]
     every: Option<Duration>,
-    /// How many runs in all, with --every [default: until interrupted]
+    /// Number of runs with --every [default: until interrupted]
     #[arg(long, requires = "every", value_name = "N")]
     times: Option<u64>,
     /// Name of the run in its report
     #[arg(long)]
     title: Option<String>,
-    /// Where the recording goes [default: tailback-DATE-TIME.rec here]
+    /// Recording to write [default: tailback-DATE-TIME.rec in this directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// No live view, plain lines only
+    /// Show plain lines instead of a live view
     #[arg(long)]
     plain: bool,
     /// Print the plan as JSON and stop
@@ -89,7 +95,7 @@ pub struct Args {
     print_plan: bool,
 }
 
-/// The kinds, their questions and what each takes: the end of `--help`.
+/// Table of experiments with their questions and parameters: the end of `--help`.
 fn kinds() -> String {
     let mut text = String::from("Kinds:\n");
     for spec in PROBES {
@@ -100,9 +106,9 @@ fn kinds() -> String {
     }
     text + "\nExamples:\n  tailback probe sweep far.example\n  \
         tailback probe sweep:direction=down,size=500 far.example\n  \
-        tailback probe sweep --link shdsl                      both ends here, over an emulated line\n  \
-        tailback probe path --link adsl --virtual              the same in virtual time, within seconds\n  \
-        tailback list probes                                   what each kind can be told"
+        tailback probe sweep --link shdsl                      both ends on this machine, over an emulated link\n  \
+        tailback probe path --link adsl --virtual              in virtual time, within seconds\n  \
+        tailback list probes                                   parameters of each kind"
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -117,6 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         hold_off: args.hold_off,
         waits: !args.no_wait,
         beside_others: args.beside_others,
+        also: args.also,
         ipv4: args.ipv4,
         ipv6: args.ipv6,
         title: args.title,
@@ -134,7 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Asks a plan's question once.
+/// Runs a plan's experiment once.
 pub fn carry_out(plan: &Plan, access: &Access, shown: (bool, bool)) -> anyhow::Result<Outcome> {
     once(&ops::probe::ready(plan, access)?, shown)
 }
@@ -155,10 +162,10 @@ fn once(ready: &Ready, (plain, json): (bool, bool)) -> anyhow::Result<Outcome> {
     finish(answer.end)
 }
 
-/// How often the wait for the next run looks for an interruption.
+/// Interval at which the wait for the next run checks for an interruption.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Asks at an interval, start to start.
+/// Runs the experiment at an interval, start to start.
 fn repeat(
     plan: &Plan,
     access: &Access,

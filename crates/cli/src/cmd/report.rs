@@ -1,4 +1,4 @@
-//! `tailback report`: pictures of recordings.
+//! `tailback report`: plots of recordings.
 
 use crate::Outcome;
 use crate::console::Console;
@@ -8,64 +8,68 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     about = "Draw recordings: one HTML page, or single plots as SVG or PNG",
-    after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one probe make \
-                  one of their figures over the day. Of a probe's recording .svg has all of its pictures, one below the other.\n\nThe format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
+    after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one \
+        experiment make a page of their figures over the day. An .svg of an experiment has all of its plots, one below \
+        the other.\n\nThe extension of --output sets the format: .html for the page, .svg or .png for a plot. PNG needs \
+        rsvg-convert, resvg, inkscape or chromium."
 )]
 pub struct Args {
-    /// The recordings
+    /// Recordings to plot
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
-    /// Which plot, for SVG and PNG
+    /// Plot to draw, for SVG and PNG
     #[arg(long, value_enum, default_value_t = Plot::Rtt)]
     plot: Plot,
-    /// Which connection of a capture: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default: the one with the most data]
+    /// Connection of a capture: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default: the one with the
+    /// most data]
     #[arg(long, value_name = "CONNECTION")]
     connection: Option<String>,
-    /// Begin of the span to draw, such as 2026-05-16T09:17 or 2026-05-16T09:17:20Z [default: the recording's begin]
+    /// Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T09:17:20Z [default: the recording's begin]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Its end
+    /// End of the time range [default: the recording's end]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Time zone of days, hours and of times given without one, such as Europe/Oslo [default: this host's]
+    /// Time zone of days and hours, and of times given without one, such as Europe/Oslo [default: this host's]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Whose round trips, where several targets were probed [default: udp, or the one probed most]
+    /// Target whose round trips are drawn, if several were probed [default: udp, or the one probed most]
     #[arg(long)]
     target: Option<String>,
-    /// Whose traffic [default: the interface that carried most]
+    /// Interface whose traffic is drawn [default: the interface that carried most]
     #[arg(long)]
     interface: Option<String>,
-    /// Where it goes [default: report.html in the recording, comparison.html here for several]
+    /// File to write [default: report.html in the recording; comparison.html in this directory for several]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Plot {
-    /// Round trips over time, download and upload below; losses marked
+    /// Round trips over time, with download and upload below; losses are marked
     Rtt,
-    /// Share of the probes answered within a time
+    /// Cumulative distribution: share of the probes answered within a time
     Cdf,
     /// Mean round trip over a sliding window, with traffic
     Smoothed,
     /// Smallest, 5 %, median, 95 % and largest, with traffic
     Bounds,
-    /// Distribution of each stretch of time, coloured by loss, with its 99th percentile
+    /// Distribution of round trips in each stretch of time, coloured by loss, with its 99th percentile
     Smoke,
-    /// Bytes a day
+    /// Bytes of each day
     Daily,
-    /// 95th percentile by weekday and hour
+    /// 95th percentile of the round trip by weekday and hour
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
-    /// Of a simulation: how long packets waited in each queue
+    /// Wait of packets in each queue of a simulation
     Queue,
-    /// Of a capture: bytes sent and acknowledged over time, what was sent again marked by its cause
+    /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
     Sequence,
-    /// Of a capture: bytes in flight over time
+    /// Bytes in flight over time, from a capture
     InFlight,
-    /// Of a capture: payload sent and acknowledged a second; of a simulation without probes: payload of its transfers
+    /// Payload sent and acknowledged a second, from a capture; payload of the transfers, from a simulation without
+    /// probes
     Throughput,
 }
 

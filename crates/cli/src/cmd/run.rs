@@ -1,7 +1,7 @@
-//! `tailback run`: a plan, or what a recording says of how it came about, carried out again.
+//! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, import, model, monitor, print, probe, report, reproduce, sim, test, trace,
+    AccessArgs, analyse, import, model, monitor, print, probe, report, serve, sim, test, trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Run a plan, or repeat what made a recording",
-    long_about = "Runs a plan, or repeats what made a recording: the same scenario, the same targets at the same intervals, the same \
-        captures. A plan is a JSON file {\"verb\": …, \"plan\": …}; a recording keeps its own in meta.json. Captures and imported files are \
-        looked for by their names in the current directory.",
+    about = "Run a plan, or repeat the run that made a recording",
+    long_about = "Runs a plan, or repeats the run that made a recording: the same scenario, the same targets at the same intervals, the \
+        same captures. A plan is a JSON file {\"verb\": …, \"plan\": …}; a recording has its own in meta.json. Captures and \
+        imported files are read by their names from the current directory.",
     after_help = "Examples:\n  tailback run home.rec --output again.rec\n  tailback run plan.json --json"
 )]
 pub struct Args {
-    /// Plan as a JSON file, or a recording
+    /// Plan as a JSON file, or a recording whose plan is run again
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// Recording or report to write [default: as the plan says]
@@ -31,7 +31,7 @@ pub struct Args {
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// No live line
+    /// Do not show the live line
     #[arg(short, long)]
     quiet: bool,
 }
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
-            print(&ops::list::run(*p)?)?;
+            print(&ops::list::run(*p, super::table_width())?)?;
             Ok(Outcome::Done)
         }
         Plan::Model(p) => model::carry_out(p, args.json),
@@ -63,6 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
         Plan::Report(p) => report::carry_out(p),
         Plan::Reproduce(p) => reproduce::carry_out(p, args.json),
+        Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),

@@ -1,31 +1,28 @@
-//! `tailback serve`: the far end.
+//! `tailback serve`: the server.
 
-use super::{serve_keys, usage};
+use super::serve_keys;
 use crate::Outcome;
+use crate::console::Console;
 use anyhow::Context;
 use base::{BitsPerSec, Bytes};
-use live::privileges::{self, Target};
+use live::privileges;
 use live::serve::journal::Entry;
-use live::serve::{
-    Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
-    TlsKey, metrics,
-};
+use live::serve::{Budgets, MAX_UDP_RATE, Network, PortSet};
+use ops::serve::{Plan, Tls};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    about = "Be the far end of a test: answer probes, take uploads, give downloads",
-    long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
-        address before it gets anything, no answer is larger than its question, and each client has a budget, \
-        so that the server is of no use to anybody who spoofs addresses. With keys, strangers get nothing at all.",
-    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve keys add anna --keys FILE    a key for anna, and the line for her\n  \
-        tailback serve --keys FILE            for those with a key\n\n\
+    about = "Run the server: answer probes, receive uploads, send downloads",
+    long_about = "Runs the server for `tailback test` and the other commands on one port, UDP and TCP. A client must prove that it \
+        receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
+        So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
+    after_help = "Examples:\n  tailback serve                        for everybody\n  tailback serve keys add anna --keys FILE    a key for anna; prints the line for her\n  \
+        tailback serve --keys FILE            for users with a key\n\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {
@@ -55,7 +52,7 @@ pub struct Args {
     /// Clients served at once
     #[arg(long, value_name = "COUNT", default_value_t = Budgets::default().clients)]
     max_clients: usize,
-    /// Bytes that one client may move in an hour, both directions together [default: 100 GB]
+    /// Bytes that one client may move in an hour, both directions combined [default: 100 GB]
     #[arg(long, value_name = "SIZE")]
     bytes_per_hour: Option<Bytes>,
     /// Bytes that all clients together may move in an hour [default: 1000 GB]
@@ -81,18 +78,22 @@ pub struct Args {
     user: String,
 }
 
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make, list and remove the keys of users
+    Keys(serve_keys::Args),
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LogFormat {
+pub enum LogFormat {
     Json,
 }
 
 /// Interval between two writes of the counters.
-const METRICS_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Log entries that may wait for whoever reads standard output.
 const LOG_WAITS: usize = 256;
 
 /// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
-fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
+fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     let write = move || {
         for entry in entries {
             let line = serde_json::to_string(&entry).unwrap_or_default();
@@ -143,20 +144,23 @@ fn state_directory() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|d| d.join(".local/state/tailback-serve")))
 }
 
-fn tls(args: &Args) -> TlsKey {
+fn tls(args: &Args) -> Tls {
     if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
-        return TlsKey::Own {
+        return Tls::Own {
             certificate: certificate.clone(),
             key: key.clone(),
         };
     }
     match args.state.clone().or_else(state_directory) {
-        Some(directory) => TlsKey::KeptIn(directory),
-        None => TlsKey::Fresh,
+        Some(directory) => Tls::Kept {
+            directory,
+            required: args.state.is_some() || args.tls_only,
+        },
+        None => Tls::Fresh,
     }
 }
 
-/// Starts the server. If its TLS key cannot be kept, it makes one for this run, and gives the reason.
+/// Starts the server. If its TLS key cannot be stored, it makes one for this run and gives the reason.
 fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
     let mut unkept = None;
     let started = match Server::start(config.clone()) {
@@ -180,7 +184,7 @@ enum Command {
     Keys(serve_keys::Args),
 }
 
-/// Tells the operator, if anybody reads standard error: a server goes on where nobody does.
+/// Writes to standard error, if somebody reads it: a server continues without a reader.
 fn tell(text: &str) {
     eprintln!("{text}");
 }
@@ -189,84 +193,41 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(Command::Keys(args)) = args.command {
         return serve_keys::run(args);
     }
+    let usual = Plan::default();
+    let plan = Plan {
+        tls: tls(&args),
+        listen: args.listen,
+        keys: args.keys,
+        tls_only: args.tls_only,
+        allow: args.allow,
+        max_clients: args.max_clients,
+        bytes_per_hour: args.bytes_per_hour.unwrap_or(usual.bytes_per_hour),
+        total_bytes_per_hour: args
+            .total_bytes_per_hour
+            .unwrap_or(usual.total_bytes_per_hour),
+        allow_listen: args.allow_listen,
+        max_rate: args.max_rate,
+        max_udp_rate: args.max_udp_rate,
+        metrics: args.metrics,
+        user: args.user,
+    };
+    carry_out(&plan, args.log)
+}
+
+/// Serves until somebody interrupts it.
+pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
     // At a terminal it is the terminal's end.
     if !std::io::stderr().is_terminal() {
         live::signal::catch_hangup();
     }
     privileges::confine().context("cannot limit the rights of this process")?;
-    let usual = Budgets::default();
-    let asked_for = args.state.is_some() || args.tls_only || args.tls_cert.is_some();
-    let mut config = ServeConfig {
-        tls: tls(&args),
-        tls_only: args.tls_only,
-        keys: args.keys.map(Keys::File),
-        allow: args.allow,
-        budgets: Budgets {
-            clients: args.max_clients.max(1),
-            bytes_per_hour: args.bytes_per_hour.unwrap_or(usual.bytes_per_hour),
-            total_bytes_per_hour: args
-                .total_bytes_per_hour
-                .unwrap_or(usual.total_bytes_per_hour),
-            ..usual
-        },
-        allow_listen: args.allow_listen.unwrap_or_default(),
-        max_rate: args.max_rate,
-        max_udp_rate: args.max_udp_rate,
-        user: user(&args.user)?,
-        ..ServeConfig::default()
-    };
-    if !args.listen.is_empty() {
-        config.listen = args.listen;
-    }
-    let open = config.keys.is_none();
-    let became = config.user.clone();
     let (to, entries) = std::sync::mpsc::sync_channel(LOG_WAITS);
-    config.log = args.log.map(|LogFormat::Json| to);
-    let (server, unkept) = start(config, asked_for)?;
+    let serving = ops::serve::start(plan, log.map(|LogFormat::Json| to))?;
     // Threads that start now have no more rights than the server.
-    if args.log.is_some() {
-        log(entries)?;
+    if log.is_some() {
+        write_log(entries)?;
     }
-    for address in server.local_addrs() {
-        let whom = if open {
-            "; open to anybody, within budgets"
-        } else {
-            "; for users with a key"
-        };
-        tell(&format!("listening on {address}, UDP and TCP{whom}"));
-    }
-    if let Some(user) = became {
-        tell(&format!("runs as user {}", user.name()));
-    }
-    if let Some(pin) = server.pin() {
-        tell(&format!("public key, for --pin of clients: {pin}"));
-    }
-    if let Some(e) = unkept {
-        tell(&format!(
-            "{e}. This public key is for this run only; --state DIRECTORY keeps one"
-        ));
-    }
-    let mut written: Option<Instant> = None;
-    while !live::signal::interrupted() {
-        if let Some(path) = &args.metrics
-            && written.is_none_or(|at| at.elapsed() >= METRICS_EVERY)
-        {
-            match write_metrics(path, &server) {
-                Err(e) if written.is_none() => return Err(e),
-                Err(e) => tell(&format!("tailback: {e:#}")),
-                Ok(()) => {}
-            }
-            written = Some(Instant::now());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        if live::signal::hung_up() {
-            server.reload();
-        }
-        for note in server.notes() {
-            tell(&note);
-        }
-    }
-    server.stop();
+    serving.run(&mut Console::new(false))?;
     Ok(Outcome::Done)
 }

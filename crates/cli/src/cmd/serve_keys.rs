@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The file's text and what it says; empty where there is no file.
+/// Text and content of the file; both are empty if there is no file.
 fn open(path: &Path) -> anyhow::Result<(String, KeyFile)> {
     if !path.exists() {
         return Ok((String::new(), KeyFile::default()));
@@ -126,7 +126,7 @@ fn add(path: &Path, name: &str, until: Option<&str>, passphrase: bool) -> anyhow
     print(&format!("{for_client}\n"))
 }
 
-/// What `list` shows of a key: it tells keys apart, and opens nothing.
+/// Fingerprint of a key for `list`: it tells keys apart and gives no access.
 fn fingerprint(line: &Line) -> String {
     match &line.secret {
         Secret::Key(key) => key
@@ -175,7 +175,7 @@ fn remove(path: &Path, name: &str, only: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces the file whole, for nobody but its owner, who stays the same.
+/// Replaces the file as a whole. It stays readable by its owner only.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -1,6 +1,6 @@
 //! `tailback sim`: packets, queues and TCP in virtual time.
 
-use super::{print, print_json};
+use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::sim::Plan;
@@ -21,29 +21,29 @@ use std::path::PathBuf;
         To choose from: tailback list sources, disciplines, controllers. Every key: docs/book/sim.md"
 )]
 pub struct Args {
-    /// The scenario, a TOML file
+    /// Scenario as a TOML file
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Change one value, such as link.rate='2 Mbit/s' or flow.0.tcp.controller=reno
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run with each of several values, such as link.queue=codel,pie (separate by ; where values have commas)
+    /// Run with each of these values, such as link.queue=codel,pie (separated by ; if values contain commas)
     #[arg(long, value_name = "KEY=A,B")]
     sweep: Vec<String>,
-    /// Run with so many seeds, from the scenario's on; figures get 95 % confidence intervals
+    /// Number of seeds, starting at the scenario's; figures get 95 % confidence intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Show the whole scenario with where each value comes from, and run nothing
+    /// Print the whole scenario with the origin of each value, and run nothing
     #[arg(long)]
     print: bool,
     /// Write a recording; with a sweep, a directory with one recording for each value
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Capture where a link begins, as Wireshark reads it: what enters the link, before its queue, and what comes out of
-    /// the link in the other direction. LINK is a link's name, or a host's; --print shows them
+    /// Capture the packets at the entry of a link, for Wireshark: packets that enter the link, before its queue, and
+    /// packets that leave the link in the other direction. LINK is the name of a link or a host; --print shows them
     #[arg(long, value_name = "LINK=FILE")]
     pcap: Vec<String>,
-    /// Bytes kept of each captured packet
+    /// Bytes of each packet to capture
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(64..=65_549))]
     snaplen: u32,
     /// Print the figures as JSON instead of a table
@@ -72,12 +72,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     carry_out(&plan, args.json)
 }
 
-/// Simulates a plan, and tells which runs are missing.
+/// Simulates a plan, and lists missing runs.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::sim::run(plan, &mut Console::new(false))?;
     match json {
         true => print_json(&answer.json())?,
-        false => print(&answer.text())?,
+        false => print(&answer.text(table_width()))?,
     }
     Ok(match answer.ended_early() {
         Some(why) => {

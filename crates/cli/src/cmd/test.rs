@@ -1,4 +1,4 @@
-//! `tailback test`: the main job.
+//! `tailback test`: finds the queue of a link.
 
 use super::{AccessArgs, finish, print, print_json, stdout_style};
 use crate::Outcome;
@@ -11,22 +11,23 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Find where packets wait on this line: idle, download, upload, both",
-    long_about = "Finds where packets wait on this line. Probes it at rest, then while a download, an upload and both fill it, \
-        and says: the round trip at rest, the rates, the delay under load, where the queue is, how large (in ms and bytes), \
-        which kind, how reliable the line is for delays you care about, a grade, and what to set.\n\n\
-        With a SERVER (a machine running `tailback serve`) it measures the real line to it. Without, it runs the whole job \
-        on this machine over an emulated line.",
+    about = "Find the queue of a link: idle, download, upload, both",
+    long_about = "Finds the queue of a link. Probes measure the link at rest, then while a download, an upload and \
+        both fill it. The answer has the round trip at rest, the rates, the delay under load, the direction, \
+        size (in ms and bytes) and kind of the queue, the reliability for the delays that you need, a grade, \
+        and commands for a cure.\n\n\
+        With a SERVER (a machine running `tailback serve`) it tests the real link to it. Without, it tests \
+        an emulated link on this machine.",
     after_help = "Examples:\n  \
         tailback test far.example\n  \
         tailback test far.example --contract 50mbit/10mbit\n  \
         tailback test --link cable\n  \
-        tailback test --link cable --set up.queue=fq_codel    the same line, cured"
+        tailback test --link cable --set up.queue=fq_codel    the same link, cured"
 )]
 pub struct Args {
-    /// The far end: a name or address, with :PORT if it is not the usual one
+    /// Server: a name or address, with :PORT if it is not the default port
     server: Option<String>,
-    /// Without a server: the emulated line, by name (see `tailback list links`) or TOML file
+    /// Emulated link to test if there is no server: a name (see `tailback list links`) or TOML file
     #[arg(
         long,
         default_value = "adsl",
@@ -34,7 +35,7 @@ pub struct Args {
         value_name = "NAME|FILE"
     )]
     link: String,
-    /// Change one value of the emulated line, such as up.queue=codel or down.rate="20 Mbit/s"
+    /// Change one value of the emulated link, such as up.queue=codel or down.rate="20 Mbit/s"
     #[arg(long, conflicts_with = "server", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub struct Args {
     /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Which phases to run
+    /// Phases to run
     #[arg(
         long,
         value_delimiter = ',',
@@ -62,40 +63,40 @@ pub struct Args {
     /// Load with UDP at this rate instead of TCP
     #[arg(long, value_name = "RATE")]
     udp: Option<BitsPerSec>,
-    /// Time between probes [default: by the line's rate, 10 ms at the fastest]
+    /// Interval between probes [default: by the link's rate, 10 ms at the fastest]
     #[arg(long, value_name = "TIME")]
     interval: Option<Duration>,
     /// Upper limit on a loaded phase, warm-up included [default: 15 s after the warm-up, or 40 round trips under load]
     #[arg(long, value_name = "TIME")]
     longest: Option<Duration>,
-    /// Upper limit on the data that the test carries, both directions combined
+    /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "400 MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface whose counters show what others send [default: the one that leads to the server]
+    /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Wait for others to leave the line before starting, at most this long
+    /// Wait until there is no cross traffic, at most this long, before the test starts
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
     /// Fail at once if another client is loading the server's uplink, instead of waiting in the queue
     #[arg(long)]
     no_wait: bool,
-    /// What the contract promises, DOWN/UP, such as 50mbit/10mbit
+    /// Contracted rates, DOWN/UP, such as 50mbit/10mbit
     #[arg(long, value_name = "DOWN/UP")]
     contract: Option<String>,
-    /// Exit with 1 if a direction's p95 of added delay is above this
+    /// Exit with 1 if the 95th percentile of the delay added in a direction is above this
     #[arg(long, value_name = "TIME")]
     fail_above: Option<Duration>,
     /// Name of the run in its report
     #[arg(long)]
     title: Option<String>,
-    /// Where the recording goes [default: tailback-DATE-TIME.rec here]
+    /// Recording to write [default: tailback-DATE-TIME.rec in this directory]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// No live view, plain lines only
+    /// Show plain lines instead of a live view
     #[arg(long)]
     plain: bool,
     /// Print the plan as JSON and stop
@@ -150,7 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     carry_out(&plan, &access, (args.plain, args.json), args.fail_above)
 }
 
-/// Tests a plan's link, and shows the figures also where the test ended early.
+/// Tests a plan's link. Figures are shown even if the test ended early.
 pub fn carry_out(
     plan: &Plan,
     access: &Access,

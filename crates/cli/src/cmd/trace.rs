@@ -1,6 +1,6 @@
 //! `tailback trace`: the figures of packet captures.
 
-use super::{print, print_with};
+use super::{print, print_with, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Say what the packets of a capture show: rates, retransmissions and their causes, round trips, breaks",
-    long_about = "Reads packet captures (pcap and pcapng; gzip and zstd are unpacked; - is standard input) and says of each TCP \
-        connection how much it carried, what was sent again and why, how long its round trips took, and where it broke off. \
-        A damaged file gives everything before and after the damage.",
+    about = "Analyse a packet capture: rates, retransmissions and their causes, round trips, breaks",
+    long_about = "Reads packet captures (pcap and pcapng; gzip and zstd are unpacked; - is standard input). The answer \
+        has the payload, the retransmissions with their causes, the round trips and the breaks of each TCP \
+        connection. A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
         tailback trace home.pcap -o home.rec && tailback report home.rec\n  \
         tailback trace home.pcap --connection 17\n  \
@@ -25,28 +25,29 @@ use std::path::PathBuf;
         tcpdump -i eth0 -s 128 -w - | tailback trace -"
 )]
 pub struct Args {
-    /// Captures; several are read one after the other, as parts of one
+    /// Captures to read; several are read in order, as parts of one
     #[arg(value_name = "FILE", required_unless_present = "live")]
     files: Vec<PathBuf>,
-    /// Show so many directions, those with the most data first
+    /// Number of directions to show, those with the most data first
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Count packets that were captured twice (on two interfaces, by a mirror port) as two
     #[arg(long)]
     keep_copies: bool,
-    /// Write plots there as SVG: of one connection; with --traffic or --far, of all packets
+    /// Directory to write plots to, as SVG: of one connection; with --traffic or --far, of all packets
     #[arg(long, value_name = "DIRECTORY")]
     plots: Option<PathBuf>,
-    /// Show one connection with each of its events, and draw it with --plots: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default of --plots: the one with the most data]
+    /// Show one connection with each of its events, and plot it with --plots: its number, or both ends as they are
+    /// listed, 'A:PORT>B:PORT' [default of --plots: the one with the most data]
     #[arg(long, value_name = "CONNECTION", conflicts_with_all = ["traffic", "far"])]
     connection: Option<String>,
-    /// Write a copy as pcapng, with a remark for Wireshark beside each packet that tells of trouble
+    /// Write a copy as pcapng, with a remark for Wireshark beside each packet that shows a problem
     #[arg(long, value_name = "PCAPNG", conflicts_with_all = ["traffic", "far", "live"])]
     annotate: Option<PathBuf>,
     /// Keep every connection and packet as a recording (Parquet tables), for `tailback analyse` and `tailback report`
     #[arg(short, long, value_name = "RECORDING", conflicts_with = "traffic")]
     output: Option<PathBuf>,
-    /// Write the same tables as CSV into that directory
+    /// Directory to write the tables to, as CSV
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "traffic")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -63,15 +64,15 @@ pub struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Traffic as a whole")]
 struct TrafficArgs {
-    /// Say what the traffic as a whole is like: arrival rates, sizes and gaps of TCP, UDP and both, the laws that
-    /// fit them, the Hurst parameter, and packets that nobody asked for
+    /// Describe the traffic as a whole: arrival rates, sizes and gaps of TCP, UDP and both, the distributions that fit
+    /// them, the Hurst parameter, and unsolicited packets
     #[arg(long)]
     traffic: bool,
-    /// Step of time in which arrivals are counted, such as 10ms [default: ten packets on average]
+    /// Step of time for counting arrivals, such as 10ms [default: ten packets on average]
     #[arg(long, value_name = "TIME", requires = "traffic")]
     step: Option<Duration>,
-    /// Who is at home: packets from elsewhere that these addresses did not ask for are unsolicited [default: the
-    /// one address that is in nearly all packets, or the private ones]
+    /// Local addresses: packets from elsewhere that these did not ask for are unsolicited [default: the one address
+    /// that is in nearly all packets, or the private ones]
     #[arg(long, value_name = "ADDRESS[/LENGTH]", requires = "traffic", value_parser = prefix)]
     home: Vec<(IpAddr, u8)>,
 }
@@ -79,8 +80,8 @@ struct TrafficArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Both ends of a path")]
 struct EndsArgs {
-    /// The same traffic, captured at the far end: match both packet by packet. Says what was lost between them,
-    /// how long packets took each way, and what was changed. Repeat for the parts of one capture
+    /// Capture of the same traffic at the far end: both are matched packet by packet. Reports losses between them,
+    /// delays in each direction, and changes to packets. Repeat for the parts of one capture
     #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "csv"])]
     far: Vec<PathBuf>,
 }
@@ -88,16 +89,16 @@ struct EndsArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "An interface, live")]
 struct LiveArgs {
-    /// Watch the packets of this interface until Ctrl-C, or for as long as --duration says; needs root or CAP_NET_RAW
+    /// Capture packets on this interface until Ctrl-C, or for --duration; needs root or CAP_NET_RAW
     #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["files", "traffic", "far"])]
     live: Option<String>,
-    /// End after so long, such as 10min
+    /// Stop after this time, such as 10min
     #[arg(long, value_name = "TIME", requires = "live")]
     duration: Option<Duration>,
-    /// Keep the packets there as well, as pcapng
+    /// Write the captured packets to this file as well, as pcapng
     #[arg(long, value_name = "FILE.pcapng", requires = "live")]
     write: Option<PathBuf>,
-    /// Bytes of each packet that are looked at and kept: headers need no more
+    /// Bytes of each packet to read and keep: headers need no more
     #[arg(long, value_name = "BYTES", requires = "live", default_value_t = 192, value_parser = clap::value_parser!(u32).range(96..=65_536))]
     snaplen: u32,
 }
@@ -135,12 +136,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     carry_out(&plan, args.json)
 }
 
-/// Reads a plan's captures; figures are shown also where something went wrong after them.
+/// Reads a plan's captures. Figures are shown even if there was an error after them.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::trace::run(plan, &mut Console::new(false))?;
     match json {
         true => print_with(|out| answer.json(out))?,
-        false => print(&answer.text())?,
+        false => print(&answer.text(table_width()))?,
     }
     let outcome = match answer.is_empty() {
         true => Outcome::CouldNotMeasure,

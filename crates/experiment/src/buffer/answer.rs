@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::is_managed;
 use super::text::{delay_plot, rate_plot, row};
@@ -10,21 +10,23 @@ use base::program::Train;
 use base::units::significant;
 use stats::Figure;
 
-/// A flood must exceed the peak rate by this factor to show it, and so many stretches must show it.
+/// Factor by which a flood must exceed the peak rate to show it, and the number of stretches that must show it.
 const ABOVE_PEAK: f64 = 1.05;
 
 const EARLY: usize = 4;
+/// A base delay that moves by more than this share of the queue bends its figure.
+const DRIFTS: f64 = 0.3;
 
-/// Share of its size that a bucket is not known by: the two rates before and after the step are not exact.
+/// Uncertainty of a bucket's size, as a share: the two rates before and after the step are not exact.
 const BUCKET: f64 = 0.005;
 
-/// From this share of early losses on a law dropped them, in front of the link rather than behind it.
+/// Share of early losses from which an AQM in front of the link dropped them, rather than the link behind it.
 const LOSES_MUCH: f64 = 0.05;
 
-/// ShaperProbe: a step of less than a tenth is none.
+/// Smallest step: ShaperProbe ignores steps below a tenth.
 const STEP: f64 = 1.10;
 
-/// A token bucket: rates before and after the step, bit/s, and its size, bytes.
+/// Token bucket: rates before and after the step, bit/s, and its size, bytes.
 struct Bucket {
     peak: f64,
     sustained: f64,
@@ -32,14 +34,15 @@ struct Bucket {
     early: Vec<f64>,
     settled: Vec<f64>,
     bytes: f64,
-    /// When the step was, s since the first arrival.
+    /// Time of the step, s since the first arrival.
     at: f64,
     /// Upper limit on the tokens that earlier trains had taken from it, bytes.
     taken: f64,
 }
 
 impl Bucket {
-    /// Its bytes, the rate before it was empty and the rate after: the rates' clocks differ, and a stretch is known to a packet.
+    /// Bytes of the bucket, the rate before it was empty and the rate after. The rates' clocks differ, and a stretch is
+    /// known to a packet.
     fn figures(&self, seen: &Seen, sent_bps: f64) -> [Figure; 3] {
         let bytes = Figure::Is {
             value: self.bytes,
@@ -88,7 +91,7 @@ fn taken_before(trains: &[Train], number: i64, sustained: f64) -> f64 {
     trains.iter().filter(|t| t.number < number).map(of).sum()
 }
 
-/// The two levels that fit best, where there are two: no stretch before the step is slower than any after it.
+/// The two levels that fit best, if there are two: no stretch before the step is slower than any after it.
 fn bucket(seen: &Seen) -> Option<Bucket> {
     let rates = &seen.rates;
     let n = rates.len();
@@ -171,8 +174,12 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let queue_ms = held_ms(train, &seen, &late, bps, &base);
     let queue_bytes = queue_ms.bytes_at(&rate);
     let at_least = if seen.full { "" } else { "at least " };
-    let mut outcome = Outcome {
-        says: format!(
+    let says = match &queue_ms {
+        Figure::CannotTell { cannot_tell } => format!(
+            "Cannot tell how much the queue {} holds: {cannot_tell}.",
+            params.direction
+        ),
+        Figure::Is { .. } => format!(
             "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
             params.direction,
             queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
@@ -193,6 +200,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 None => String::new(),
             }
         ),
+    };
+    let mut outcome = Outcome {
+        says,
         figures: vec![
             Figured::new(
                 "queue_ms",
@@ -291,7 +301,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
-/// The rate that came out, up to the one that a link behind the queue may have lost a part of.
+/// Rate of arrivals, up to the rate of which a link behind the queue may have lost a part.
 fn with_lost(rate: Figure, lost_early: Option<&Figure>) -> Figure {
     match (rate, lost_early) {
         (Figure::Is { value, low, high }, Some(Figure::Is { high: lost, .. }))
@@ -311,11 +321,13 @@ fn with_lost(rate: Figure, lost_early: Option<&Figure>) -> Figure {
 struct Base {
     /// Median before the flood.
     at_rest: f64,
-    /// At the flood's last third, between the medians before and after it.
+    /// Median at the flood's last third, interpolated between the medians before and after it.
     at_tail: f64,
     /// Smaller of the two medians, and larger of the two 95 % quantiles.
     least: f64,
     most: f64,
+    /// Difference of the two medians.
+    moved: f64,
 }
 
 impl Base {
@@ -332,6 +344,7 @@ impl Base {
             at_tail: at_rest,
             least: at_rest,
             most,
+            moved: 0.0,
         };
         let (Some(least), Some(began), Some(rest)) = (
             flood.delays().map(|d| d.1).min(),
@@ -361,6 +374,7 @@ impl Base {
             at_tail: at_rest + (later - at_rest) * share,
             least: at_rest.min(later),
             most: most.max(at(&after, 0.95).unwrap_or(later)),
+            moved: (later - at_rest).abs(),
         }
     }
 }
@@ -376,6 +390,14 @@ fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, base: &Base) -> F
     let small = time(f64::from(SMALL + train.facts.headers));
     let clocks = trains::CLOCK * 1e3 * seen.waits.last().map_or(0.0, |w| w.0);
     match stats::quantile_figure(late, 0.5) {
+        Figure::Is { value, .. }
+            if base.moved > DRIFTS * (value - left + small - base.at_tail).max(0.0) =>
+        {
+            Figure::cannot_tell(format!(
+                "the base delay moved by {} ms during the flood",
+                significant(base.moved, 2)
+            ))
+        }
         Figure::Is { value, low, high } => Figure::Is {
             value: (value - left + small - base.at_tail).max(0.0),
             low: (low - own - base.most - clocks).max(0.0),
@@ -394,7 +416,7 @@ fn sent_bps(train: &Train, packet: f64) -> f64 {
     (sent.len().saturating_sub(1)) as f64 * packet * 8e9 / span.max(1) as f64
 }
 
-/// A queue holds whole packets: one that has room for less than one more is full.
+/// Packets in a full queue: one that has room for less than one more is full.
 fn queue_packets(bytes: &Figure, packet: f64) -> Figure {
     match bytes {
         Figure::Is { value, low, high } => Figure::Is {
@@ -406,7 +428,7 @@ fn queue_packets(bytes: &Figure, packet: f64) -> Figure {
     }
 }
 
-/// What of the queue is the sending host's own, and what the line's.
+/// Parts of the queue that belong to the sending host and to the link.
 fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcome) {
     let own = own::own(trains, own::flood_rate(flood));
     let refused = flood.facts.refused;

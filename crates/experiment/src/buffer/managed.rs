@@ -1,9 +1,9 @@
-//! Whether a queue drops before it is full, as one that is managed (AQM) does.
+//! Early drops: losses before the queue is full, as an AQM causes.
 //!
-//! **Method.** A drop-tail queue loses what finds it full, and nothing else. How much was queued when a datagram was lost, the
-//! datagram before it tells that arrived: as many as arrived while it waited. What was lost in front of a queue that had been
-//! longer, or grew longer, something else than its end dropped: its management, or the line itself. Datagrams are compared
-//! rather than times, so that a line whose rate changes, or a token bucket that runs empty, is none.
+//! **Method.** A drop-tail queue loses only packets that find it full. The backlog at the time of a loss is that of the
+//! datagram before it that arrived: as many as arrived while it waited. If the queue was longer before or grew longer
+//! later, the datagram was not lost for lack of space: an AQM dropped it, or the link itself. Datagrams are compared
+//! rather than times, so that a link whose rate changes, or a token bucket that runs empty, does not look like an AQM.
 //!
 //! **Source.** RFC 7567, section 2: active queue management drops before a queue is full.
 //!
@@ -12,15 +12,15 @@
 use base::program::Train;
 use stats::Figure;
 
-/// Below this part of the full queue nothing is lost for want of room.
+/// Share of the full queue below which nothing is lost for lack of space.
 const BELOW: f64 = 0.7;
-/// A line that loses one in a thousand is not called managed for it.
+/// Loss rate of the link itself up to which no AQM is assumed.
 const LINE_LOSES: f64 = 0.001;
-/// A shorter queue tells nothing.
+/// Queue in datagrams below which nothing can be told.
 const LEAST_QUEUED: f64 = 8.0;
 
-/// Of the flood's datagrams that came to a queue that was not full, the share that was lost on the line; none where the queue is too
-/// short to tell.
+/// Share lost on the link, of the flood's datagrams that met a queue that was not full; none if the queue is too short
+/// to tell.
 pub(super) fn lost_early(train: &Train) -> Option<Figure> {
     let least = train.delays().map(|d| d.1).min()?;
     let flood = || train.datagrams().filter(|(due, _)| due.step == 1);
@@ -48,7 +48,7 @@ pub(super) fn lost_early(train: &Train) -> Option<Figure> {
     (came > 0.0).then(|| stats::wilson(lost, lost + came))
 }
 
-/// Whether such a share makes the queue a managed one, or the line one that loses by itself.
+/// True if such a share of losses shows an AQM, or a link that loses packets by itself.
 pub(crate) fn is_managed(lost_early: &Figure) -> bool {
     matches!(lost_early, Figure::Is { low, .. } if *low > LINE_LOSES)
 }

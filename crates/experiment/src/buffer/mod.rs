@@ -1,22 +1,22 @@
-//! How much the queue in front of this line holds, in time and in bytes; and whether a burst allowance stands before it.
+//! Size of the queue in front of a link, in time and in bytes, and its token bucket.
 //!
-//! **Method.** Small datagrams at rest give the base delay. Then twice what the line carries is sent until the delay grows no
-//! more and datagrams are lost: the queue is full. Median delay then, less the base and what is left of the transmission that a
-//! datagram meets, is the queue in ms (as Netalyzr and BFind take the difference of loaded and idle round trips; here of one
-//! direction alone), and times the rate that comes out its size in bytes. A flood that is not long enough to fill the queue is repeated four times as long. Arrivals
-//! in equal stretches of time show a token bucket as a step down of the rate: what came before the step above the rate
-//! after it is the bucket's size. The queue then has two delays: the same bytes leave at the higher rate first and
-//! at the lower one later.
+//! **Method.** Small datagrams at rest give the base delay. Then twice the link's rate is sent until the delay grows no
+//! more and datagrams are lost: the queue is full. The queue in ms is the median delay then, less the base and less the
+//! rest of the transmission that a datagram meets. (Netalyzr and BFind take the difference of loaded and idle round
+//! trips; here it is that of one direction alone.) Its size in bytes is that times the rate of arrivals. A flood that
+//! is too short to fill the queue is repeated four times as long. Arrivals in equal stretches of time show a token
+//! bucket as a step down of the rate: the bytes before the step above the rate after it are the bucket's size. The
+//! queue then has two delays: the same bytes leave at the higher rate first and at the lower one later.
 //!
 //! **Source.** A. Akella, S. Seshan, A. Shaikh, "An empirical evaluation of wide-area Internet bottlenecks", IMC 2003 (BFind);
 //! C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge network", IMC 2010; P. Kanuparthy,
 //! C. Dovrolis, "ShaperProbe: end-to-end detection of ISP traffic shaping using active methods", IMC 2011 (the step).
 //!
-//! What the sending host's own queue holds is found apart (`own`) and taken off: where that host's interface is the
-//! slowest part, its queue is the one that fills.
+//! The sending host's own queue is measured separately (`own`) and subtracted: if that host's interface is the slowest
+//! part, its queue is the one that fills.
 //!
-//! **Limits.** A queue may count bytes or packets: its bytes hold for datagrams of the flood's size, and its packets too. One that
-//! counts bytes may have room for less than one datagram more, by which the interval in bytes is wider.
+//! **Limits.** A queue may count bytes or packets: both sizes hold for datagrams of the flood's size. A queue that
+//! counts bytes may have room for less than one datagram more; the interval in bytes is wider by that.
 //!
 //! **Deviations.** One-way delays in place of round trips. ShaperProbe sends at the capacity, this above it.
 //!
@@ -39,7 +39,7 @@ pub(super) use managed::is_managed;
 /// Payload of a small datagram.
 const SMALL: u32 = 50;
 
-/// Small datagrams before a flood, which say how long an empty queue takes.
+/// Number of small datagrams before a flood, which give the delay of an empty queue.
 const RESTING: u64 = 20;
 
 const LONGEST_FLOOD: Duration = Duration::from_secs(100);
@@ -50,7 +50,7 @@ const AFTER: &str = "rest";
 /// Silence before each flood.
 const REST: Duration = Duration::from_secs(2);
 
-/// A flood shorter than this tells nothing.
+/// Length of a flood below which it tells nothing, s.
 const SHORTEST_FLOOD: f64 = 0.2;
 
 params! {
@@ -58,23 +58,24 @@ params! {
     pub struct Params for "buffer": "How much does the queue in front of this line hold, in time and bytes, and is there a burst allowance?", ["C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
             "A. Akella, S. Seshan, A. Shaikh, An empirical evaluation of wide-area Internet bottlenecks, IMC 2003",
             "P. Kanuparthy, C. Dovrolis, ShaperProbe, IMC 2011",] {
-        /// which way to send
+        /// direction of the flood
         direction: Direction = "up";
-        /// payload of each datagram of the flood; a queue that counts packets holds less of smaller ones
+        /// payload of each datagram of the flood; a queue that counts packets holds fewer bytes of smaller ones
         size: Bytes = "1452 B" ["100 B".."65507 B"], "whole in 1500 bytes, IPv4 and IPv6; Netalyzr takes 1024 B";
-        /// how long to flood; 4 s, and longer until the queue is full
+        /// length of the flood; by default 4 s, and longer until the queue is full
         hold: Option<Duration> ["1 s".."100 s"];
-        /// small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood
+        /// time of small datagrams before and after the flood; 30 s with hold=30s is the usual plot of a flood
         before: Duration = "1 s" ["1 s".."60 s"];
         /// first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one
-        own: bool = "false", "document 002, table 3.1.3";
-        /// floods end within so long, draining included; what that does not fill is told as "at least"
+        own: bool = "false", "Chandele 2012, table 3.1.3";
+        /// time limit for the floods, draining included; a queue that they do not fill is reported as "at least"
         within: Option<Duration> ["8 s".."1000 s"];
-        /// send at most so much in all
+        /// upper limit on the bytes sent
         most: Option<Bytes> ["10 kB".."100 GB"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
@@ -85,7 +86,7 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// A small datagram every so often, a flood, and small ones again while the queue drains.
+/// Program of a flood between small datagrams, which continue while the queue drains.
 fn flood(params: &Params, rate: f64, time: Duration) -> Program {
     let payload = params.size.get() as u32;
     let before = params.before;
@@ -112,7 +113,7 @@ fn sending(params: &Params, rate: f64, time: Duration) -> Sending {
     }
 }
 
-/// What is left of the time and the bytes that were given.
+/// Rest of the given time and bytes.
 struct Bounds {
     within: Option<f64>,
     most: Option<f64>,
@@ -147,7 +148,7 @@ impl Bounds {
         }
     }
 
-    /// How long a flood of this rate of payload may last, s. What it leaves in the queue takes as long again to drain.
+    /// Longest flood at this payload rate, s. The backlog that it leaves in the queue takes as long again to drain.
     fn longest(&self, rate: f64) -> f64 {
         let time = self.within.map(|left| (left - self.before - 1.0) / 2.0);
         let small = RESTING as f64 * 100.0;
@@ -162,18 +163,18 @@ impl Bounds {
     }
 }
 
-/// What one flood shows.
+/// Evidence of one flood.
 struct Seen {
     /// Time since the train began, s, and wait, ms, of every datagram of the flood that arrived.
     waits: Vec<(f64, f64)>,
     /// IP bytes a second in equal stretches of arrival time, and the length of one, s.
     rates: Vec<f64>,
     stretch: f64,
-    /// More came in than came out.
+    /// True if more came in than went out.
     overloaded: bool,
-    /// Datagrams were lost, and the delay had ceased to grow.
+    /// True if datagrams were lost after the delay had ceased to grow.
     full: bool,
-    /// And not only refused by the sending host.
+    /// True if some were lost on the link, rather than refused by the sending host.
     lost_on_line: bool,
     packet: f64,
 }
@@ -240,8 +241,8 @@ fn look(train: &Train) -> Option<Seen> {
     })
 }
 
-/// Rates in equal stretches from the first arrival on, bit/s. What lies between two arrivals counts to both of the stretches
-/// that it lies in: a stretch of a dozen packets would else be off by one of them.
+/// Rates in equal stretches from the first arrival on, bit/s. The time between two arrivals counts to both of the
+/// stretches that it lies in: a stretch of a dozen packets would otherwise be off by one of them.
 fn rates(arrived: &[i64], packet: f64, stretch: f64, stretches: usize) -> Vec<f64> {
     let mut rates = vec![0.0; stretches];
     let at = |t: i64| (t - arrived[0]) as f64 * 1e-9 / stretch;

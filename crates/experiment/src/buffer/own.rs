@@ -1,12 +1,12 @@
-//! How much the sending host itself holds: datagrams as fast as it can hand them to its kernel, until it refuses one.
+//! Queue of the sending host itself: datagrams as fast as it can hand them to its kernel, until it refuses one.
 //!
-//! **Method.** What was taken before the first refusal, less what left meanwhile, is what fits. A full queue takes a datagram
-//! whenever one has left, so that those taken later tell at which rate it empties.
+//! **Method.** The size is the number of datagrams taken before the first refusal, less those that left meanwhile. A
+//! full queue takes a datagram whenever one has left, so the datagrams taken later show the rate at which it empties.
 //!
 //! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi
 //! 2012, table 3.1.3, test 6 ("the first packet dropped indicates the local buffer size").
 //!
-//! **Deviations.** What left before the first refusal is taken off.
+//! **Deviations.** Datagrams that left before the first refusal are subtracted.
 
 use super::super::trains::{arrivals, of_stage};
 use base::program::{Sending, Step, Train};
@@ -15,13 +15,13 @@ use stats::Figure;
 
 /// Name of the stage.
 pub const OWN: &str = "own";
-/// Datagrams at once: so many, then four times as many, until one is refused.
+/// Datagrams of the first burst; each further burst is four times as long, until one datagram is refused.
 const FIRST: u64 = 100;
 const MOST: u64 = 6400;
-/// Fewer that were taken later tell no rate.
+/// Number of later datagrams below which the rate is unknown.
 const LATER: usize = 20;
 
-/// The next burst; none when one was refused, or when nothing more may be sent.
+/// Next burst; none after a refusal, or if nothing more may be sent.
 pub fn next(way: Direction, payload: u32, trains: &[Train], left: Option<f64>) -> Option<Sending> {
     let last = of_stage(trains, OWN).last();
     if last.is_some_and(|t| t.facts.refused > 0) {
@@ -40,15 +40,18 @@ pub fn next(way: Direction, payload: u32, trains: &[Train], left: Option<f64>) -
     })
 }
 
-/// What the sending host holds.
+/// Queue of the sending host.
 pub struct Own {
+    /// Size of the queue, bytes.
     pub bytes: Figure,
+    /// Wait of a datagram in the full queue, ms.
     pub ms: Figure,
+    /// Evidence in one sentence.
     pub evidence: String,
 }
 
-/// Rate at which a flood that the host refused parts of left it, bit/s of whole IP packets: its later half; none where the
-/// host refused nothing then.
+/// Rate at which a partly refused flood left the host, bit/s of whole IP packets, over its later half; none if the host
+/// refused nothing then.
 pub fn flood_rate(flood: &Train) -> Option<f64> {
     let later: Vec<_> = flood.datagrams().filter(|(due, _)| due.step == 1).collect();
     let later = &later[later.len() / 2..];
@@ -64,7 +67,8 @@ pub fn flood_rate(flood: &Train) -> Option<f64> {
     (took > 0.0).then(|| bytes * 8e9 / took)
 }
 
-/// From the last burst; none where there was none. `known` is the rate at which the host sends, where the flood showed it.
+/// Queue from the last burst; none if there was no burst. `known` is the rate at which the host sends, if the flood
+/// showed it.
 pub fn own(trains: &[Train], known: Option<f64>) -> Option<Own> {
     let train = of_stage(trains, OWN).last()?;
     let count = train.fates.len();
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
     use base::program::{Facts, Fate, Program};
 
-    /// A host that takes a datagram each 2 µs where it has room, holds `room` bytes and sends at `rate`.
+    /// Burst of a host that takes a datagram each 2 µs while there is room, holds `room` bytes and sends at `rate`.
     fn burst(count: u64, room: f64, rate: f64) -> Train {
         let mut train = Train::new(
             0,

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{AFTER, Bounds, Params, REST, RESTING, SHORTEST_FLOOD, SMALL, look, own, sending};
 use crate::trains;
@@ -7,7 +7,7 @@ use base::Duration;
 use base::program::{Sending, Shot, Step, Train};
 use base::record::Direction;
 
-/// Full packets on every link of 1500 bytes, IPv4 and IPv6: a queue that counts packets is told by those that fill links.
+/// Full packets on every link of 1500 bytes, IPv4 and IPv6: they show the size of a queue that counts packets.
 const PAYLOAD: u32 = 1452;
 
 const FIRST_FLOOD: Duration = Duration::from_secs(4);
@@ -16,10 +16,10 @@ const FLOODS: usize = 5;
 
 const AFTER_S: f64 = 1.0;
 
-/// Where the time is bounded, the first flood is one that may be enough: so many bytes at twice the rate of the line.
+/// Bytes of the first flood at twice the link's rate, if the time is limited: it may be enough.
 const CHEAP: f64 = 2e6;
 
-/// Rate of the latest flood, and how long it was.
+/// Next sending, from the rate and the length of the latest flood.
 pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     let way = params.direction;
     let Some(scout) = of_stage(trains, SCOUT).next() else {
@@ -86,7 +86,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     Some(sending(params, rate, time))
 }
 
-/// Small datagrams once the queue is empty again: they tell how far the base delay moved during the flood.
+/// Small datagrams after the queue has emptied: they show the shift of the base delay during the flood.
 fn rest_after(trains: &[Train], way: Direction, bounds: &Bounds) -> Option<Sending> {
     let affordable = bounds.within.is_none_or(|left| left > AFTER_S)
         && bounds.most.is_none_or(|left| left > RESTING as f64 * 100.0);

@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Seen, look};
 use crate::answer::{Draw, Plot, Series};
@@ -6,7 +6,7 @@ use crate::trains::waits;
 use base::program::{Due, Train};
 use base::units::significant;
 
-/// A flood without the small datagrams before it; what arrived of it without the time in which the queue filled.
+/// Row on a flood without the small datagrams before it; its arrivals without the time in which the queue filled.
 pub(super) fn row(train: &Train) -> Vec<String> {
     let flood = || train.datagrams().filter(|(due, _)| due.step == 1);
     let bits = |due: &Due| f64::from(due.payload + train.facts.headers) * 8.0;

@@ -1,8 +1,9 @@
-//! Where packets wait on a line, how long, and why: `tailback test`.
+//! Bufferbloat test: place, size and kind of a link's queues: `tailback test`.
 //!
-//! **Method.** The line at rest, then filled by a download, by an upload, by both, while probes on their own flow measure the
-//! delay. A phase ends when [`analysis::stable`] says that its figures are settled, or that they will not be. After a phase that
-//! loads one direction [`analysis::next_train`] says which trains settle what the load left open.
+//! **Method.** The link is idle, then filled by a download, by an upload, and by both, while probes on their own flow
+//! measure the delay. A phase ends when [`analysis::stable`] says that its figures are settled, or that they will not
+//! be. After a phase that loads one direction, [`analysis::next_train`] chooses the trains that settle the open
+//! questions.
 //!
 //! **Answer.** [`analysis::analyse_test`]; `report::terminal` and `report::html` have its text.
 
@@ -14,41 +15,43 @@ use base::record::Direction;
 use base::{BitsPerSec, Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides how a test runs; kept in the recording, so that it can be run again.
+/// Settings of a test; the recording stores them, so that it can be run again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The far end as the user named it, or `embedded`.
+    /// Server as the user named it, or `embedded`.
     pub server: String,
+    /// Phases to run, in order.
     pub phases: Vec<Phase>,
-    /// An idle phase lasts at least and at most this long.
+    /// Shortest and longest idle phase.
     pub idle_min: Duration,
+    /// Longest idle phase.
     pub idle_max: Duration,
-    /// A loaded phase lasts at least this long after its warm-up.
+    /// Shortest loaded phase after its warm-up.
     pub loaded_min: Duration,
-    /// A loaded phase lasts at most this long after its warm-up, or 40 round trips under load where that is more.
+    /// Longest loaded phase after its warm-up, or 40 round trips under load if that is more.
     pub loaded_max: Duration,
-    /// Upper limit on a loaded phase, warm-up included, whatever the round trip.
+    /// Upper limit on a loaded phase, warm-up included, for any round trip.
     #[serde(default)]
     pub longest: Option<Duration>,
-    /// No phase outlasts this, however slow the line.
+    /// Upper limit on any phase, for any link.
     pub phase_cap: Duration,
-    /// TCP connections in each direction; by the line's rate where not given.
+    /// TCP connections in each direction; by default chosen by the link's rate.
     pub flows: Option<u32>,
-    /// CUBIC where the kernel lets us, if not given.
+    /// Congestion control; by default CUBIC, if the kernel allows it.
     pub congestion: Option<String>,
-    /// UDP at this rate instead of TCP.
+    /// Rate of UDP, as a load instead of TCP.
     pub udp_rate: Option<BitsPerSec>,
-    /// Time between probes; by the line's rate where not given.
+    /// Interval between probes; by default chosen by the link's rate.
     pub probe_interval: Option<Duration>,
-    /// Interface whose counters show other traffic; the one that leads to the server where not given.
+    /// Interface whose counters show cross traffic; by default the one towards the server.
     pub interface: Option<String>,
-    /// Wait this long for others to leave the line before the test begins.
+    /// Longest wait for cross traffic to end before the test starts.
     pub hold_off: Option<Duration>,
     /// True to wait while another client loads the server's uplink; false to fail at once.
     #[serde(default = "default_waits")]
     pub waits: bool,
-    /// Upper limit on the data of all loads and trains, both directions together.
+    /// Upper limit on the data of all loads and trains, both directions combined.
     #[serde(default = "default_budget")]
     pub budget: Bytes,
     /// Upper limit on the overload trains of one direction.
@@ -107,7 +110,7 @@ impl Plan {
     }
 }
 
-/// One phase of a test.
+/// Phase of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -118,8 +121,10 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All values, in order.
     pub const ALL: [Phase; 4] = [Phase::Idle, Phase::Down, Phase::Up, Phase::Both];
 
+    /// Name in recordings and options.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Idle => "idle",

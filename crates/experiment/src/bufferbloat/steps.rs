@@ -1,4 +1,4 @@
-//! The phases of the test, step by step: rest, loads with their warm-up, draining, overload trains.
+//! Phases of the test as steps: idle, loads with their warm-up, draining, overload trains.
 
 use super::{Phase, Plan};
 use crate::host::{Counted, Fresh, Load, Loaded, Probing};
@@ -11,14 +11,14 @@ use measure::cadence;
 const TICK: Duration = Duration::from_millis(200);
 /// Time for which the link has to be quiet between two phases: its end shows the base delay.
 const QUIET: Duration = Duration::from_millis(600);
-/// Draining is not waited for longer than this.
+/// Longest wait for draining.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Slow start and its overshoot take at least this long.
+/// Shortest warm-up: slow start and its overshoot take at least this long.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// Packets of the first, rough look at the line, and their size.
+/// Packets of the first, rough measurement of the link, and their size.
 const SCOUTS: (u8, Bytes) = (8, Bytes::new(1200));
 const SAMPLE: Duration = Duration::from_millis(50);
-/// Fresh connections that may be open at a time.
+/// Greatest number of open fresh connections.
 const AT_ONCE: usize = 4;
 
 /// Limits of one phase.
@@ -37,7 +37,7 @@ struct Bounds {
 #[derive(Clone, Debug)]
 struct Running {
     phase: Phase,
-    /// Beginning of the phase, and of its present part.
+    /// Begin of the phase, and of its present part.
     from: Time,
     began: Time,
     /// Upper limit on the bytes of its loads.
@@ -58,10 +58,10 @@ struct Trains {
     begun: bool,
 }
 
-/// What draining is followed by.
+/// Successor of draining.
 #[derive(Clone, Copy, Debug)]
 enum After {
-    /// The accounts of a phase's loads.
+    /// Reports of a phase's loads.
     Load(Phase),
     Trains,
 }
@@ -90,11 +90,11 @@ pub struct Bufferbloat {
     plan: Plan,
     planned: Planned,
     state: State,
-    /// Number of phases that have begun.
+    /// Number of phases that have started.
     begun: usize,
     rate_down: Option<BitsPerSec>,
     rate_up: Option<BitsPerSec>,
-    /// Bytes that loads and trains have carried so far, both directions together.
+    /// Bytes that loads and trains have carried so far, both directions combined.
     spent: Bytes,
     probe_size: Bytes,
 }
@@ -165,6 +165,7 @@ impl Steps for Bufferbloat {
 }
 
 impl Bufferbloat {
+    /// Creates the steps of a test.
     pub fn new(plan: Plan) -> Bufferbloat {
         Bufferbloat {
             plan,
@@ -315,9 +316,9 @@ impl Bufferbloat {
         }));
     }
 
-    /// Fresh connections are for the responsiveness score, which is about a line loaded both ways. In a queue
-    /// counted in packets their small packets take the places of full ones, so they stay out of the phases
-    /// that tell the queue's size: on 2 Mbit/s with 51 packets they hid an eighth of it.
+    /// True if the phase has fresh connections. They serve the responsiveness score, which is about a link loaded in
+    /// both directions. In a queue counted in packets their small packets take the places of full ones, so they stay
+    /// out of the phases that measure the queue's size: on 2 Mbit/s with 51 packets they hid an eighth of it.
     fn wants_fresh(&self, phase: Phase) -> bool {
         phase == Phase::Both || !self.plan.phases.contains(&Phase::Both)
     }
@@ -372,7 +373,7 @@ impl Bufferbloat {
         State::Settle(settling, bounds)
     }
 
-    /// Goes on until the figures are stable or the time is up.
+    /// Continues until the figures are stable or the time is up.
     fn settle(&mut self, mut running: Running, bounds: Bounds, seen: &Seen) -> State {
         // A line with seconds of buffer gets the time that it needs, once they show.
         running.rtt = running.rtt.max(rtt(seen));
@@ -444,7 +445,7 @@ impl Bufferbloat {
         }
     }
 
-    /// Waits until what the load left in the queue has gone, so that the next phase starts clean.
+    /// Waits until the backlog of the load has drained, so that the next phase starts clean.
     fn drain(&mut self, after: After, began: Time, mut busy: Time, seen: &Seen) -> State {
         let now = seen.now;
         let (rtt, base) = seen.of_rows(|rows| (rtt_now(rows, seen.unix_ns), base_rtt(rows)));
@@ -466,7 +467,7 @@ impl Bufferbloat {
         }
     }
 
-    /// Tells what went wrong with the loads, and goes on to what they left open.
+    /// Reports failures of the loads, and continues with the open questions.
     fn collected(&mut self, phase: Phase, seen: &Seen) -> State {
         for fault in seen.ended.iter().flat_map(|e| &e.faults) {
             self.planned.event("fault", phase.name(), fault.clone());
@@ -485,7 +486,7 @@ impl Bufferbloat {
         })
     }
 
-    /// Sends the trains that settle what the load left open.
+    /// Sends the trains that settle the open questions.
     fn asking(&mut self, trains: Trains, seen: &Seen) -> State {
         let sent = seen.trains.get(trains.before..).unwrap_or_default();
         let failed = seen.failed.filter(|_| trains.begun);
@@ -556,8 +557,8 @@ fn rtt(seen: &Seen) -> Duration {
     rtt.unwrap_or_default()
 }
 
-/// Round trip of the latest answered probe, or how long the next one has been waiting already, whichever is more: where a
-/// queue of seconds builds up, answers tell of it seconds late.
+/// Round trip of the latest answered probe, or the wait of the next one so far, the larger of both: while a queue of
+/// seconds builds up, answers show it seconds late.
 pub fn rtt_now(rows: &Recording, unix_ns: i64) -> Option<Duration> {
     let latest = (rows.delay.iter().rev().take(50))
         .find(|d| d.status == Status::Ok && &*d.target == "udp")?;
@@ -574,8 +575,8 @@ pub fn base_rtt(rows: &Recording) -> Option<Duration> {
     least.map(|ns| Duration::from_nanos(ns.max(0) as u64))
 }
 
-/// Flows that fill a line of this rate and show whether they are kept apart, and that are few enough for each to have
-/// a window to speak of: at 700 kbit/s a flow's smallest window of two packets is already 34 ms of queue.
+/// Number of flows that fill a link of this rate and show whether they are kept apart. It is small enough for each to
+/// have a useful window: at 700 kbit/s a flow's smallest window of two packets is already 34 ms of queue.
 fn flows_for(rate: Option<BitsPerSec>) -> u32 {
     match rate {
         Some(r) if r < BitsPerSec::from_mbps(10) => 2,

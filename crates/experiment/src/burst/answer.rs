@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{plot, table, tail};
 use super::{Found, MOST_TRIALS, Params, alone, lost, places, sizes, standing, trials};
@@ -55,8 +55,8 @@ pub(super) enum Counted {
     CannotTell,
 }
 
-/// The places of every size are equal in packets or in bytes, up to one packet of the largest size. A size of which no
-/// longer burst was tried has as many places at least as passed.
+/// True places of every size, equal in packets or in bytes up to one packet of the largest size. A size of which no
+/// longer burst was tried has at least as many places as passed.
 pub(super) fn counted(all: &[Found]) -> Counted {
     let known: Vec<(f64, f64)> = all
         .iter()

@@ -1,13 +1,14 @@
-//! The largest burst without loss, and whether the queue behind it counts packets or bytes.
+//! Largest burst without loss, and the unit of the queue behind it: packets or bytes.
 //!
-//! **Method.** Bursts of one size without spacing into an empty queue, twice as long each time until something is lost.
-//! Where the first loss lies tells where to look; the burst that passes and the one longer by a datagram that does not are
-//! then repeated. Each of four sizes in turn: as many packets of every size are a queue of packets, as many bytes one of
-//! bytes. While a burst arrives the line already takes some of it away: as many as fit into the time that the burst
-//! took to leave are taken off, so that a slow host does not make the queue longer. A burst of twice the length says
-//! whether all after the last place are lost (drop-tail), and two senders of half of it each whether the queue is shared.
+//! **Method.** Bursts of one size without spacing go into an empty queue, twice as long each time until a datagram is
+//! lost. The position of the first loss narrows the search; the burst that passes and the one longer by a datagram that
+//! does not are then repeated. Four sizes follow each other: equal numbers of packets show a queue of packets, equal
+//! bytes a queue of bytes. The link already drains the queue while a burst arrives: datagrams that fit into the time
+//! that the burst took to leave are subtracted, so that a slow host does not make the queue longer. A burst of twice
+//! the length shows if all datagrams after the last place are lost (drop-tail), and two senders of half of it each if
+//! the queue is shared.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 5 (50, 500, 1000
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 5 (50, 500, 1000
 //! and 1452 bytes, 5 s apart; two senders of 25).
 //!
 //! **Deviations.** The document lengthens the burst by one each time, from 1 to 100. It counts the packet in
@@ -27,33 +28,34 @@ use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 use std::collections::BTreeMap;
 
-const PENG: &str = "Peng 2012, chapter 5";
+const PENG: &str = "Gao 2012, chapter 5";
 
-/// The document's sizes.
+/// Sizes of the source.
 const SIZES: [u32; 4] = [1452, 1000, 500, 50];
 
-/// What is not settled by then is not settled.
+/// Number of trials after which an open question stays open.
 const MOST_TRIALS: usize = 40;
 
-/// Datagrams behind a loss that tell whether the queue was full; one of them at most may be lost by the link too.
+/// Datagrams behind a loss that show whether the queue was full; the link may have lost one of them at most.
 const BEHIND: usize = 4;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
-        /// which way to send
+    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// direction of the bursts
         direction: Direction = "up", PENG;
-        /// payload of each datagram; 1452, 1000, 500 and 50 bytes in turn
+        /// payload of each datagram; by default 1452, 1000, 500 and 50 bytes in turn
         size: Option<Bytes> ["20 B".."65507 B"], PENG;
-        /// longest burst that is tried
+        /// longest burst
         most: u64 as Packets = "1024" ["8".."16384"];
-        /// how often the last burst that passes, and the first that does not, are tried
+        /// repetitions of the last burst that passes, and of the first that does not
         repeats: usize = "3" ["1".."100"];
-        /// silence between bursts, once the queue is empty; the document waits 5 s
+        /// silence between bursts, once the queue is empty; the source waits 5 s
         rest: Duration = "500 ms" ["0 s".."60 s"], PENG;
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and a few hundred datagrams of each size",
@@ -64,7 +66,7 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// One burst: how many, and what was lost first.
+/// Burst with its length and its first loss.
 struct Trial<'a> {
     count: u64,
     train: &'a Train,
@@ -93,7 +95,7 @@ fn alone(next: &[Fate]) -> bool {
     next.len() > 1 && next.iter().filter(|f| lost(f)).count() * BEHIND <= next.len()
 }
 
-/// Where the bursts of one size stand: the longest that passes, the shortest above it that does not.
+/// State of the search for one size: the longest burst that passes, the shortest above it that does not.
 struct Standing {
     passes: u64,
     loses: Option<u64>,
@@ -135,7 +137,7 @@ fn sizes(params: &Params) -> Vec<u32> {
     }
 }
 
-/// How many places there were when the first was lost: those before it, less those that had left by then.
+/// Number of places when the first datagram was lost: those before it, less those that had left by then.
 fn places(trial: &Trial, rate_bps: f64) -> Option<f64> {
     let lost = trial.first_lost?;
     let fates = &trial.train.fates;
@@ -144,13 +146,13 @@ fn places(trial: &Trial, rate_bps: f64) -> Option<f64> {
     Some(lost as f64 - (took * rate_bps / (size * 8.0)).floor())
 }
 
-/// What was found for one size.
+/// Result for one size.
 struct Found {
     size: u32,
     packet: f64,
     passes: u64,
     loses: Option<u64>,
-    /// Places including the one in transmission, what left meanwhile taken off.
+    /// Places including the packet in transmission, less the datagrams that left meanwhile.
     places: Option<(f64, f64, f64)>,
     trials: usize,
 }

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{MOST_TRIALS, Params, Trial, sizes, standing, trials};
 use crate::trains;
@@ -7,7 +7,7 @@ use base::program::{Program, Sending, Step, Train};
 
 const FIRST: u64 = 8;
 
-/// The length of the next burst of one size; none when it is settled.
+/// Length of the next burst of one size; none when it is settled.
 fn next_count(params: &Params, trials: &[Trial]) -> Option<u64> {
     let (most, repeats) = (params.most, params.repeats);
     let s = standing(trials);

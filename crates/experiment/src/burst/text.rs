@@ -1,11 +1,11 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Found, trials};
 use crate::answer::{Draw, Plot, Series, Table};
 use base::program::Train;
 use base::units::significant;
 
-/// Whether the queue drops what comes last, told by a burst of twice its length.
+/// Sentence on whether the queue drops the last arrivals, from a burst of twice its length.
 pub(super) fn tail(train: &Train, places: f64) -> String {
     let arrived: Vec<usize> = train
         .fates

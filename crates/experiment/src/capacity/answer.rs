@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{methods_table, streams_plot, trains_table};
 use super::{Params, Said, carries, chirp, line, packet_bits, pairs, size, streams};
@@ -8,10 +8,10 @@ use base::program::Train;
 use base::units::significant;
 use stats::Figure;
 
-/// From this share of the capacity on all of it is free.
+/// Share of the capacity from which all of it is available.
 const ALL_FREE: f64 = 0.995;
 
-/// The sizes' figure beside the capacity: it reaches up to the capacity, for it adds up all links of the path.
+/// Estimate from sizes beside the capacity: it reaches up to the capacity, for it adds up all links of the path.
 fn sizes_beside(sizes: Figure, carries: &Figure) -> Figure {
     match (sizes.widened(CLOCK), carries) {
         (Figure::Is { value, low, high }, Figure::Is { high: most, .. }) => Figure::Is {
@@ -27,7 +27,7 @@ fn sizes_beside(sizes: Figure, carries: &Figure) -> Figure {
     }
 }
 
-/// A free rate that reaches up to the whole capacity is known no better than the capacity is.
+/// Available rate whose interval is no narrower than the capacity's, if it reaches up to the whole capacity.
 fn free_of(free: Figure, carries: &Figure) -> Figure {
     match (free.widened(CLOCK), carries) {
         (

@@ -1,4 +1,5 @@
-//! Chirps: datagrams ever closer to each other; where the delay begins to grow and does not fall back is what is free.
+//! Chirps: datagrams with ever shorter gaps. The rate at which the delay begins to grow and does not fall back is the
+//! available rate.
 //!
 //! **Source.** Ribeiro, Riedi, Baraniuk, Navratil, Cottrell, "pathChirp: Efficient Available Bandwidth Estimation for
 //! Network Paths", PAM 2003, sections 3.2 and 3.3, with its decrease factor 1.5 and busy period 5.
@@ -13,21 +14,21 @@ use base::Duration;
 use base::program::{Shot, Step, Train};
 use stats::Figure;
 
-/// From one gap to the next.
+/// Ratio of one gap to the next.
 const SPREAD: f64 = 1.1;
-/// Rates of a chirp, shares of the capacity.
+/// Lowest rate of a chirp, as a share of the capacity.
 const FROM: f64 = 0.1;
 const TO: f64 = 1.5;
-/// An excursion has ended once its delay is down by this.
+/// Factor by which the delay must fall for an excursion to end.
 const DECREASE: f64 = 1.5;
-/// Waits that differ by less than this share of a packet's time on the line differ by the stamps.
+/// Noise of the stamps: waits that differ by less than this share of a packet's transmission time are equal.
 const NOISE: f64 = 0.05;
 /// Bias of a chirp beside cross traffic, as a share of the capacity; 0.34 is the largest seen in 150 draws.
 const BIAS: f64 = 0.35;
-/// Packets that an excursion lasts at least.
+/// Shortest excursion, in packets.
 const BUSY: usize = 5;
 
-/// One chirp, over and over, each followed by a silence.
+/// Program of one chirp, repeated, each followed by a silence.
 pub fn step(payload: u32, bits: f64, capacity: f64, times: u64, silence: f64) -> Step {
     let mut shots = Vec::new();
     let mut rate = FROM * capacity;
@@ -45,12 +46,12 @@ pub fn step(payload: u32, bits: f64, capacity: f64, times: u64, silence: f64) ->
     Step::new(times, shots)
 }
 
-/// How long a chirp takes, without the silence: s.
+/// Length of a chirp without the silence, s.
 pub fn length(bits: f64, capacity: f64) -> f64 {
     bits / (FROM * capacity) / (1.0 - 1.0 / SPREAD)
 }
 
-/// What one chirp says: waits and gaps in s. A wait that grows by less than `noise` has not grown.
+/// Available rate by one chirp: waits and gaps in s. A wait that grows by less than `noise` has not grown.
 fn one(waits: &[f64], gaps: &[f64], bits: f64, noise: f64) -> f64 {
     let n = gaps.len();
     let rate = |k: usize| bits / gaps[k];
@@ -94,7 +95,7 @@ fn one(waits: &[f64], gaps: &[f64], bits: f64, noise: f64) -> f64 {
     sum / time
 }
 
-/// What is free.
+/// Available rate by all chirps.
 pub fn free(trains: &[Train], capacity: f64, bits: f64) -> Figure {
     let mut all = Vec::new();
     let mut gaps_seen = Vec::new();

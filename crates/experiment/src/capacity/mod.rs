@@ -1,16 +1,16 @@
-//! What a line carries, and how much of it is free.
+//! Capacity of a link, and its available rate.
 //!
-//! **Method.** Six of them one after the other, for they fail in different ways: pairs back to back and sizes in turn for
-//! what the line carries, trains back to back for what comes out of it, streams that load the line themselves, chirps, and
-//! pairs that look at what comes between them for what is free. Floods and trickles of large and of small packets show the
-//! line under load and at rest. Pairs have the word on the one figure, or trains where these are not slower, streams on the
-//! other; the others stand beside them.
+//! **Method.** Six methods follow each other, for they fail in different ways. Pairs back to back and sizes in turn
+//! measure the capacity, trains back to back the rate of arrivals. Streams that load the link themselves, chirps, and
+//! pairs that show the packets between them measure the available rate. Floods and trickles of large and of small
+//! packets show the link under load and at rest. Pairs decide on the capacity, or trains if these are not slower, and
+//! streams on the available rate; the others stand beside them.
 //!
-//! **Source.** Each method's is in its file; the choice of them is that of document 002, sections 2.1 and 2.3.1.
+//! **Source.** Each method's is in its file; the choice of them is that of Chandele 2012, sections 2.1 and 2.3.1.
 //!
 //! **Units.** Rates are of whole IP packets, bit/s.
 //!
-//! **Validated against.** Lines of known rate under known traffic of others: docs/book/probe/accuracy.md.
+//! **Validated against.** Links of known rate under known cross traffic: docs/book/probe/accuracy.md.
 
 mod answer;
 mod chirp;
@@ -28,10 +28,10 @@ use base::spec::{Params as _, params};
 use stats::Figure;
 use streams::Line;
 
-/// Whole on every link of 1500 bytes, IPv4 and IPv6.
+/// Payload that is whole on every link of 1500 bytes, IPv4 and IPv6.
 const PAYLOAD: u32 = 1452;
 
-/// A train that is slower than pairs by less than this share met no cross traffic.
+/// Share up to which a train slower than pairs met no cross traffic.
 const AGREE: f64 = 0.005;
 
 params! {
@@ -40,11 +40,12 @@ params! {
             "Kapoor et al., CapProbe: A Simple and Accurate Capacity Estimation Technique, SIGCOMM 2004",
             "Ribeiro et al., pathChirp: Efficient Available Bandwidth Estimation for Network Paths, PAM 2003",
             "Strauss, Katabi, Kaashoek, A Measurement Study of Available Bandwidth Estimation Tools, IMC 2003",] {
-        /// which way to send
+        /// direction of the measurement
         direction: Direction = "up";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
@@ -60,7 +61,7 @@ fn packet_bits(trains: &[Train]) -> f64 {
     f64::from(PAYLOAD + trains.first().map_or(28, |t| t.facts.headers)) * 8.0
 }
 
-/// Capacity of the link. Sizes alone give no more than a lower bound, for all links of the path add up in them.
+/// Capacity of the link. Sizes alone give a lower bound only, for all links of the path add up in them.
 fn carries(trains: &[Train]) -> Figure {
     let bits = packet_bits(trains);
     let train = pairs::dispersion(trains, bits);
@@ -77,9 +78,9 @@ fn carries(trains: &[Train]) -> Figure {
     found.widened(CLOCK)
 }
 
-/// Nothing makes a long train leave a link faster than the link carries, and on an idle link nothing makes it slower. So a train
-/// that is not slower than `found` allows has the word: stamps that are late by a part of a packet's time bend pairs, and
-/// hardly a train.
+/// Capacity raised to that of trains, if these are not slower than `found` allows. Nothing makes a long train leave a
+/// link faster than the link carries, and on an idle link nothing makes it slower. Stamps that are late by a part of a
+/// packet's time bend pairs, and hardly a train.
 fn at_least_trains(found: Figure, train: &Figure) -> Figure {
     let (
         Figure::Is { value, low, .. },
@@ -104,7 +105,7 @@ fn at_least_trains(found: Figure, train: &Figure) -> Figure {
     }
 }
 
-/// What streams need to know of it.
+/// Facts about the link for the streams.
 fn line(trains: &[Train], capacity: f64) -> Line {
     let light = of_stage(trains, "pairs").chain(of_stage(trains, "size"));
     let (sent, lost) = light.fold((0, 0), |(s, l), t| (s + t.sent(), l + t.lost()));
@@ -115,7 +116,7 @@ fn line(trains: &[Train], capacity: f64) -> Line {
     }
 }
 
-/// One method's say.
+/// Result of one method.
 struct Said {
     method: &'static str,
     of: &'static str,

@@ -1,4 +1,4 @@
-//! Pairs and trains of packets back to back.
+//! Pairs and trains of packets, back to back.
 //!
 //! **Source.** Kapoor, Chen, Lao, Gerla, Sanadidi, "CapProbe: A Simple and Accurate Capacity Estimation Technique",
 //! SIGCOMM 2004: of pairs whose delays add up to the least, neither packet waited for others, and what lies between them
@@ -11,18 +11,19 @@ use super::super::trains::of_stage;
 use base::program::Train;
 use stats::Figure;
 
-/// Fewer undisturbed pairs decide nothing.
+/// Number of undisturbed pairs below which they decide nothing.
 const FEWEST: usize = 5;
-/// Undisturbed pairs that differ by more are disturbed by something else.
+/// Scatter of undisturbed pairs above which something else disturbs them.
 const SCATTER: f64 = 0.15;
 
-/// Gaps below this share of a transmission time are too short for the link, and so many of them are jitter.
+/// Share of a transmission time below which gaps are too short for the link; the second number is the share of such
+/// gaps that shows jitter.
 const CLOSE: f64 = 0.9;
 const MANY: f64 = 0.05;
 
-/// Two datagrams that left one after the other.
+/// Two datagrams sent one after the other.
 struct Pair {
-    /// Between them when they left, and when they arrived: s.
+    /// Gaps between them at departure and at arrival, s.
     sent: f64,
     arrived: f64,
     /// Sum of both delays, s above an unknown offset.
@@ -43,7 +44,7 @@ fn pairs_of<'a>(trains: &'a [Train], stage: &'a str) -> impl Iterator<Item = Pai
     })
 }
 
-/// The rate that takes `bits` in a time, with its interval turned round.
+/// Rate at which `bits` pass in a time, with its interval inverted.
 pub fn rate_of(time_s: &Figure, bits: f64) -> Figure {
     match time_s {
         Figure::Is { value, low, high } if *low > 0.0 => Figure::Is {
@@ -56,7 +57,7 @@ pub fn rate_of(time_s: &Figure, bits: f64) -> Figure {
     }
 }
 
-/// What the line carries, by the pairs that met nobody; `bits` of a packet.
+/// Capacity by the pairs that met no cross traffic; `bits` of a packet.
 pub fn capacity(trains: &[Train], bits: f64) -> Figure {
     let pairs: Vec<Pair> = pairs_of(trains, "pairs").collect();
     let gaps = |p: &[&Pair]| p.iter().map(|p| p.arrived).collect::<Vec<_>>();
@@ -95,7 +96,7 @@ pub fn capacity(trains: &[Train], bits: f64) -> Figure {
     rate_of(&stats::quantile_figure(&times, 0.5), bits)
 }
 
-/// What is free, by what came between the packets of pairs that were sent as wide as the line takes for one.
+/// Available rate by the cross traffic between the packets of pairs that were sent one transmission time apart.
 pub fn free(trains: &[Train], capacity: f64, bits: f64) -> Figure {
     let own = bits / capacity;
     if let Some(why) = jitter(pairs_of(trains, "between").map(|p| p.arrived), own) {
@@ -128,7 +129,7 @@ pub fn jitter(gaps_s: impl Iterator<Item = f64>, own_s: f64) -> Option<String> {
     })
 }
 
-/// What is free where others take this share.
+/// Available rate if cross traffic takes this share.
 fn flip(share: &Figure, capacity: f64) -> Figure {
     match share {
         Figure::Is { value, low, high } => Figure::Is {
@@ -140,7 +141,7 @@ fn flip(share: &Figure, capacity: f64) -> Figure {
     }
 }
 
-/// The rate at which trains that left at once come out.
+/// Rate of arrivals of trains that left at once.
 pub fn dispersion(trains: &[Train], bits: f64) -> Figure {
     let rates: Vec<f64> = of_stage(trains, "train")
         .flat_map(|t| {

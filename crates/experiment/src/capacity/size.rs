@@ -1,4 +1,4 @@
-//! Sizes in turn: the least delay of each grows by what the links on the way need for a byte.
+//! Sizes in turn: the least delay of each grows by the time that the path's links need for a byte.
 //!
 //! **Source.** Jacobson, "pathchar: a tool to infer characteristics of Internet paths", MSRI 1997; Downey, "Using
 //! pathchar to Estimate Internet Link Characteristics", SIGCOMM 1999.
@@ -11,10 +11,10 @@ use base::program::Train;
 use stats::Figure;
 use std::collections::BTreeMap;
 
-/// A line through the least delays that leaves more of their range unexplained is none.
+/// Unexplained share of the least delays' range above which a line through them does not count.
 const SCATTER: f64 = 0.05;
 
-/// Least delay of a size within a stretch of the train: when it was, and how long.
+/// Least delay of each size within a stretch of the train, with its time.
 type Least = BTreeMap<u32, (f64, f64)>;
 
 fn least(train: &Train, headers: u32, half: usize) -> Least {
@@ -37,7 +37,7 @@ fn least(train: &Train, headers: u32, half: usize) -> Least {
     least
 }
 
-/// The rate whose inverse is the sum of the inverses of all links on the way.
+/// Rate whose inverse is the sum of the inverses of all links of the path.
 pub fn capacity(trains: &[Train]) -> Figure {
     let Some(train) = of_stage(trains, "size").next() else {
         return Figure::cannot_tell("the sizes were not sent");

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{PAYLOAD, Params, carries, chirp, line, packet_bits, size, streams};
 use crate::trains::{SCOUT, of_stage, one, received_rate, scout, seconds};
@@ -7,30 +7,31 @@ use base::{BitsPerSec, Duration};
 
 const SMALL: u32 = 50;
 
-/// Sizes in turn: the differences between the smallest and the largest say most.
+/// Sizes in turn: the differences between the smallest and the largest tell most.
 const SIZES: [u32; 8] = [50, 250, 450, 650, 850, 1050, 1250, 1452];
 
-/// Packets that a train has, and trains.
+/// Number of packets of a train, and number of trains.
 const TRAIN: u64 = 60;
 
 const TRAINS: usize = 8;
 
-/// A stream lasts as long as the line needs for so many packets, within these bounds.
+/// Length of a stream: the link's time for this many packets, within these limits.
 const STREAM: f64 = 1000.0;
 
 const SHORTEST_S: f64 = 0.3;
 
 const LONGEST_S: f64 = 7.0;
 
-/// Streams that measure, and by which share of the capacity they are faster than what seems free.
+/// Number of measuring streams, and the share of the capacity by which they exceed the estimated available rate.
 const MEASURES: usize = 8;
 
 const ABOVE: f64 = 0.06;
 
-/// Streams begin with so many at once, so that the queue is not empty: half of what the scout showed to pass.
+/// Packets at once at the begin of a stream, so that the queue is not empty: half of those that the scout showed to
+/// pass.
 const AHEAD: u64 = 6;
 
-/// A method that sends little takes so long.
+/// Duration of a method that sends little, s.
 const PATIENCE_S: f64 = 20.0;
 
 /// Capacity that later stages are planned with, bit/s: a lower bound if nothing better is known.
@@ -40,7 +41,7 @@ fn working(trains: &[Train]) -> Option<f64> {
         .or_else(|| size::capacity(trains).value())
 }
 
-/// Gaps as if by chance, of this mean: what is sent at strict intervals sees others' at one phase only.
+/// Random gaps with this mean: packets sent at strict intervals meet cross traffic at one phase only.
 fn at_random(mean_s: f64) -> impl Iterator<Item = Duration> {
     (0u32..).map(move |i| {
         // Quantiles of the exponential distribution in a scattered order.

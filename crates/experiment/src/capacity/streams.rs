@@ -1,54 +1,57 @@
-//! Streams that load the line themselves: above what is free the delay grows, by as much as the stream is too fast.
+//! Streams that load the link themselves: above the available rate the delay grows, by as much as the stream is too
+//! fast.
 //!
 //! **Source.** Jain, Dovrolis, "Pathload: A Measurement Tool for End-to-End Available Bandwidth", PAM 2002 (SLoPS).
 //!
-//! **Deviations.** Fewer, longer streams. Pathload asks only whether delays grow; how fast they do tells what others sent
-//! meanwhile, and is used too; what a full queue loses counts as if it had queued.
+//! **Deviations.** Fewer, longer streams. Pathload asks only if delays grow; the speed of their growth tells the cross
+//! traffic meanwhile, and is used too. The losses of a full queue count as if they had queued.
 
 use super::super::trains::of_stage;
 use base::program::Train;
 use stats::Figure;
 
-/// A queue that grows by this share of the time grows; by less than half of it, it does not.
+/// Growth of the queue as a share of the time: from this on it grows; below half of it, it does not.
 const GROWS: f64 = 0.02;
 /// Share of the capacity below which a stream cannot tell: a few packets of a thousand, which wait by chance or find a queue
 /// that is just full.
 const RESOLUTION: f64 = 0.005;
-/// Fewer datagrams before the first loss say nothing.
+/// Number of datagrams before the first loss below which a stream tells nothing.
 const FEWEST: usize = 40;
-/// Between these two the search has nothing more to find: shares of the capacity.
+/// Width at which the search ends, as a share of the capacity.
 const NARROW: f64 = 0.05;
+/// Greatest number of streams of the search.
 pub const MOST: usize = 8;
 
-/// What is known of the line before streams are sent.
+/// Facts about the link before streams are sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Whole IP packets, bit/s.
+    /// Capacity in whole IP packets, bit/s.
     pub capacity: f64,
-    /// Of a packet.
+    /// Bits of a packet.
     pub bits: f64,
-    /// Share that it loses while hardly anything is sent: that is none of the queue's.
+    /// Share that it loses while hardly anything is sent: this is not the queue's.
     pub loss: f64,
 }
 
-/// One stream, in whole IP packets.
+/// Stream, in whole IP packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// At which it left, bit/s.
+    /// Rate of sending, bit/s.
     pub rate: f64,
-    /// By how much the delay grew in a second, s.
+    /// Growth of the delay in a second, s.
     pub growth: f64,
-    /// Whether that is the queue's growth, by its size and by the noise of delays.
+    /// True if that is the queue's growth, by its size and by the noise of delays.
     pub grows: bool,
 }
 
 impl Stream {
-    /// What is free, if the queue was never empty.
+    /// Available rate, if the queue was never empty.
     pub fn free(&self, capacity: f64) -> f64 {
         self.rate - capacity * self.growth
     }
 }
 
+/// Stream from a train; none if too little of it arrived.
 pub fn of(train: &Train, line: &Line) -> Option<Stream> {
     let Line { capacity, bits, .. } = *line;
     // Datagrams ahead of the stream only make a queue.
@@ -98,7 +101,7 @@ pub fn of(train: &Train, line: &Line) -> Option<Stream> {
     })
 }
 
-/// Rates between which what is free lies, as far as the search has come: shares of the capacity.
+/// Bounds of the available rate so far: shares of the capacity.
 pub fn between(trains: &[Train], line: &Line) -> (f64, f64, Option<f64>) {
     let capacity = line.capacity;
     let all: Vec<Stream> = of_stage(trains, "stream")
@@ -122,7 +125,7 @@ pub fn between(trains: &[Train], line: &Line) -> (f64, f64, Option<f64>) {
     (low.min(high), high.max(low.min(capacity)), nearest)
 }
 
-/// The next rate of the search; none where it is at its end.
+/// Next rate of the search; none at its end.
 pub fn next_rate(trains: &[Train], line: &Line) -> Option<f64> {
     let capacity = line.capacity;
     let tried = of_stage(trains, "stream").count();
@@ -146,13 +149,13 @@ pub fn next_rate(trains: &[Train], line: &Line) -> Option<f64> {
     Some(next.max(0.03 * capacity))
 }
 
-/// What the search makes of it, to measure near.
+/// Estimate of the search, which measuring streams stay close to.
 pub fn estimate(trains: &[Train], line: &Line) -> f64 {
     let (low, high, nearest) = between(trains, line);
     nearest.map_or(high, |n| n.clamp(low, high))
 }
 
-/// What is free, from the streams that were sent a little faster than that.
+/// Available rate by the streams that were sent a little faster than that.
 pub fn free(trains: &[Train], line: &Line) -> Figure {
     let capacity = line.capacity;
     let all: Vec<f64> = of_stage(trains, "measure")

@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Said, streams};
 use crate::answer::{Draw, Plot, Series, Table};
@@ -35,7 +35,7 @@ pub(super) fn methods_table(said: &[Said]) -> Table {
     }
 }
 
-/// Floods and trickles, of large and of small packets.
+/// Table of floods and trickles, of large and of small packets.
 pub(super) fn trains_table(trains: &[Train]) -> Table {
     let all = of_stage(trains, "trickle").chain(of_stage(trains, "flood"));
     Table {

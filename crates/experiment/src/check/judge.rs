@@ -1,4 +1,4 @@
-//! From what the steps found to what is wrong, and what that means to a person.
+//! Judgement of the steps' findings: faults, and their consequences for a person.
 
 use super::super::alert::{Alert, Severity};
 use super::super::buffer as queue;
@@ -7,30 +7,33 @@ use super::{Finding, Part, State};
 use crate::loss;
 use base::BitsPerSec;
 use base::noted::ipv6::target;
+use base::print::DELAY;
 use base::record::{Delay, Recording, Status};
-use base::units::significant;
 
-/// Table 2 beside table 4 of the source: 360 ms up had no alert 6 (excessive buffering), 370 ms had one.
+/// Limit of an upstream buffer, ms. Table 2 beside table 4 of the source: 360 ms up had no alert 6 (excessive
+/// buffering), 370 ms had one.
 const BUFFER_MS: f64 = 365.0;
-/// Ordinary pages stall: marcia, sara, nalucem, mbahamon and 4low of table 2, with 990 ms and more.
+/// Buffer from which ordinary pages stall, ms: marcia, sara, nalucem, mbahamon and 4low of table 2, with 990 ms and
+/// more.
 const VERY_LARGE_BUFFER_MS: f64 = 990.0;
-/// ITU-T G.114, One-way transmission time: 150 ms each way suit most uses, 400 ms few.
+/// Limit of the round trip, ms. ITU-T G.114, One-way transmission time: 150 ms in each direction suit most uses, 400 ms
+/// few.
 const LATENCY_MS: f64 = 300.0;
 const LONG_LATENCY_MS: f64 = 800.0;
-/// Tables 2 and 4: 1.5 % had no alert 4, 4 % had one. The geometric mean.
+/// Limit of loss: 1.5 % had no alert 4 in tables 2 and 4, 4 % had one. The geometric mean.
 const LOSS: f64 = 0.0245;
-/// A flow of TCP gets no more than four segments a round trip (1.22/√p).
+/// Loss at which a TCP flow gets no more than four segments a round trip (1.22/√p).
 const HEAVY_LOSS: f64 = 0.1;
-/// The rate of a line that stands still is known by much less than this, from the upper to the lower end of its interval.
+/// Ratio of the interval's ends above which a rate varies: a constant rate is known much better.
 const VARIES: f64 = 1.2;
-/// So many in a row are a burst: fewer are what chance does at the loss above.
+/// Losses in a row that are a burst: chance makes shorter runs at the loss above.
 const BURST: u64 = 3;
-/// The set-up of a connection is one round trip. Twice that, and so much more, is not the line.
+/// Excess of a connection's set-up over twice the round trip that the link does not explain, ms.
 const SETUP_MS: f64 = 50.0;
-/// RFC 6298 section 2.1: a first packet without an answer is sent again after a second.
+/// Delay of a repeated first packet, ms. RFC 6298 section 2.1: one without an answer is sent again after a second.
 const REPEATED_MS: f64 = 1000.0;
 
-/// Why a step has no answer.
+/// Reason why a step has no answer.
 pub(super) fn why(part: &Part) -> String {
     let own = part.outcome.doubts.first().cloned();
     part.note
@@ -40,7 +43,7 @@ pub(super) fn why(part: &Part) -> String {
         .unwrap_or_else(|| "it brought nothing".into())
 }
 
-/// Of packets at rest the bursts of loss, of ports those that are not open; none where that step has no answer.
+/// Number of bursts of loss at rest, or of blocked ports; none if that step has no answer.
 pub(super) fn count(part: &Part) -> Option<u64> {
     let value = |key: &str| {
         let found = part.outcome.figures.iter().find(|f| f.key == key);
@@ -80,17 +83,13 @@ pub(super) fn findings(part: &Part) -> Vec<Finding> {
     all
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn probes(rows: &Recording) -> Vec<&Delay> {
     let mut all: Vec<&Delay> = rows.delay.iter().filter(|d| &*d.target == "udp").collect();
     all.sort_by_key(|d| d.seq);
     all
 }
 
-/// Lengths of runs of at least [`BURST`] losses, and how often each was.
+/// Lengths of runs of at least [`BURST`] losses, with their counts.
 pub(super) fn bursts(rows: &Recording) -> Vec<(u64, u64)> {
     let probes = probes(rows);
     let mut all = loss::loss(&probes, &vec![None; probes.len()]).bursts;
@@ -115,7 +114,7 @@ fn rest(part: &Part) -> Vec<Finding> {
         };
         Alert::new(
             severity,
-            format!("a packet takes {} there and back although the line is at rest", ms(median)),
+            format!("a packet takes {} there and back although the line is at rest", DELAY.print(median)),
             "Talk overlaps in calls, games lag, and every click waits for several such round trips. It is the way itself, not a queue: a nearer server or another kind of line would help.",
         )
     });
@@ -152,7 +151,7 @@ fn rest(part: &Part) -> Vec<Finding> {
         )
     });
     vec![
-        Finding::with("delay", ms(median), delay.into_iter().collect()),
+        Finding::with("delay", DELAY.print(median), delay.into_iter().collect()),
         Finding::with("loss", told, lossy.into_iter().collect()),
         Finding::with(
             "bursts of loss",
@@ -175,7 +174,9 @@ fn names(part: &Part) -> Vec<Finding> {
         Ok(alerts) => {
             let cold = part.outcome.figures.iter().find(|f| f.key == "cold_ms");
             let cold = cold.and_then(|f| f.figure.value());
-            let found = cold.map_or("no answer".into(), |v| format!("{} for a new one", ms(v)));
+            let found = cold.map_or("no answer".into(), |v| {
+                format!("{} for a new one", DELAY.print(v))
+            });
             Finding::with("lookups of names", found, alerts)
         }
     };
@@ -200,7 +201,7 @@ fn names(part: &Part) -> Vec<Finding> {
     vec![names, signatures, types, roots]
 }
 
-/// Connections of one version: the times of those that came about, ms, and how many were tried.
+/// Connections over one version of IP: set-up times of successful ones, ms, and the number of attempts.
 fn setups(rows: &Recording, version: u8) -> (Vec<f64>, usize) {
     let name = target("tcp", version);
     let tried: Vec<&Delay> = rows.delay.iter().filter(|d| *d.target == *name).collect();
@@ -280,13 +281,17 @@ fn setup(what: &str, took: f64, datagram: Option<f64>, made: &[f64], tried: usiz
         ));
     }
     let found = match datagram {
-        None => ms(took),
-        Some(round) => format!("{}; a datagram takes {}", ms(took), ms(round)),
+        None => DELAY.print(took),
+        Some(round) => format!(
+            "{}; a datagram takes {}",
+            DELAY.print(took),
+            DELAY.print(round)
+        ),
     };
     if datagram.is_some_and(|round| took > 2.0 * round + SETUP_MS) {
         alerts.push(Alert::new(
             Severity::Warning,
-            format!("it takes {} to begin a connection, where a datagram is there and back in {}", ms(took), ms(datagram.unwrap_or(0.0))),
+            format!("it takes {} to begin a connection, where a datagram is there and back in {}", DELAY.print(took), DELAY.print(datagram.unwrap_or(0.0))),
             "Everything on the web begins late. Something on the way looks at connections before it lets them begin (a proxy, a firewall), or the server is overloaded.",
         ));
     }
@@ -401,7 +406,7 @@ fn buffer(part: &Part) -> Finding {
     };
     let found = format!(
         "{at_least}{} in front of {:.3}{varies}",
-        ms(held),
+        DELAY.print(held),
         bps(rate)
     );
     // A flood that never yields fills what TCP does not.
@@ -438,7 +443,7 @@ fn buffer(part: &Part) -> Finding {
             format!("the buffer {way} is too large: it holds {found}"),
             format!(
                 "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
-                ms(held)
+                DELAY.print(held)
             ),
         )
     });

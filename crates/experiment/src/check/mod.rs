@@ -1,8 +1,8 @@
-//! Everything that can be wrong with a line, in two minutes.
+//! Check of a link for all common faults, in two minutes.
 //!
-//! **Method.** Other kinds one after the other, each within its part of the time, what is cheap before what floods the line.
-//! Their rows stand in one recording, from which each part is answered as its kind answers it; what they found is
-//! judged against the limits of `judge`. What could not be done is told as that, with its reason, and never as fine.
+//! **Method.** Other kinds run one after the other, each within its part of the time, cheap ones before those that
+//! flood the link. Their rows stand in one recording, from which each part is answered by its kind; the findings are
+//! judged against the limits of `judge`. A step that could not run is reported with the reason, and never as fine.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
 //! Networks", UTFSM, tables 2 to 4; C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge
@@ -32,29 +32,30 @@ params! {
     #[derive(Clone, Debug)]
     pub struct Params for "check": "What is wrong with this line, how bad is it, and what does that mean to a person?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",] {
-        /// end within so long; what there is no time for is told
+        /// time limit; steps without time are reported
         within: Duration = "110 s" ["40 s".."600 s"];
-        /// small packets that show delay and loss at rest, one each 25 ms
+        /// number of small packets for delay and loss at rest, one each 25 ms
         count: u64 = "400" ["50".."10000"];
-        /// ask these in place of those that this host uses
+        /// resolvers to ask instead of those of this host
         resolvers: Vec<Arc<str>> as List(Address);
-        /// names are made up below this one; that they do not exist is an answer too
+        /// domain for made-up names; the answer that they do not exist is an answer too
         zone: Arc<str> as Name = "example.com";
-        /// a name with valid signatures
+        /// name with valid signatures
         signed: Arc<str> as Name = "example.com";
-        /// a name whose signatures are wrong
+        /// name with wrong signatures
         bogus: Arc<str> as Name = "dnssec-failed.org";
-        /// ask the 13 root servers too whether their signatures come through
-        roots: bool = "false", "document 001, table 4";
-        /// ask these in place of the 13
+        /// also ask the 13 root servers for their signatures
+        roots: bool = "false", "Catalán 2014, table 4";
+        /// servers to ask instead of the 13 root servers
         rootservers: Vec<Arc<str>> as List(Address);
-        /// knock at these TCP ports in place of the usual ones of `ports`
+        /// TCP ports to test instead of the usual ones of `ports`
         tcp: Vec<u16> ["1".."65535"];
-        /// the same of UDP
+        /// UDP ports to test instead of the usual ones of `ports`
         udp: Vec<u16> ["1".."65535"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
@@ -65,18 +66,21 @@ pub const SPEC: Spec = Spec {
     answer,
 };
 
-/// Between one small packet and the next.
+/// Interval between two small packets.
 const APART: &str = "25 ms";
-/// Kept for the end: the page has to be written too.
+/// Time kept for the end: the page has to be written too.
 const LAST: Duration = Duration::from_secs(3);
-/// A flood in less time than this shows little.
+/// Shortest useful time of a flood.
 const LEAST_FLOOD: Duration = Duration::from_secs(8);
 
-/// One step: a kind and how long it may take at most.
+/// Step: a kind and its longest duration.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// Title in the table of steps.
     pub title: &'static str,
+    /// Kind to run, with its parameters.
     pub probe: ProbeSpec,
+    /// Longest duration.
     pub at_most: Duration,
 }
 
@@ -86,8 +90,8 @@ fn list<T: ToString>(key: &str, values: &[T]) -> Option<String> {
     (!texts.is_empty()).then(|| format!("{key}={}", texts.join("; ")))
 }
 
-/// What comes next of a check that has done `done` steps, `left` of its time and so much of its budget being left.
-/// None at the end.
+/// Next step of a check that has done `done` steps, with `left` of its time and the rest of its budget. None at the
+/// end.
 pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Option<Step> {
     let left = left.saturating_sub(LAST);
     let step = |title, text: String, at_most: Duration| Step {
@@ -162,7 +166,7 @@ pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Opti
     })
 }
 
-/// A step as it was carried out: what it was, its own rows, and its answer.
+/// Completed step: its kind, its own rows, and its answer.
 struct Part {
     title: String,
     note: CheckNote,
@@ -193,7 +197,7 @@ impl Part {
         self.spec.kind().entry.name
     }
 
-    /// Its own traffic, bytes: of trains the datagrams, of others what they noted.
+    /// Traffic of the step, bytes: datagrams of trains, and the counts that other kinds noted.
     fn bytes(&self) -> u64 {
         let trains = self.rows.datagram.iter().map(|d| d.size_bytes.max(0));
         self.note.bytes + trains.sum::<i64>() as u64
@@ -204,7 +208,7 @@ impl Part {
     }
 }
 
-/// The rows of this time. Datagrams go with their train: the far end's stamps are of another clock.
+/// Rows of this time. Datagrams go with their train: the far end's stamps are of another clock.
 fn part(recording: &Recording, from: i64, to: i64) -> Recording {
     let within = |t: i64| (from..=to).contains(&t);
     let event: Vec<_> = recording
@@ -232,15 +236,15 @@ fn part(recording: &Recording, from: i64, to: i64) -> Recording {
     }
 }
 
-/// What is known of one thing that was looked at.
+/// State of one checked property.
 #[derive(Clone, Debug)]
 enum State {
     Fine,
-    /// With the gravest first.
+    /// Fault, with its alerts, the gravest first.
     Alerts(Vec<Alert>),
-    /// Why it cannot be told.
+    /// Unknown, with the reason.
     Unknown(String),
-    /// How to ask for it.
+    /// Skipped unless requested, with the option that requests it.
     NotAsked(&'static str),
 }
 
@@ -267,7 +271,7 @@ impl Finding {
         }
     }
 
-    /// Fine where there are none.
+    /// Property with its alerts; it is fine if there are none.
     fn with(what: &str, found: impl Into<String>, alerts: Vec<Alert>) -> Finding {
         let state = if alerts.is_empty() {
             State::Fine
@@ -380,7 +384,7 @@ fn says(findings: &[Finding]) -> String {
     text
 }
 
-/// Table 2 of the source, and what else has a number.
+/// Figures of table 2 of the source, and further ones.
 fn figures(parts: &[Part]) -> Vec<Figured> {
     let mut all: Vec<Figured> = Vec::new();
     for part in parts {
@@ -480,7 +484,7 @@ fn steps(parts: &[Part]) -> Table {
     }
 }
 
-/// One picture of each step that has one, named after its step.
+/// Plot of each step that has one, named after its step.
 fn plots(parts: &[Part]) -> Vec<Plot> {
     let mut all = Vec::new();
     for part in parts {

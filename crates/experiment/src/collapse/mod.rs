@@ -1,15 +1,15 @@
-//! What the packets of minutes of load say of the line: their round trips, alone and beside a second upload.
+//! Round trips of a long upload's packets, alone and beside a second upload.
 //!
-//! **Method.** Rounds of upload whose packets are captured where they leave this host. A round trip is that from a segment to
-//! its ACK, of segments sent once. What exceeds the least one is waiting, most of it in the queue that the upload itself
-//! fills. In the later rounds a second upload begins some time after the first and ends before it.
+//! **Method.** Rounds of upload, whose packets are captured as they leave this host. A round trip lasts from a segment
+//! to its ACK, for segments sent once. The excess over the least one is waiting, most of it in the queue that the
+//! upload itself fills. In the later rounds a second upload starts some time after the first and ends before it.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks",
 //! UTFSM, sections 6.3.3 and 7.3, figures 10 to 13 (Iperf for five minutes, captured; a second upload from 50 s after the
 //! beginning to 50 s before the end of the second and third round).
 //!
-//! **Deviations.** The second upload goes from the same host to the same server; the document's went from another host
-//! elsewhere. They share what it is about: the way up.
+//! **Deviations.** The second upload goes from the same host to the same server; that of the source went from another
+//! host to another server. They share the uplink, which is the subject.
 //!
 //! **Units.** ms.
 
@@ -22,32 +22,35 @@ use crate::passive::{Waiting, finding};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
+use base::print::DELAY;
 use base::record::{Connection, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 
-const DOCUMENT: &str = "document 001, section 6.3.3";
+const DOCUMENT: &str = "Catalán 2014, section 6.3.3";
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "collapse": "How long do an upload's own packets take during minutes of load, alone and beside a second upload?", ["document 001, section 6.3.3", "RFC 6298"] {
-        /// how many; from the second on a second upload joins
+    pub struct Params for "collapse": "How long do an upload's own packets take during minutes of load, alone and beside a second upload?", ["Catalán 2014, section 6.3.3", "RFC 6298"] {
+        /// number of rounds; a second upload joins from the second on
         rounds: u32 = "3" ["1".."20"], DOCUMENT;
-        /// how long each of them is; shorter where the budget would not be enough
+        /// length of a round; shorter if the budget would not be enough
         duration: Duration = "300 s" ["3 s".."3600 s"], DOCUMENT;
-        /// from a round's beginning to that of the second upload, and from its end to the round's; a sixth of the round
+        /// time from a round's begin to that of the second upload, and from its end to the round's; by default a sixth
+        /// of the round
         lead: Option<Duration> ["0 s".."1800 s"], DOCUMENT;
-        /// of the first upload
+        /// flows of the first upload
         flows: u32 = "1" ["1".."64"], DOCUMENT;
         /// flows of the second upload
         second: u32 = "1" ["1".."64"], DOCUMENT;
-        /// from one round to the next
+        /// pause between two rounds
         rest: Duration = "10 s" ["0 s".."3600 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",
@@ -58,31 +61,31 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer(&w.read(), recording),
 };
 
-/// Of one full packet.
+/// Bits of one full packet.
 const PACKET_BITS: f64 = 1500.0 * 8.0;
-/// Points of a picture that a series is put together to, in pairs of the least and the most.
+/// Points of a plot to which a series is reduced, in pairs of the least and the most.
 const POINTS: usize = 500;
-/// A time without a single round trip that a person would call an interruption, s.
+/// Time without a round trip that a person would call an interruption, s.
 const SILENCE_S: f64 = 2.0;
 
-/// The round trips of a connection's data: when the ACK came, ns, and how long it took, ms.
+/// Round trips of a connection's data: time of the ACK, ns, and length, ms.
 type Trips = Vec<(i64, f64)>;
 
-/// A round with what its packets did.
+/// Round with its packets.
 struct Seen {
     round: Round,
     first: Trips,
     second: Trips,
-    /// Of the first upload's connections.
+    /// Packets sent by the first upload's connections.
     sent: i64,
     again: i64,
     unique_bytes: i64,
-    /// Where they went.
+    /// Destinations.
     towards: Vec<base::record::Text>,
 }
 
 impl Seen {
-    /// Whether the second upload was on at that time.
+    /// True if the second upload ran at that time.
     fn beside(&self, t_ns: i64) -> bool {
         self.round
             .second
@@ -94,7 +97,7 @@ impl Seen {
         these.map(|s| s.1).collect()
     }
 
-    /// The longest time in which nothing was acknowledged that had been sent once, s.
+    /// Longest time in which no segment that was sent once was acknowledged, s.
     fn silence_s(&self) -> f64 {
         let mut times: Vec<i64> = self.first.iter().map(|s| s.0).collect();
         times.push(self.round.ended_ns);
@@ -142,7 +145,7 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
     outcome
 }
 
-/// Which of a connection's two directions carried the data, and whether it is of an upload at all.
+/// Direction of an upload's connection that carried the data; connections that are no uploads are left out.
 fn uploads<'a>(round: &Round, recording: &'a Recording) -> impl Iterator<Item = &'a Connection> {
     let (began, ended) = (round.began_ns, round.ended_ns);
     let mut by_number: BTreeMap<i64, &Connection> = BTreeMap::new();
@@ -157,9 +160,9 @@ fn uploads<'a>(round: &Round, recording: &'a Recording) -> impl Iterator<Item = 
     by_number.into_values().filter(largest).filter(inside)
 }
 
-/// A connection that asks or answers has fewer packets of data.
+/// Number of data packets below which a connection is a request or an answer.
 const LEAST_PACKETS: i64 = 20;
-/// What was noted before an upload was connected, and the stamps of its packets: by how much their clocks may differ.
+/// Largest difference between the clocks of the note before an upload's connection and of its packets.
 const SLACK_NS: i64 = 100_000_000;
 
 fn seen(round: &Round, recording: &Recording) -> Seen {
@@ -195,8 +198,8 @@ fn seen(round: &Round, recording: &Recording) -> Seen {
     }
 }
 
-/// The least round trip of anything that went where the uploads went: their handshakes find the line empty. What comes from
-/// there is answered by this host itself.
+/// Least round trip of all packets to the uploads' destinations: handshakes find the link empty. Packets from there are
+/// answered by this host itself.
 fn base_ms(rounds: &[Seen], recording: &Recording) -> Option<f64> {
     let towards = |c: &&Connection| rounds.iter().any(|r| r.towards.contains(&c.destination));
     let there = recording.connection.iter().filter(towards);
@@ -236,27 +239,23 @@ fn at(values: &[f64], p: f64) -> Option<f64> {
     stats::quantile_of_sorted(&stats::sorted(values), p)
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn says(params: &Params, base_ms: Option<f64>, alone: &[f64], beside: &[f64]) -> String {
     let empty = base_ms.map_or(String::new(), |b| {
-        format!(" instead of {} on the empty line", ms(b))
+        format!(" instead of {} on the empty line", DELAY.print(b))
     });
     let (Some(a), Some(most)) = (at(alone, 0.5), at(alone, 1.0)) else {
         return "Cannot tell: no round trip of the first upload alone was captured.".into();
     };
     let first = format!(
         "An upload's packets take {} there and back{empty} (median; {} at most)",
-        ms(a),
-        ms(most)
+        DELAY.print(a),
+        DELAY.print(most)
     );
     match (at(beside, 0.5), at(beside, 1.0)) {
         (Some(b), Some(most)) => format!(
             "{first}, and {} beside a second upload ({} at most).",
-            ms(b),
-            ms(most)
+            DELAY.print(b),
+            DELAY.print(most)
         ),
         _ if params.rounds < 2 => format!("{first}."),
         _ => format!("{first}; no round with a second upload came so far."),
@@ -337,7 +336,7 @@ fn figures(
     ];
 }
 
-/// What the round trips say of the queue, in the words of `trace`.
+/// Findings on the queue, in the words of `trace`.
 fn queue(rounds: &[Seen], base_ms: f64, outcome: &mut Outcome) {
     let waits: Vec<f64> = rounds
         .iter()
@@ -385,8 +384,8 @@ fn queue(rounds: &[Seen], base_ms: f64, outcome: &mut Outcome) {
         }
         None => outcome.evidence.push(format!(
             "hardly anything waits: {} are added at the median and {} at the most",
-            ms(median_ms),
-            ms(max_ms)
+            DELAY.print(median_ms),
+            DELAY.print(max_ms)
         )),
     }
 }
@@ -432,7 +431,7 @@ fn table(rounds: &[Seen]) -> Table {
     }
 }
 
-/// The least and the most of so many neighbours.
+/// Least and greatest values of groups of neighbours.
 fn thinned(trips: &Trips, began_ns: i64) -> Vec<(f64, Option<f64>)> {
     let each = trips.len().div_ceil(POINTS).max(1);
     let point = |t: &(i64, f64)| ((t.0 - began_ns) as f64 * 1e-9, Some(t.1));

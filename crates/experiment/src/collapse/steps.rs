@@ -296,7 +296,13 @@ async fn end(course: &Course, state: &Shared) {
     if !std::mem::take(&mut state.borrow_mut().captures) {
         return;
     }
-    if let Some(Answer::Captured { packets, missed }) = course.ask(Ask::StopCapture).await {
+    let captured = course.ask(Ask::StopCapture).await;
+    if let Some(Answer::Captured {
+        written: true,
+        packets,
+        missed,
+    }) = captured
+    {
         let note = CollapseNote::Captured {
             file: FILE.into(),
             packets,

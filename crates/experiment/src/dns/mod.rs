@@ -1,4 +1,4 @@
-//! How long names take to resolve, and whether the resolver or the line is to blame.
+//! Time of name lookups, and its cause: the resolver or the link.
 //!
 //! **Method.** Each resolver is asked for made-up names, which no cache has, and for each of them again, which its
 //! cache has now. The way there and back is timed apart, by TCP connections to the resolver's port: its kernel takes or
@@ -7,7 +7,7 @@
 //! checked, one whose signatures are wrong must not come back at all, unless the resolver is told not to check.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
-//! Networks", UTFSM, tables 2 and 4 (180 to 220 ms found acceptable, 1300 ms slow); document 002, table 3.1.3;
+//! Networks", UTFSM, tables 2 and 4 (180 to 220 ms found acceptable, 1300 ms slow); Chandele 2012, table 3.1.3;
 //! RFC 4035, Protocol Modifications for the DNS Security Extensions, sections 3.2 and 4.
 //!
 //! **Units.** ms.
@@ -25,6 +25,7 @@ use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
+use base::print::DELAY;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -39,35 +40,36 @@ params! {
     #[derive(Clone, Debug)]
     pub struct Params for "dns": "How long do names take to resolve, and is the resolver to blame or the line?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 4035",] {
-        /// ask these in place of those that this host uses
+        /// resolvers to ask instead of those of this host
         resolvers: Vec<Arc<str>> as List(Address);
-        /// compare with these
+        /// further resolvers to compare with
         others: Vec<Arc<str>> as List(Address);
-        /// compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too
-        public: bool = "false", "document 002, table 3.1.3";
-        /// names are made up below this one; that they do not exist is an answer too
+        /// also compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9
+        public: bool = "false", "Chandele 2012, table 3.1.3";
+        /// domain for made-up names; the answer that they do not exist is an answer too
         zone: Arc<str> as Name = "example.com";
         /// made-up names for each resolver
         count: u32 = "10" ["3".."1000"];
-        /// from one lookup to the next
+        /// interval between lookups
         interval: Duration = "100 ms" ["10 ms".."60 s"];
-        /// a lookup unanswered for so long is lost
+        /// time after which an unanswered lookup is lost
         patience: Duration = "5 s" ["100 ms".."30 s"], "resolv.conf(5)";
-        /// ask for signatures too
-        dnssec: bool = "true", "document 001, table 4";
-        /// a name with valid signatures
+        /// also ask for signatures
+        dnssec: bool = "true", "Catalán 2014, table 4";
+        /// name with valid signatures
         signed: Arc<str> as Name = "example.com";
-        /// a name whose signatures are wrong
+        /// name with wrong signatures
         bogus: Arc<str> as Name = "dnssec-failed.org";
-        /// ask for records of many types at `zone`, and for what is too large for a datagram
-        types: bool = "true", "document 001, table 4";
-        /// ask the 13 root servers too whether their signatures come through
-        roots: bool = "false", "document 001, table 4";
-        /// ask these in place of the 13
+        /// also ask for records of many types at `zone`, and for an answer too large for a datagram
+        types: bool = "true", "Catalán 2014, table 4";
+        /// also ask the 13 root servers for their signatures
+        roots: bool = "false", "Catalán 2014, table 4";
+        /// servers to ask instead of the 13 root servers
         rootservers: Vec<Arc<str>> as List(Address);
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
@@ -80,25 +82,25 @@ pub const SPEC: Spec = Spec {
 
 /// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
 const SLOW_WARM_MS: f64 = 30.0;
-/// Document 001, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
+/// Catalán 2014, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
 const SLOW_COLD_MS: f64 = 535.0;
-/// Half as much again as the slowest of those that were acceptable.
+/// Limit of a new name's lookup, ms: half as much again as the slowest acceptable one.
 const LAGGING_COLD_MS: f64 = 330.0;
-/// Round trips above this are felt in every lookup.
+/// Round trip above which every lookup feels slow, ms.
 const LONG_WAY_MS: f64 = 100.0;
-/// A lookup that was lost costs a person the whole patience of their system, 5 s.
+/// Share of lost lookups that is too many: each costs the whole patience of a system, 5 s.
 const MANY_LOST: f64 = 0.05;
 
-/// What a resolver does about signatures.
+/// Treatment of signatures by a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handling {
-    /// It lets no wrong ones pass.
+    /// The resolver rejects wrong signatures.
     Checks,
-    /// It hands signatures on and checks none.
+    /// The resolver forwards signatures without checking them.
     HandsOn,
-    /// It hands none on.
+    /// The resolver removes signatures.
     Strips,
-    /// It fails for names that are signed well.
+    /// The resolver fails for names with valid signatures.
     Fails,
     Unknown(&'static str),
 }
@@ -115,18 +117,18 @@ impl Handling {
     }
 }
 
-/// One resolver, as the recording has it.
+/// Resolver, from the recording.
 struct Resolver<'a> {
     address: &'a str,
     origin: Origin,
     name: String,
     cold: Vec<f64>,
     warm: Vec<f64>,
-    /// Round trips to it.
+    /// Round trips to the resolver.
     way: Vec<f64>,
     asked: usize,
     lost: usize,
-    /// Of those that were answered: with a code that says that it could not or would not.
+    /// Number of answers with an error code.
     failed: usize,
     failures: Vec<String>,
     problem: Option<String>,
@@ -210,12 +212,12 @@ impl<'a> Resolver<'a> {
         all
     }
 
-    /// The way there and back: what the least of the connections took; where it takes and refuses none, null.
+    /// Round trip to the resolver: the least set-up time of its connections; null if it takes and refuses none.
     fn way_ms(&self) -> Option<f64> {
         least(&self.way)
     }
 
-    /// What of a lookup of a new name is the resolver's own.
+    /// Resolver's own part of a lookup of a new name.
     fn own(&self) -> Figure {
         match (self.way_ms(), self.cold.is_empty()) {
             (_, true) => Figure::cannot_tell("it answered no lookup"),
@@ -282,25 +284,25 @@ fn handling(notes: &[(&str, DnsNote)], address: &str) -> Handling {
     }
 }
 
-/// Who is to blame for how long names take.
+/// Cause of slow lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blame {
-    /// It takes long even for what it knows.
+    /// The resolver is slow even for names in its cache.
     Resolver,
-    /// It takes long for what it has to ask for itself.
+    /// The resolver is slow for names that it has to look up itself.
     Recursion,
-    /// It is farther than our server.
+    /// The resolver is farther away than our server.
     Distance,
-    /// The line's own round trip is in every lookup.
+    /// The link's own round trip is in every lookup.
     Line,
-    /// It gives no answer to many, or to all.
+    /// The resolver leaves many questions, or all, without an answer.
     Silence,
     Nobody,
-    /// The way to it could not be timed.
+    /// The round trip to the resolver is unknown.
     Unknown,
 }
 
-/// Decides on one resolver. `base_ms` is the line's own round trip.
+/// Judges one resolver. `base_ms` is the link's own round trip.
 fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
     if r.asked > 0 && r.lost + r.failed > 0 {
         let bad = (r.lost + r.failed) as f64 / r.asked as f64;
@@ -333,21 +335,19 @@ fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
     Blame::Nobody
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn told(of: Option<f64>) -> String {
-    of.map_or_else(|| "?".to_owned(), ms)
+    of.map_or_else(|| "?".to_owned(), |v| DELAY.print(v))
 }
 
 /// Alerts about the resolvers in use, or why there can be none.
 pub(super) struct Verdicts {
+    /// Alerts on the time and the failures of lookups.
     pub names: Result<Vec<Alert>, String>,
+    /// Verdict on signatures, with its alerts.
     pub signatures: Result<(&'static str, Vec<Alert>), String>,
-    /// Of record types, and of what carries them.
+    /// Verdict on record types and on their transport.
     pub types: Result<(String, Vec<Alert>), String>,
-    /// None where root servers were not asked.
+    /// Verdict on root servers; none if they were not asked.
     pub roots: Option<(String, Vec<Alert>)>,
 }
 
@@ -403,7 +403,7 @@ fn alerts_of_types(r: &Resolver) -> Vec<Alert> {
     r.types.alerts(&r.called())
 }
 
-/// The line's own round trips meanwhile, ms.
+/// Round trips of the link itself meanwhile, ms.
 fn line(recording: &Recording) -> Vec<f64> {
     recording
         .delay

@@ -1,9 +1,9 @@
-//! Whether the root servers' signatures come through, and whether it is they who answer.
+//! Root servers' signatures, and the origin of the answers.
 //!
 //! **Method.** Each is asked for the begin of the root zone with its signature, and to find out nothing. Each of them has
 //! both and says that it is its own (AA); whoever offers to find out more (RA) is somebody else on the way.
 //!
-//! **Source.** Table 4 of document 001, alert 8; RFC 4035, Protocol Modifications for the DNS Security Extensions, section
+//! **Source.** Table 4 of Catalán 2014, alert 8; RFC 4035, Protocol Modifications for the DNS Security Extensions, section
 //! 3.1.
 
 use super::super::alert::{Alert, Severity};
@@ -23,7 +23,7 @@ impl Root {
         self.said.answer.as_ref().is_some_and(|a| a.signatures)
     }
 
-    /// It came from one that has the zone and asks nobody.
+    /// True if the answer came from a server that has the zone and asks no other.
     fn somebody(&self) -> bool {
         let answer = self.said.answer.as_ref();
         answer.is_some_and(|a| !a.authoritative || a.recursive)
@@ -34,11 +34,11 @@ impl Root {
     }
 }
 
-/// What became of all that were asked.
+/// Answers of all servers that were asked.
 pub struct Roots(Vec<Root>);
 
 impl Roots {
-    /// None where nobody asked.
+    /// Answers in a recording; none if no server was asked.
     pub fn of(recording: &Recording) -> Option<Roots> {
         let all: Vec<Root> = DnsNote::all_of(recording)
             .filter_map(|(address, note)| match note {
@@ -57,14 +57,17 @@ impl Roots {
         self.0.iter().filter(|r| which(r)).count()
     }
 
+    /// Number of servers that were asked.
     pub fn asked(&self) -> usize {
         self.0.len()
     }
 
+    /// Number of servers whose signatures came through.
     pub fn signed(&self) -> usize {
         self.count(Root::signed)
     }
 
+    /// Verdict in one sentence.
     pub fn text(&self) -> String {
         format!(
             "{} of {} answered, {} with signatures",
@@ -74,6 +77,7 @@ impl Roots {
         )
     }
 
+    /// Alerts on missing signatures and foreign answers.
     pub fn alerts(&self) -> Vec<Alert> {
         let mut alerts = Vec::new();
         let (asked, answered) = (self.asked(), self.count(Root::answered));
@@ -121,6 +125,7 @@ impl Roots {
         alerts
     }
 
+    /// Table of the servers.
     pub fn table(&self) -> Table {
         let row = |r: &Root| {
             let told = match &r.said {

@@ -1,12 +1,11 @@
-//! Which types of records a resolver processes, whether it takes extended messages, and whether what is too large for a
-//! datagram can be had.
+//! Record types that a resolver processes, extended messages, and answers too large for a datagram.
 //!
-//! **Method.** One name that exists is asked for by every type. That there is no such record is an answer; that the
-//! question is not understood, that nothing comes or nothing that can be read, or that the name is said not to exist, is
-//! none. Where the name cannot be had even by its address, nothing can be told. The keys of the root with their signatures
-//! do not fit into 512 bytes: asked for within that, the answer must say that it is cut, and come whole over TCP.
+//! **Method.** One existing name is asked for by every type. "No such record" is an answer. An error, no reply, an
+//! unreadable reply, and "no such name" are none. If even the address of the name cannot be had, nothing is claimed.
+//! The keys of the root with their signatures do not fit into 512 bytes: asked for within that, the answer must say
+//! that it is truncated, and come whole over TCP.
 //!
-//! **Source.** Table 4 of document 001, alert 9; RFC 3597, Handling of Unknown DNS Resource Record (RR) Types, section 3;
+//! **Source.** Table 4 of Catalán 2014, alert 9; RFC 3597, Handling of Unknown DNS Resource Record (RR) Types, section 3;
 //! RFC 6891, Extension Mechanisms for DNS (EDNS(0)), sections 6 and 7; RFC 7766, DNS Transport over TCP - Implementation
 //! Requirements, section 5.
 
@@ -14,16 +13,17 @@ use super::super::alert::{Alert, Severity};
 use super::super::answer::Table;
 use base::noted::dns::{Carried, DnsNote, Said};
 
-/// What was found of one property.
+/// Finding on one property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Fine(String),
     Wrong(String),
-    /// Why it cannot be told.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
 impl Found {
+    /// Finding in a word.
     pub fn text(&self) -> String {
         match self {
             Found::Fine(text) | Found::Wrong(text) => text.clone(),
@@ -32,17 +32,20 @@ impl Found {
     }
 }
 
-/// Of one resolver; empty where it was not asked.
+/// Findings on one resolver; empty if it was not asked.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    /// By type.
+    /// Findings by type.
     pub each: Vec<(String, Found)>,
+    /// Finding on extended questions.
     pub extended: Option<Found>,
+    /// Finding on large answers.
     pub large: Option<Found>,
+    /// Finding on answers over TCP.
     pub tcp: Option<Found>,
 }
 
-/// Who needs records of a type.
+/// Users of a record type.
 fn needed_by(rtype: &str) -> &'static str {
     match rtype {
         "A" | "AAAA" => "everything",
@@ -64,7 +67,7 @@ fn code(said: &Said) -> Option<&str> {
     said.answer.as_ref().map(|a| a.code.as_str())
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 fn none(said: &Said) -> String {
     match (&said.problem, said.garbled) {
         (_, true) => "answers nothing that can be read".into(),
@@ -74,6 +77,7 @@ fn none(said: &Said) -> String {
 }
 
 impl Types {
+    /// Findings on the resolver with this address.
     pub fn of(notes: &[(&str, DnsNote)], address: &str) -> Types {
         let its = || notes.iter().filter(|(a, _)| *a == address).map(|(_, n)| n);
         let typed: Vec<(&str, &Said)> = its()
@@ -119,7 +123,7 @@ impl Types {
         .collect()
     }
 
-    /// What is wrong with this resolver, which is called so.
+    /// Alerts on the resolver with this name.
     pub fn alerts(&self, name: &str) -> Vec<Alert> {
         let mut alerts = Vec::new();
         let wrong = self.wrong();
@@ -160,7 +164,7 @@ impl Types {
         alerts
     }
 
-    /// How this looks in one line, or why it cannot be told.
+    /// Verdict in one line, or the reason why there is none.
     pub fn verdict(&self) -> Result<String, String> {
         if self.each.is_empty() {
             return Err("record types were not asked for".into());
@@ -178,7 +182,7 @@ impl Types {
     }
 }
 
-/// `by_address` is what was said to the question for the address of the same name.
+/// Finding on one type; `by_address` is the answer to the question for the address of the same name.
 fn processed(said: &Said, by_address: Option<&str>) -> Found {
     match (code(said), by_address) {
         (_, None) => Found::Unknown("the name cannot even be had by its address".into()),
@@ -194,7 +198,7 @@ fn processed(said: &Said, by_address: Option<&str>) -> Found {
     }
 }
 
-/// To an extended question and to one that is not.
+/// Finding from an extended question and from a plain one.
 fn extended(said: &Said, plain: Option<&Said>) -> Found {
     match (&said.answer, plain) {
         (Some(a), _) if good(&a.code) && a.extended => Found::Fine("yes".into()),
@@ -207,7 +211,7 @@ fn extended(said: &Said, plain: Option<&Said>) -> Found {
     }
 }
 
-/// The keys of the root in 512 bytes and in 1232.
+/// Finding from the keys of the root in 512 bytes and in 1232.
 fn large(short: &Said, long: &Said, tcp: Option<&Said>) -> Found {
     let usable = |said: &Said| said.answer.clone().filter(|a| a.code == "NOERROR");
     let whole = tcp.and_then(usable);
@@ -254,7 +258,7 @@ fn over_tcp(tcp: &Said, short: Option<&Said>) -> Found {
     }
 }
 
-/// A column for each of those that were asked, by their address; none where none was.
+/// Table with a column for each tested resolver, by address; none if there was none.
 pub fn table(all: &[(&str, &Types)]) -> Option<Table> {
     let asked: Vec<_> = all.iter().filter(|(_, t)| !t.each.is_empty()).collect();
     let (_, first) = asked.first()?;

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::{Params, parts};
 use crate::answer::{Figured, Outcome};

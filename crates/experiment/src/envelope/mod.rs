@@ -1,9 +1,9 @@
-//! Within which size, spacing, burst and rate an application is safe on this line.
+//! Envelope: the sizes, spacings, bursts and rates that are safe for an application on a link.
 //!
-//! **Method.** `sweep`, `burst`, `sizes` and `spacing` one after the other; each sees its own trains, and those that two of
-//! them need are sent once. Their answers make one page of advice.
+//! **Method.** `sweep`, `burst`, `sizes` and `spacing` run one after the other; each sees its own trains, and trains
+//! that two of them need are sent once. Their answers make one page of advice.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 6.
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 6.
 
 mod answer;
 mod steps;
@@ -15,12 +15,13 @@ use base::spec::{Params as _, params};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
-        /// which way to send
+    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// direction of the measurements
         direction: Direction = "up";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about six minutes, as much as the line carries in that time",
@@ -31,7 +32,7 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), recording),
 };
 
-/// The kinds it is made of, in their order.
+/// Kinds that it consists of, in order.
 fn parts(params: &Params) -> Vec<ProbeSpec> {
     let direction = params.direction;
     ["sweep", "burst", "sizes", "spacing"]

@@ -1,9 +1,9 @@
-//! Whether the server is reached over IPv6 as well as over IPv4, which is faster, and what of IPv6 gets through.
+//! Comparison of IPv6 with IPv4: reachability of the server, delay, and packets that IPv6 lets through.
 //!
-//! **Method.** Connections and datagrams over both versions in turn. Over IPv6: datagrams in pieces each way, packets of
-//! growing size that nobody may cut, and packets with further headers.
+//! **Method.** Connections and datagrams over both versions in turn. Over IPv6 also: fragmented datagrams in each
+//! direction, packets of growing size that must not be fragmented, and packets with further headers.
 //!
-//! **Source.** Document 002, section 6.9.2; RFC 8200, Internet Protocol, Version 6 (IPv6) Specification, sections 4 and 5;
+//! **Source.** Chandele 2012, section 6.9.2; RFC 8200, Internet Protocol, Version 6 (IPv6) Specification, sections 4 and 5;
 //! RFC 8201, Path MTU Discovery for IP version 6.
 //!
 //! **Units.** ms, bytes of whole packets.
@@ -24,16 +24,17 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["document 002, section 6.9.2", "RFC 8200", "RFC 8201"] {
+    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["Chandele 2012, section 6.9.2", "RFC 8200", "RFC 8201"] {
         /// connections and datagrams of each version
         count: u32 = "20" ["3".."1000"];
-        /// from one pair to the next
+        /// interval from one pair to the next
         interval: Duration = "50 ms" ["0 ms".."10 s"];
-        /// fewer, but five of each version, where they take so long together
+        /// time limit; fewer pairs, but at least five of each version, if they take longer
         within: Duration = "60 s" ["0 s".."600 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds and some for answers that never come, 150 kB",
@@ -122,7 +123,7 @@ fn bounds(f: &Figure) -> Option<(f64, f64, f64)> {
     }
 }
 
-/// Which is faster by more than chance, in words.
+/// Sentence on the version that is faster by more than chance.
 fn faster(v4: &Figure, v6: &Figure) -> String {
     let (Some((a, a_low, a_high)), Some((b, b_low, b_high))) = (bounds(v4), bounds(v6)) else {
         return String::new();
@@ -227,7 +228,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     }
 }
 
-/// Over which versions the server is reached, and what follows.
+/// Versions over which the server is reached, and an alert if one is missing.
 fn reach(v4: &Version, v6: &Version) -> (String, Option<Alert>) {
     let mut alert = None;
     let says = match (v4.works(), v6.works()) {
@@ -264,12 +265,12 @@ fn reach(v4: &Version, v6: &Version) -> (String, Option<Alert>) {
     (says, alert)
 }
 
-/// The same from a recording.
+/// Versions over which the server is reached, from a recording.
 pub(super) fn reached(recording: &Recording) -> (String, Option<Alert>) {
     reach(&Version::of(recording, 4), &Version::of(recording, 6))
 }
 
-/// What became of datagrams in pieces over IPv6 this way; none where none was sent.
+/// Fate of fragmented datagrams over IPv6 in a direction; none if none was sent.
 fn fragments(recording: &Recording, which: Direction) -> Option<(String, Option<Alert>)> {
     let (bytes, small, large) = V6Note::all_of(recording).find_map(|(_, n)| match n {
         V6Note::Fragments {
@@ -297,7 +298,7 @@ fn fragments(recording: &Recording, which: Direction) -> Option<(String, Option<
     })
 }
 
-/// Of IPv6: the ways in which pieces were tried, with what was found.
+/// Directions in which fragments over IPv6 were tried, with the findings.
 pub(super) fn pieces(recording: &Recording) -> Vec<(Direction, String, Option<Alert>)> {
     [Direction::Up, Direction::Down]
         .into_iter()
@@ -317,7 +318,8 @@ fn datagrams(v: &Version) -> Figure {
     }
 }
 
-/// The largest packet of a version that gets through, what routers say of larger ones, and what follows.
+/// Largest packet of a version that gets through, the routers' messages about larger ones, and an alert if it is too
+/// small.
 pub(super) fn path_mtu(
     recording: &Recording,
     version: u8,

@@ -1,12 +1,12 @@
-//! Whether boxes on the way understand, change or block what passes.
+//! Middleboxes: boxes on the path that read, change or block packets.
 //!
-//! **Method.** Messages of the web and of the DNS, right ones and wrong ones, go to the ports that such boxes watch, and
-//! again to a port that stands for nothing; the server says what reached it, and answers in kind. What passes on
-//! the one and not on the other is known to a box that watches that port; what passes when it is right and not when it is
-//! wrong is known to one that reads it. The first packet of a connection is compared as it left with how it arrived;
-//! datagrams in pieces go each way.
+//! **Method.** Messages of the web and of the DNS, correct and faulty ones, go to the ports that such boxes watch, and
+//! again to a port without a meaning. The server reports what arrived, and answers in kind. A message that passes on
+//! the one port and not on the other is known to a box that watches that port. A message that passes only when it is
+//! correct is known to a box that reads it. The first packet of a connection is compared at departure and arrival;
+//! fragmented datagrams go in each direction.
 //!
-//! **Source.** Document 002, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
+//! **Source.** Chandele 2012, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
 //! Possible Solutions for the Bufferbloat Phenomenon on Networks", UTFSM, table 4, alerts 2 and 3.
 
 pub mod messages;
@@ -25,17 +25,19 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["document 002, tables 3.1.1 and section 6.9.1",
+    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
             "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
-        /// fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way
-        eicar: bool = "false", "document 002, section 6.9.1";
-        /// TCP port that boxes for the web watch
-        http: u16 = "80" ["1".."65535"], "document 002, table 3.1.1";
-        /// UDP port that boxes for names watch
-        dns: u16 = "53" ["1".."65535"], "document 002, table 3.1.1";
+        /// also fetch the EICAR test string: harmless, but it raises the alarm of every antivirus program that sees it,
+        /// here and on the path
+        eicar: bool = "false", "Chandele 2012, section 6.9.1";
+        /// TCP port that web proxies watch
+        http: u16 = "80" ["1".."65535"], "Chandele 2012, table 3.1.1";
+        /// UDP port that DNS proxies watch
+        dns: u16 = "53" ["1".."65535"], "Chandele 2012, table 3.1.1";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
@@ -54,15 +56,15 @@ fn warning(words: &Words) -> Option<&'static str> {
     )
 }
 
-/// What became of one exchange.
+/// Outcome of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed,
-    /// It arrived changed, or its answer did.
+    /// The message arrived changed, or its answer did.
     Changed,
-    /// The server never saw it, yet somebody answered.
+    /// The server never saw the message, yet an answer came.
     Somebody,
-    /// It did not arrive, or nothing came back.
+    /// The message did not arrive, or no answer came.
     Blocked,
     Refused,
     Unknown,
@@ -74,9 +76,9 @@ struct Exchange {
     control: bool,
     closed: Option<String>,
     verdict: Verdict,
-    /// The answer came back as it was said.
+    /// True if the answer came back unchanged.
     returned_same: bool,
-    /// What was changed, in words.
+    /// Changes, in words.
     changes: Vec<String>,
     seen: String,
 }
@@ -148,7 +150,7 @@ fn short(text: &str) -> String {
     format!("\"{}{more}\"", &text[..end])
 }
 
-/// Line by line, as headers are: what was added, what left out.
+/// Differences line by line, as headers are: added lines, missing lines.
 fn differences(way: &str, before: &str, after: &str) -> Vec<String> {
     let lines = |text: &str| -> Vec<String> {
         text.split("\\r\\n")
@@ -190,7 +192,7 @@ fn word(v: Verdict) -> &'static str {
     }
 }
 
-/// What is found of a box.
+/// Finding on one kind of box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Absent,
@@ -216,7 +218,7 @@ fn of(all: &[Exchange], message: Message, control: bool) -> Option<&Exchange> {
         .find(|e| e.message == message && e.control == control)
 }
 
-/// Whether a box on this port knows the protocol: what is right and what is wrong, there and elsewhere.
+/// Finding on a box that knows the protocol on this port: correct and faulty messages, there and elsewhere.
 fn aware(all: &[Exchange], right: Message, wrong: Message) -> Found {
     let (Some(good), Some(bad)) = (of(all, right, false), of(all, wrong, false)) else {
         return Found::Unknown("it was not tried".into());
@@ -264,7 +266,7 @@ fn aware(all: &[Exchange], right: Message, wrong: Message) -> Found {
     }
 }
 
-/// Whether something looks for viruses: the same page passes with another text.
+/// Finding on a virus scanner: the same page passes with another text.
 fn antivirus(all: &[Exchange]) -> Found {
     let Some(bad) = of(all, Message::Eicar, false) else {
         return Found::Unknown("not asked for: add eicar=true".into());
@@ -285,7 +287,7 @@ fn antivirus(all: &[Exchange]) -> Found {
     }
 }
 
-/// Names of options with what they carry left out, and MSS apart.
+/// Names of options without their values, and the MSS apart.
 fn bare(syn: &Syn) -> Vec<String> {
     let bare = |o: &String| match o.split_once(' ') {
         Some(("mss", _)) => "mss".to_owned(),
@@ -406,10 +408,10 @@ fn exchanges(recording: &Recording) -> Vec<Exchange> {
         .collect()
 }
 
-/// The box that is looked for only on request.
+/// Name of the box that is looked for only on request.
 pub(super) const VIRUSES: &str = "against viruses";
 
-/// Which box, and what is found of it.
+/// Kinds of boxes with the findings on each.
 fn findings(recording: &Recording, all: &[Exchange]) -> [(&'static str, Found); 7] {
     let first = first_packets(recording);
     [
@@ -432,7 +434,7 @@ fn findings(recording: &Recording, all: &[Exchange]) -> [(&'static str, Found); 
     ]
 }
 
-/// The same from a recording alone; none where nothing was exchanged.
+/// Kinds of boxes with the findings, from a recording alone; none if nothing was exchanged.
 pub(super) fn found(recording: &Recording) -> Vec<(&'static str, Found)> {
     let all = exchanges(recording);
     if all.is_empty() {

@@ -1,47 +1,53 @@
-//! How long what stands on the way remembers a socket that is silent.
+//! Lifetime of a silent socket's mapping in boxes on the path.
 //!
-//! **Method.** Many sockets are silent at once, each for another time, and are then sent to by the server, which nobody
-//! but a mapping that still lives lets through. Those that had asked and were answered once are told from those that
-//! had talked for more than two seconds: Linux, for one, remembers the latter four times as long. The longest silence
-//! that something came through after and the shortest beyond it that nothing came through after are the interval.
-//! What did not come after a shorter silence was lost.
+//! **Method.** Many sockets are silent at once, each for another time; then the server sends to them, and only a
+//! mapping that still lives lets that through. Sockets that had asked and were answered once are told from those that
+//! had talked for more than two seconds: Linux, for one, remembers the latter four times as long. The interval runs
+//! from the longest silence after which a datagram came through to the shortest one beyond it after which none did. A
+//! datagram that did not come after a shorter silence was lost.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, section 4.3.
 //!
 //! **Units.** s.
 
 use super::super::alert::{Alert, Severity};
+use base::print::SPAN;
 use base::units::significant;
 use stats::Figure;
 
-/// From here on times are written in minutes.
+/// Time from which values are written in minutes, s.
 const MINUTES_S: f64 = 180.0;
-/// RFC 4787 section 4.3, REQ-5.
+/// Least lifetime by RFC 4787 section 4.3, REQ-5, s.
 const REQUIRED_S: f64 = 120.0;
 
-/// What became of one silent socket; the silence was between `least_s` and `most_s`.
+/// Fate of one silent socket; the silence was between `least_s` and `most_s`.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence {
+    /// True if the socket had talked, false if it had asked once.
     pub talked: bool,
+    /// Shortest possible length of the silence, s.
     pub least_s: f64,
+    /// Longest possible length of the silence, s.
     pub most_s: f64,
+    /// True if the server's datagram arrived after it.
     pub arrived: bool,
 }
 
+/// Lifetime of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lives {
-    /// Nobody asked.
+    /// The lifetime was not tested.
     Untried,
     Between(f64, f64),
-    /// At least so long, which is the longest that was tried.
+    /// Lower bound: the longest silence that was tried.
     AtLeast(f64),
-    /// Nothing came even after the shortest.
+    /// Upper bound: nothing came even after the shortest silence.
     LessThan(f64),
-    /// Not even what was sent at once came.
+    /// Unknown: even a datagram that was sent at once did not come.
     Unknown,
 }
 
-/// `comes`: what the server sends at once to a socket that asked it is let in.
+/// Lifetime from all silences. `comes`: a datagram that the server sends at once to a socket that asked it is let in.
 pub fn lives(all: &[Silence], talked: bool, comes: bool) -> Lives {
     let its = || all.iter().filter(|s| s.talked == talked);
     let low = its()
@@ -61,7 +67,7 @@ pub fn lives(all: &[Silence], talked: bool, comes: bool) -> Lives {
     }
 }
 
-/// Silences after which nothing came although something came after longer ones.
+/// Number of silences after which nothing came, although a datagram came after longer ones.
 pub fn lost(all: &[Silence]) -> usize {
     let longest = |talked| {
         let came = all.iter().filter(|s| s.talked == talked && s.arrived);
@@ -75,13 +81,14 @@ pub fn lost(all: &[Silence]) -> usize {
 
 fn span(s: f64) -> String {
     if s < MINUTES_S {
-        format!("{} s", significant(s, 3))
+        SPAN.print(s)
     } else {
         format!("{} min", significant(s / 60.0, 3))
     }
 }
 
 impl Lives {
+    /// Lifetime in words.
     pub fn text(self) -> String {
         match self {
             Lives::Untried => "not asked for (lifetime=5min)".into(),
@@ -115,12 +122,12 @@ impl Lives {
         }
     }
 
-    /// Shorter than RFC 4787 lets it be, for certain.
+    /// True if it is certainly shorter than RFC 4787 allows.
     fn too_short(self) -> bool {
         matches!(self, Lives::Between(_, high) | Lives::LessThan(high) if high < REQUIRED_S)
     }
 
-    /// Shorter than this is safe, s.
+    /// Silence that is safe, s.
     pub fn safe_s(self) -> Option<f64> {
         match self {
             Lives::Between(low, _) => Some(low),
@@ -129,7 +136,7 @@ impl Lives {
     }
 }
 
-/// What follows from how long one that asked once and one that talked is remembered.
+/// Alert on the lifetimes of a socket that asked once and of one that talked.
 pub fn alert(once: Lives, talked: Lives) -> Option<Alert> {
     if talked.too_short() {
         return Some(Alert::new(

@@ -1,13 +1,13 @@
-//! Whether something translates addresses on the way, and how.
+//! Address translation on the path: its mapping, filtering, lifetime and hairpinning.
 //!
 //! **Method.** One socket sends to two ports of our server's address and to a second address of it, which says where each
 //! datagram came from: that is the mapping. Another socket sends to one port only, and the server sends to it from the
 //! others: that is the filtering. Fresh sockets, and one again and again, show whether the external address alternates.
 //! Two sockets here send to each other's external address: hairpinning. With one address at the server, what depends
-//! on addresses cannot be told from what does not.
+//! on addresses cannot be told from what does not. Nothing is sent to an address that only the server has named.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6; RFC
-//! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; document 002, procedure j.
+//! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; Chandele 2012, procedure j.
 
 mod lifetime;
 mod silence;
@@ -29,16 +29,17 @@ use std::net::{IpAddr, SocketAddr};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "document 002, procedure j"] {
+    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
         /// fresh sockets whose external addresses are compared
         sockets: u32 = "8" ["2".."64"];
-        /// over so long, so that an address that alternates with time is seen
-        during: Duration = "10 s" ["0 s".."100 s"], "document 002, procedure j";
-        /// see how long a silent mapping lives, up to this, which is how long that takes (5min)
+        /// time in which these sockets send, to find external addresses that change
+        during: Duration = "10 s" ["0 s".."100 s"], "Chandele 2012, procedure j";
+        /// longest silence to test for a mapping's lifetime, such as 5min; the test takes that long
         lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
@@ -50,13 +51,13 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer(&w.read(), recording),
 };
 
-/// How something depends on the other end, in the terms of RFC 4787.
+/// Dependence on the other end, in the terms of RFC 4787.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Depends {
     Not,
     OnAddress,
     OnAddressAndPort,
-    /// It is one of the first two, or nothing is known.
+    /// Unknown, or one of the first two.
     Unknown(String),
 }
 
@@ -73,11 +74,11 @@ impl Depends {
 
 #[derive(Default)]
 struct Seen {
-    /// Of the first socket.
+    /// External addresses of the first socket.
     mapped: BTreeMap<Far, Option<SocketAddr>>,
     unasked: BTreeMap<Far, bool>,
     closed: BTreeMap<Far, String>,
-    /// Where each socket's datagrams came from, in order.
+    /// External addresses of each socket's datagrams, in order.
     external: BTreeMap<u32, Vec<SocketAddr>>,
     pairs: Vec<(SocketAddr, SocketAddr)>,
     sent: usize,
@@ -85,6 +86,8 @@ struct Seen {
     answered: usize,
     tcp: Option<(SocketAddr, SocketAddr)>,
     hairpin: Option<(bool, Option<SocketAddr>, SocketAddr)>,
+    /// Reason why hairpinning was not tried.
+    hairpin_withheld: Option<String>,
     silences: Vec<Silence>,
 }
 
@@ -119,6 +122,7 @@ fn seen(recording: &Recording) -> Seen {
                 source,
                 external,
             } => s.hairpin = Some((arrived, source, external)),
+            NatNote::HairpinWithheld { why, .. } => s.hairpin_withheld = Some(why),
             NatNote::Silent {
                 talked,
                 least_ns,
@@ -139,7 +143,7 @@ fn seen(recording: &Recording) -> Seen {
 }
 
 impl Seen {
-    /// Why the server's second address told nothing.
+    /// Reason why the server's second address told nothing.
     fn no_second(&self) -> String {
         match self.closed.get(&Far::OtherAddress) {
             Some(why) => format!(
@@ -178,7 +182,7 @@ impl Seen {
         }
     }
 
-    /// How long a silent socket is remembered.
+    /// Lifetime of a silent socket.
     fn lives(&self, talked: bool) -> Lives {
         let comes = self.unasked.get(&Far::Same) == Some(&true);
         lifetime::lives(&self.silences, talked, comes)
@@ -188,7 +192,7 @@ impl Seen {
         self.pairs.iter().map(|(_, e)| e.ip()).collect()
     }
 
-    /// A socket whose external address changed while it sent to the same port of the server.
+    /// True if the external address of a socket changed while it sent to the same port of the server.
     fn changes(&self) -> bool {
         let several = |all: &Vec<SocketAddr>| {
             all.iter()
@@ -206,7 +210,7 @@ fn list(all: &BTreeSet<IpAddr>) -> String {
     all.join(", ")
 }
 
-/// RFC 6598: addresses that a provider shares among its customers.
+/// True for addresses that a provider shares among its customers (RFC 6598).
 fn shared(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(v4) if v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64)
 }
@@ -474,7 +478,13 @@ fn table(
 ) -> Table {
     let hairpin = match s.hairpin {
         _ if !translated => "nothing to ask".to_owned(),
-        None => "cannot tell: no two sockets reached the server".to_owned(),
+        None => {
+            let why = s.hairpin_withheld.as_deref();
+            format!(
+                "cannot tell: {}",
+                why.unwrap_or("no two sockets reached the server")
+            )
+        }
         Some((false, ..)) => "no".to_owned(),
         Some((true, Some(source), external)) if source == external => {
             "yes, under the external address".to_owned()

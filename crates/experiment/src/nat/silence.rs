@@ -1,5 +1,5 @@
-//! Lifetime of a silent socket: many sockets at once, each silent for another time, and then sent to by the server, which
-//! is told to over TCP. Nothing that goes out keeps any of them alive meanwhile.
+//! Lifetime of a silent socket: many sockets at once, each silent for another time. Then the server is asked over TCP
+//! to send to them. Nothing that leaves this host keeps any of them alive meanwhile.
 
 use super::steps::{ANSWER_WITHIN, Own, Run, TRIES};
 use base::noted::nat::NatNote;
@@ -7,31 +7,32 @@ use base::{Duration, Time};
 use measure::control::listen::Knocked;
 use std::collections::VecDeque;
 
-/// Silences that are tried; with the ratio below one is a sixth longer than the one before.
+/// Number of silences; with the ratio below one is a sixth longer than the one before.
 const SILENCES: u32 = 24;
-/// The longest is so many times the shortest.
+/// Ratio of the longest silence to the shortest.
 const RATIO: f64 = 32.0;
-/// After two seconds of talk both ways Linux takes a flow for one that lasts (`nf_conntrack_udp_timeout_stream`).
+/// Time of talk in both directions after which Linux takes a flow for a stream (`nf_conntrack_udp_timeout_stream`),
+/// with a margin.
 const TALK: Duration = Duration::from_millis(2500);
-/// Datagrams that the server sends to it: one that is lost on the way shall not count for one that is kept out.
+/// Datagrams that the server sends to a socket: one that is lost on the path must not count as filtered.
 const WAKES: u32 = 3;
 const TICK: Duration = Duration::from_millis(100);
 /// Numbers of these sockets.
 const FIRST: u32 = 2000;
-/// Of such sockets, each with what it costs at most: its datagrams, its part of a report, the order to send to it.
+/// Cost of such a socket at most: its datagrams, its part of a report, the order to send to it.
 pub(super) const COST: u64 =
     2 * SILENCES as u64 * (3 * TRIES as u64 * 2 * 80 + 3 * 250 + WAKES as u64 * 300);
 const STAGE: &str = "how long it remembers a silent socket";
 
-/// A socket on its way through its silence.
+/// Socket during its silence.
 struct Silent {
     own: Own,
     talked: bool,
     silence: Duration,
-    /// When the latest datagram was sent, and when the latest was heard of.
+    /// Times of the latest datagram sent, and of the latest answer.
     sent: Time,
     heard: Option<Time>,
-    /// Where it was answered at.
+    /// External address, from the answer.
     external: Option<Knocked>,
 }
 
@@ -41,18 +42,18 @@ impl Silent {
     }
 }
 
-/// One that was sent to, and until when that may arrive.
+/// Socket that was sent to, and the time until which that may arrive.
 struct Woken {
     own: Own,
     talked: bool,
-    /// What it is sent.
+    /// Contents of the datagrams that it is sent.
     marks: Vec<Vec<u8>>,
     least: Duration,
     most: Duration,
     until: Time,
 }
 
-/// The silences that are tried, shortest first.
+/// Silences to try, shortest first.
 fn ladder(longest: Duration) -> Vec<Duration> {
     let steps = f64::from(SILENCES - 1);
     let shorter = |i: u32| RATIO.powf((f64::from(i) - steps) / steps);
@@ -62,7 +63,7 @@ fn ladder(longest: Duration) -> Vec<Duration> {
 }
 
 impl Run {
-    /// RFC 4787 section 4.3.
+    /// Runs the test of RFC 4787 section 4.3.
     pub(super) async fn lifetime(&self, longest: Duration) {
         self.stage(STAGE).await;
         let mut all = Vec::new();
@@ -110,7 +111,7 @@ impl Run {
         }
     }
 
-    /// Each of these sockets asks, and is answered; what is not is asked again.
+    /// Lets each of these sockets ask until it is answered; an unanswered one asks again.
     async fn exchange(&self, all: &mut [Silent], its: impl Fn(&Silent) -> bool) {
         let Some(to) = self.at(0) else { return };
         let mut waiting: Vec<usize> = (0..all.len()).filter(|i| its(&all[*i])).collect();
@@ -144,7 +145,7 @@ impl Run {
         }
     }
 
-    /// Has the server send to it.
+    /// Asks the server to send to it.
     async fn wake(&self, s: &Silent) -> Option<Woken> {
         let (external, heard) = (s.external?, s.heard?);
         let mut marks = Vec::new();
@@ -164,7 +165,7 @@ impl Run {
         })
     }
 
-    /// What became of one that was sent to long enough ago.
+    /// Writes the fate of a socket that was sent to long enough ago.
     async fn tell(&self, woken: Option<Woken>) {
         let Some(w) = woken else { return };
         // What came is in the socket's buffer.

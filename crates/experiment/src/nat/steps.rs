@@ -2,7 +2,7 @@
 //! addresses of our server, which says where each came from, and which sends some unasked.
 
 use super::{Params, silence};
-use crate::ask::{Opening, Ports};
+use crate::ask::{Kind, Opening, Ports};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
 use crate::spec::Setting;
@@ -49,7 +49,7 @@ pub(super) struct Run {
     ports: Ports,
 }
 
-/// One of our sockets.
+/// Socket of ours.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     number: u32,
@@ -96,9 +96,11 @@ impl Run {
         Own { number, local }
     }
 
-    pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) {
-        // What this host refuses to send is as lost as what the link loses.
-        let _ = self.course.send(own.number, to, bytes.to_vec()).await;
+    /// Sends a datagram; gives the reason if the host withholds it. What it cannot send is as lost as what the link loses.
+    pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) -> Option<String> {
+        let sent = self.course.send(own.number, to, bytes.to_vec()).await;
+        let withheld = sent.err().filter(|e| e.kind == Kind::Withheld);
+        withheld.map(|e| e.text)
     }
 
     /// The token, which lets the server answer, and what tells this datagram from others.
@@ -151,7 +153,7 @@ impl Run {
         self.course.order(far, to, MARK_LEN).await
     }
 
-    /// Where the latest datagram of this socket to that port came from, which is noted.
+    /// External address of this socket's latest datagram to that port, which is noted.
     async fn mapped(&self, own: Own, far: usize, answered: bool) -> Option<SocketAddr> {
         let (all, payload) = (self.course.arrivals().await, self.payload(own));
         let its = |a: &&Arrival| a.listener == far as u32 && a.bytes == payload;
@@ -248,8 +250,13 @@ impl Run {
         let mut heard = None;
         for _ in 0..TRIES {
             // Each has then sent to the other, so that no filter stands between them.
-            self.send(b, at_a, &mark).await;
-            self.send(a, at_b, &mark).await;
+            for (own, to) in [(b, at_a), (a, at_b)] {
+                if let Some(why) = self.send(own, to, &mark).await {
+                    let external = to;
+                    self.note(&NatNote::HairpinWithheld { external, why }).await;
+                    return;
+                }
+            }
             let is_it = |bytes: &[u8], from| (bytes == mark).then_some(from);
             heard = self.hear(b, (ANSWER_WITHIN / 3, true), is_it).await;
             if heard.is_some() {

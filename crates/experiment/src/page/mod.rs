@@ -1,8 +1,8 @@
-//! How long pages take to load in a real browser, on the idle line and beside a load, and what a page does to the line.
+//! Load times of pages in a real browser, on the idle link and beside a load, and the page's own load on the link.
 //!
-//! **Method.** Iterations of several loads of each page, one of them while our own load fills the line. Nothing is cached:
-//! neither objects, nor connections, nor names. The browser's own figures are used (Navigation Timing's `loadEventEnd`), and
-//! its log for the connections. Probes of a session go on beside them.
+//! **Method.** Iterations of several loads of each page, one of them while our own load fills the link. Nothing is
+//! cached: neither objects, nor connections, nor names. The browser's own figures are used (Navigation Timing's
+//! `loadEventEnd`), and its log for the connections. Probes of a session run beside them.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks",
 //! UTFSM, sections 6.3.4 and 7.4 and tables 5, 6 and 9; A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian
@@ -20,6 +20,7 @@ use super::trains::Ends;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
+use base::print::DELAY;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -27,36 +28,38 @@ use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DOCUMENT: &str = "document 001, section 6.3.4";
+const DOCUMENT: &str = "Catalán 2014, section 6.3.4";
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["document 001, section 6.3.4",
-            "document 002, table 3.1.1",
+    pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["Catalán 2014, section 6.3.4",
+            "Chandele 2012, table 3.1.1",
             "W3C, Navigation Timing Level 2",] {
-        /// pages to load, such as https://www.example.org/; several are parted by semicolons; a comma is written %2C
+        /// pages to load, such as https://www.example.org/; several are separated by semicolons; a comma is written %2C
         url: Vec<Arc<str>> as List(Url);
-        /// how many rounds
+        /// number of iterations
         iterations: u32 = "5" ["1".."100"], DOCUMENT;
-        /// loads of each page in each of them
+        /// loads of each page in each iteration
         loads: u32 = "10" ["1".."1000"], DOCUMENT;
-        /// which iterations have a load beside them; 0 for none
+        /// numbers of the iterations with a load beside them; 0 for none
         loaded: Vec<u64> = "2" ["0".."100"], DOCUMENT;
-        /// which way the load goes
+        /// direction of the load
         direction: Ends = "up", DOCUMENT;
-        /// how many flows the load has
+        /// flows of the load
         flows: u32 = "1" ["1".."64"], DOCUMENT;
-        /// how long the load runs before the first page, and how long the line rests between iterations
+        /// time from the begin of the load to the first page, and pause between iterations
         settle: Duration = "30 s" ["0 s".."3600 s"], DOCUMENT;
-        /// a page that takes longer counts as failed
+        /// time after which a page counts as failed
         patience: Duration = "180 s" ["1 s".."3600 s"];
-        /// path of a Chromium or Chrome; the first of chromium, google-chrome and the like in PATH
+        /// path of Chromium or Chrome; by default the first of chromium, google-chrome and the like in PATH
         browser: Option<Arc<str>>;
-        /// accept certificates with these keys although nobody vouches for them, for sites of your own: SHA-256 of the public key, base64
+        /// public keys of certificates to accept although they are not trusted, for sites of your own: SHA-256 of the
+        /// key, base64
         trust: Vec<Arc<str>>;
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
@@ -67,14 +70,15 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer(&w.read(), recording),
 };
 
-/// Beyond this ratio of loaded to idle a person sees the load. Documents: 10 to 15 times (Gettys), here 1.4 to 25.
+/// Ratio of loaded to idle times from which a person notices the load. Sources: 10 to 15 times (Gettys), here 1.4 to
+/// 25.
 const SLOWED: f64 = 1.5;
-/// A transfer has to take so long for its rate to be compared with itself, ms.
+/// Shortest transfer whose rate is compared with itself, ms.
 const LONG_MS: f64 = 2000.0;
-/// The last third of a long transfer that brings less than this share of what the first one brought was slowed down.
+/// Share of the first third's bytes below which the last third of a long transfer was slowed down.
 const THROTTLED: f64 = 0.5;
 
-/// What became of one address.
+/// Results of one address.
 struct Site<'a> {
     url: &'a str,
     loads: Vec<&'a PageLoad>,
@@ -125,7 +129,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     stats::moments(values).map(|m| m.mean)
 }
 
-/// The mean with its interval, which for few values of much variance would reach below zero.
+/// Mean with its interval, which for few values of much variance would reach below zero.
 fn mean_above_zero(values: &[f64]) -> Figure {
     match stats::mean_figure(values) {
         Figure::Is { value, low, high } => Figure::Is {
@@ -137,7 +141,7 @@ fn mean_above_zero(values: &[f64]) -> Figure {
     }
 }
 
-/// Per cent of the least that the greatest is.
+/// Greatest value in per cent of the least.
 fn spread(values: &[f64]) -> Option<f64> {
     let m = stats::moments(values)?;
     (m.min > 0.0).then(|| m.max / m.min * 100.0)
@@ -150,7 +154,7 @@ fn bounds(f: &Figure) -> Option<(f64, f64, f64)> {
     }
 }
 
-/// How many times as long a page takes beside the load.
+/// Ratio of a page's load times, beside the load and idle.
 fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
     match (bounds(idle), bounds(loaded)) {
         (Some((i, i_low, i_high)), Some((l, l_low, l_high))) if i_low > 0.0 => Figure::Is {
@@ -161,13 +165,6 @@ fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
         (None, _) => Figure::cannot_tell("no load of the page on the idle line succeeded"),
         (_, None) => Figure::cannot_tell("no load of the page beside a load succeeded"),
         _ => Figure::cannot_tell("too few loads for an interval"),
-    }
-}
-
-fn seconds(ms: f64) -> String {
-    match ms < 1000.0 {
-        true => format!("{} ms", significant(ms, 3)),
-        false => format!("{} s", significant(ms * 1e-3, 3)),
     }
 }
 
@@ -229,7 +226,7 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
     outcome
 }
 
-/// The sentence about one address; its figures, evidence and doubts.
+/// Sentence about one address; adds its figures, evidence and doubts.
 fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
     let (idle, loaded) = (site.mean(false), site.mean(true));
     let times = ratio(&idle, &loaded);
@@ -336,21 +333,21 @@ fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
             }
             format!(
                 "{page} takes {} to load on the idle line and {} under load: {verdict}.",
-                seconds(i),
-                seconds(l)
+                DELAY.print(i),
+                DELAY.print(l)
             )
         }
         (Some(i), None) if !tried_beside => {
-            format!("{page} takes {} to load on the idle line.", seconds(i))
+            format!("{page} takes {} to load on the idle line.", DELAY.print(i))
         }
         (Some(i), None) => format!(
             "{page} takes {} to load on the idle line, and does not load under load.",
-            seconds(i)
+            DELAY.print(i)
         ),
         (None, Some(l)) => {
             format!(
                 "{page} takes {} to load under load; on the idle line no load succeeded.",
-                seconds(l)
+                DELAY.print(l)
             )
         }
         (None, ..) => format!(
@@ -360,7 +357,7 @@ fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
     }
 }
 
-/// Why loads did not succeed, each reason once with its count.
+/// Reasons of failed loads, each once with its count.
 fn reasons(site: &Site) -> String {
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     for load in &site.loads {
@@ -406,7 +403,7 @@ fn doubts(site: &Site, outcome: &mut Outcome) {
     }
 }
 
-/// The median share that the last third of each long enough transfer has of its first.
+/// Median ratio of the last third to the first third of long transfers.
 fn long_flows(site: &Site) -> Figure {
     let shares = site.of(false, |l| {
         let t = l.longest.as_ref().filter(|t| t.took_ms >= LONG_MS)?;
@@ -422,7 +419,7 @@ fn long_flows(site: &Site) -> Figure {
     }
 }
 
-/// What a page does, in words.
+/// Sentence on a page's connections.
 fn connections(site: &Site) -> Option<String> {
     let first = site.good(false).next().or_else(|| site.good(true).next())?;
     let many = |n: u32, what: &str| match n {
@@ -443,7 +440,7 @@ fn connections(site: &Site) -> Option<String> {
     ))
 }
 
-/// What the load did to the line: the session's own round trips while pages loaded.
+/// Effect of the load on the link: the session's own round trips while pages loaded.
 fn round_trips(sites: &[Site], recording: &Recording) -> Option<String> {
     let during = |beside: bool| -> Option<f64> {
         let spans: Vec<(i64, i64)> = sites
@@ -482,7 +479,7 @@ fn table(title: &str, first: &str, columns: &[String], rows: Vec<Vec<String>>) -
     }
 }
 
-/// Those of the document, in its layout, then what it does not have.
+/// Tables of the source, in its layout, then further ones.
 fn tables(sites: &[Site], iterations: u32) -> Vec<Table> {
     let numbers: Vec<String> = (1..=iterations).map(|i| i.to_string()).collect();
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
@@ -538,10 +535,10 @@ fn tables(sites: &[Site], iterations: u32) -> Vec<Table> {
     tables
 }
 
-/// A line of the table of what a page does: its name, how to read it, and how many digits after the point.
+/// Row of the table on a page: its name, its value, and its number of digits after the point.
 type Line = (&'static str, fn(&Loaded) -> Option<f64>, usize);
 
-/// What a page does, idle and under load: means.
+/// Table on a page, idle and under load: means.
 fn does(site: &Site) -> Table {
     let lines: [Line; 10] = [
         ("objects", |l| Some(f64::from(l.requests)), 1),

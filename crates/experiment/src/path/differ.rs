@@ -1,30 +1,32 @@
-//! Near against far: on which hop a load makes packets wait.
+//! Differences between near and far hops: the hop on which a load makes packets wait.
 //!
-//! The datagrams of one round leave within milliseconds of each other, so that what they share of the way delays them
-//! alike. What load adds between two hops is the median, over the rounds, of the farther one's round trip less the
-//! nearer one's, under load less at rest. A delay that a hop has and a farther one has not is the hop's own: routers
-//! answer such datagrams in their control plane, when they have nothing better to do. It is no queue on the way, and
-//! such a hop tells nothing about one.
+//! The datagrams of one round leave within milliseconds of each other, so the part of the path that they share delays
+//! them alike. The delay that load adds between two hops is the median, over the rounds, of the farther one's round
+//! trip less the nearer one's, under load less at rest. A delay that a hop has and a farther one does not is the hop's
+//! own: routers answer such datagrams in their control plane, when they have nothing better to do. That is no queue on
+//! the path, and such a hop tells nothing about one.
 
 use stats::Figure;
 use std::collections::BTreeMap;
 
-/// Less than this is not looked for: hosts and switches add as much, ms.
+/// Least delay that is looked for: hosts and switches add as much, ms.
 pub const LEAST_MS: f64 = 2.0;
-/// Rounds that both hops must have answered.
+/// Number of rounds that both hops must have answered.
 const ROUNDS: usize = 5;
 
 /// Round trips by round at one place on the path.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Which hop; none for a far end whose distance is not known.
+    /// Number of the hop; none for a server at an unknown distance.
     pub hop: Option<usize>,
+    /// Round trips at rest by round, ms.
     pub idle: BTreeMap<i64, f64>,
+    /// Round trips under load by round, ms.
     pub loaded: BTreeMap<i64, f64>,
 }
 
 impl Place {
-    /// This host, to which there is no way.
+    /// Place of this host, with a round trip of zero.
     fn here() -> Place {
         Place {
             hop: Some(0),
@@ -38,35 +40,37 @@ impl Place {
     }
 }
 
-/// What load adds on a stretch of the path.
+/// Delay that load adds on a stretch of the path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stretch {
-    /// The stretch begins behind this hop; 0 is this host.
+    /// Hop behind which the stretch begins; 0 is this host.
     pub behind: usize,
-    /// And ends at this one; none where the far end's distance is not known.
+    /// Hop at which it ends; none if the server's distance is unknown.
     pub to: Option<usize>,
-    /// ms.
+    /// Added delay, ms.
     pub added: Figure,
 }
 
 impl Stretch {
-    /// Whether load makes packets wait there.
+    /// True if load makes packets wait there.
     pub fn waits(&self) -> bool {
         matches!(self.added, Figure::Is { low, .. } if low > LEAST_MS)
     }
 }
 
+/// Delay that load adds along a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Differences {
+    /// Stretches from near to far.
     pub stretches: Vec<Stretch>,
-    /// Hops with a delay under load that farther ones do not share, and how much it is at least, ms.
+    /// Hops with a delay under load that farther ones do not share, and its lower bound, ms.
     pub own: BTreeMap<usize, f64>,
     /// Hops that answered in too few rounds.
     pub sparse: Vec<usize>,
 }
 
 impl Differences {
-    /// The stretch on which load adds most.
+    /// Stretch on which load adds most.
     pub fn queue(&self) -> Option<&Stretch> {
         let value = |s: &Stretch| s.added.value().unwrap_or(0.0);
         let waits = self.stretches.iter().filter(|s| s.waits());
@@ -74,7 +78,8 @@ impl Differences {
     }
 }
 
-/// `places` from near to far; the last one is trusted to answer without delay of its own.
+/// Differences along the path. `places` are ordered from near to far; the last one is trusted to answer without delay
+/// of its own.
 pub fn differences(places: &[Place]) -> Differences {
     let mut found = Differences::default();
     let enough = |p: &&Place| p.idle.len() >= ROUNDS && p.loaded.len() >= ROUNDS;
@@ -110,7 +115,7 @@ pub fn differences(places: &[Place]) -> Differences {
     found
 }
 
-/// What load adds between two places, ms.
+/// Delay that load adds between two places, ms.
 pub fn added(near: &Place, far: &Place) -> Figure {
     let between = |near_at: &BTreeMap<i64, f64>, far_at: &BTreeMap<i64, f64>| -> Vec<f64> {
         let both = far_at.iter().filter_map(|(round, far)| {
@@ -127,7 +132,7 @@ pub fn added(near: &Place, far: &Place) -> Figure {
     )
 }
 
-/// The median of `loaded` less that of `idle`; its interval takes in those of both.
+/// Median of `loaded` less that of `idle`; its interval includes those of both.
 pub fn less(loaded: &[f64], idle: &[f64]) -> Figure {
     for (n, when) in [(loaded.len(), "under load"), (idle.len(), "at rest")] {
         if n < ROUNDS {
@@ -158,7 +163,7 @@ pub fn less(loaded: &[f64], idle: &[f64]) -> Figure {
     }
 }
 
-/// By how much round trips vary from one to the next: from the tenth to the ninetieth percentile, ms.
+/// Variation of round trips from one to the next: from the tenth to the ninetieth percentile, ms.
 pub fn spread(ms: &[f64]) -> Option<f64> {
     let sorted = stats::sorted(ms);
     if sorted.len() < ROUNDS {
@@ -168,8 +173,8 @@ pub fn spread(ms: &[f64]) -> Option<f64> {
     Some(at(0.9)? - at(0.1)?)
 }
 
-/// The first place from which on round trips vary at rest, which is no queue of our load's: `spreads` of the places from
-/// near to far, ms. Gives its index and by how much.
+/// First place from which on round trips vary at rest, for reasons other than our load: `spreads` of the places from
+/// near to far, ms. Returns its index and the variation.
 pub fn varies(spreads: &[f64]) -> Option<(usize, f64)> {
     let mut before = 0.0f64;
     for (i, &here) in spreads.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The gateway, the server and other hosts that a person named, by ICMP echo at rest: how far each is, and how much of that
-//! is the way to the gateway.
+//! Landmarks: the gateway, the server and other named hosts by ICMP echo at rest, with the gateway's share of each
+//! round trip.
 //!
-//! **Source.** Document 002, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
+//! **Source.** Chandele 2012, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
 //! landmarks everywhere).
 
 use super::super::answer::{Figured, Quantity, Table};
@@ -9,14 +9,14 @@ use super::seen::{Phase, Seen};
 use base::units::significant;
 use stats::Figure;
 
-/// One host.
+/// Host with its round trips.
 struct Host {
     name: String,
     address: String,
     target: String,
 }
 
-/// Those of which a mean is known, the gateway first.
+/// Hosts with a known mean, the gateway first.
 fn hosts(seen: &Seen) -> Vec<Host> {
     let host = |name: String, address: &Option<String>, target: String| Host {
         name,
@@ -42,7 +42,7 @@ fn hosts(seen: &Seen) -> Vec<Host> {
     all
 }
 
-/// The mean of the gateway's round trips as a share of the mean of another's; both with what chance does to them.
+/// Mean of the gateway's round trips as a share of another host's mean, with the interval.
 fn share(gateway: &Figure, other: &Figure) -> Option<(f64, f64, f64)> {
     match (gateway, other) {
         (
@@ -65,7 +65,7 @@ fn mean(seen: &Seen, target: &str, idle: &Phase) -> Figure {
     }
 }
 
-/// A figure for each host that was named.
+/// Figure for each named host.
 pub fn figures(seen: &Seen, idle: &Phase) -> Vec<Figured> {
     let names = seen.landmarks.iter().enumerate();
     names
@@ -81,7 +81,7 @@ pub fn figures(seen: &Seen, idle: &Phase) -> Vec<Figured> {
         .collect()
 }
 
-/// None where nobody was heard of.
+/// Table of the hosts; none if no host answered.
 pub fn table(seen: &Seen, idle: &Phase) -> Option<Table> {
     let hosts = hosts(seen);
     let gateway = seen.gateway.as_ref().and(hosts.first());

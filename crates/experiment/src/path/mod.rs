@@ -1,9 +1,9 @@
-//! On which hop packets wait.
+//! Hop on which packets wait.
 //!
-//! **Method.** Datagrams whose hop limit runs out at the first, second, … hop, one round a second, and ICMP echo to
-//! everyone who answered; beside them probes of a session with the server and fresh TCP connections. At rest, then while
-//! TCP fills the line upwards, then downwards. `differ` puts what load adds on a hop. ICMP is favoured where echo to a host
-//! waits less than datagrams to the same host do.
+//! **Method.** Datagrams whose hop limit runs out at the first, second, … hop, one round a second, and ICMP echo to all
+//! hosts that answered; beside them probes of a session with the server and fresh TCP connections. The link is idle,
+//! then TCP fills the uplink, then the downlink. `differ` assigns the added delay to a hop. ICMP is favoured if echo to
+//! a host waits less than datagrams to the same host do.
 //!
 //! **Source.** "Real-Time Applications in Smart Grids Using Internet Communications: Latency Issues and Mitigations",
 //! NTNU 2014, section 4.7.2 and tables 8 and 9 (first and second hop while saturated, traceroute beside ping);
@@ -11,7 +11,7 @@
 //! 3.4 (c), (d) and (f) and tables 6.4.1 and 6.4.2 (gateway, landmarks, share of the last hop). RFC 792, Internet Control Message Protocol; RFC 4443, Internet
 //! Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification.
 //!
-//! **Deviations.** Datagrams of one flow, so that routers that share load show one path. Rounds are compared with
+//! **Deviations.** Datagrams are of one flow, so that routers that share load show one path. Rounds are compared with
 //! themselves rather than means with means.
 //!
 //! **Units.** ms.
@@ -43,6 +43,7 @@ choices! {
 }
 
 impl Load {
+    /// Directions to fill.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Load::Both => &[Direction::Up, Direction::Down],
@@ -58,23 +59,24 @@ params! {
     pub struct Params for "path": "Which hops lie on the way, and on which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
             "RFC 792, Internet Control Message Protocol",
             "RFC 4443, Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",] {
-        /// which ways to fill the line, one after the other
+        /// directions to fill, one after the other
         load: Load = "both";
-        /// how long to look at the line at rest
+        /// time at rest
         idle: Duration = "15 s" ["5 s".."600 s"];
-        /// how long to fill it each way, the budget allowing
+        /// length of each load, within the budget
         hold: Duration = "25 s" ["5 s".."600 s"];
-        /// from one round to the next; routers of Linux answer once a second
+        /// interval between rounds; routers of Linux answer once a second
         interval: Duration = "1 s" ["100 ms".."10 s"];
-        /// farthest hop to ask
+        /// greatest number of hops
         hops: usize = "30" ["1".."64"];
-        /// TCP flows that fill the line
+        /// TCP flows of each load
         flows: u32 = "4" ["1".."64"];
-        /// ping these hosts too, once a round: how much of the way to each is the gateway's
-        landmarks: Vec<Arc<str>> as List(Name), "document 002, tables 6.4.1 and 6.4.2";
+        /// other hosts to ping, once a round, to find the gateway's share of each round trip
+        landmarks: Vec<Arc<str>> as List(Name), "Chandele 2012, tables 6.4.1 and 6.4.2";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
@@ -85,7 +87,7 @@ pub const SPEC: Spec = Spec {
     answer,
 };
 
-/// Hundredths of a millisecond are no news here.
+/// Milliseconds without digits that say nothing here.
 fn plain(ms: f64) -> String {
     if ms.abs() < 10.0 {
         significant((ms * 10.0).round() / 10.0 + 0.0, 3)
@@ -107,11 +109,11 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// What a load of one direction did.
+/// Effect of a load in one direction.
 struct Loaded<'a> {
     phase: &'a Phase,
     differences: Differences,
-    /// Why its differences tell nothing.
+    /// Reason why its differences tell nothing.
     void: Option<String>,
     icmp: Icmp,
 }
@@ -122,7 +124,7 @@ struct Icmp {
     favoured: Figure,
 }
 
-/// What load adds to the round trips of one host, by how it is asked, ms.
+/// Delay that load adds to the round trips of one host, by kind of probe, ms.
 struct Asked {
     host: String,
     datagrams: Figure,
@@ -139,7 +141,7 @@ impl Asked {
 struct Path<'a> {
     seen: &'a Seen,
     idle: &'a Phase,
-    /// The server's hop, where it answered.
+    /// Hop of the server, if it answered.
     end: Option<usize>,
 }
 
@@ -190,7 +192,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
 }
 
 impl Path<'_> {
-    /// A hop's round trips by round.
+    /// Round trips of a hop by round.
     fn place(&self, hop: usize, loaded: &Phase) -> Place {
         let rounds = |phase| -> BTreeMap<i64, f64> {
             let series = self.seen.in_phase(&format!("hop{hop}"), phase);
@@ -234,7 +236,7 @@ impl Path<'_> {
         }
     }
 
-    /// What load adds to the round trips of a target.
+    /// Delay that load adds to the round trips of a target.
     fn added(&self, target: &str, phase: &Phase) -> Figure {
         differ::less(
             &self.seen.answered(target, phase),
@@ -271,7 +273,7 @@ impl Path<'_> {
         Icmp { hosts, favoured }
     }
 
-    /// A hop as people know it.
+    /// Name of a hop for people.
     fn named(&self, hop: usize) -> String {
         if Some(hop) == self.end {
             return format!("hop {hop} (the server)");
@@ -350,7 +352,7 @@ impl Path<'_> {
         said
     }
 
-    /// From which hop on round trips vary at rest.
+    /// First hop from which on round trips vary at rest.
     fn varying(&self) -> Option<(usize, f64)> {
         let spreads: Vec<(usize, f64)> = (1..=self.seen.hops.len())
             .filter_map(|h| {
@@ -479,7 +481,7 @@ impl Path<'_> {
         figures.extend(landmarks::figures(self.seen, self.idle));
     }
 
-    /// A hop's median round trip at rest as a share of the server's.
+    /// Median round trip of a hop at rest as a share of the server's.
     fn share(&self, hop: usize) -> Figure {
         let median =
             |target: &str| stats::quantile_figure(&self.seen.answered(target, self.idle), 0.5);
@@ -575,7 +577,7 @@ impl Path<'_> {
         out
     }
 
-    /// What is peculiar about how a hop answers.
+    /// Peculiarity of a hop's answers.
     fn remark(&self, hop: usize, loads: &[Loaded]) -> String {
         let mut remarks: Vec<String> = Vec::new();
         let who = &self.seen.hops[hop - 1];
@@ -804,7 +806,7 @@ impl Path<'_> {
     }
 }
 
-/// 1 where ICMP echo waits less than datagrams do, 0 where it waits as long.
+/// Figure: 1 if ICMP echo waits less than datagrams do, 0 if it waits as long.
 fn favoured(asked: &Asked) -> Figure {
     let (
         Figure::Is { value, low, high },

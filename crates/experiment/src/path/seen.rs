@@ -1,63 +1,80 @@
-//! What a recording holds about a path: who stands where, and the round trips of each in each phase.
+//! Facts of a recording about a path: the hosts on it, and the round trips of each in each phase.
 
 use base::record::Recording;
 use std::collections::BTreeMap;
 
-/// A load is given this long to fill the queue, or a fifth of its phase where that is shorter, s.
+/// Time in which a load fills the queue, or a fifth of its phase if that is shorter, s.
 const SETTLE_S: f64 = 3.0;
-/// Rounds and probes of the session that are farther apart than this say nothing about each other, ns.
+/// Distance above which rounds and probes of the session are not compared, ns.
 const NEAR_NS: i64 = 500_000_000;
 
+/// Name of the idle phase.
 pub const IDLE: &str = "idle";
 
 /// A phase, without the time in which its load settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
+    /// Name of the phase.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
 }
 
-/// Who answers for a hop.
+/// Hosts that answer for a hop.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct Who {
+    /// Addresses that answered.
     #[serde(default)]
     pub addresses: Vec<String>,
+    /// Reason why the path ends here, if it does.
     #[serde(default)]
     pub end: serde_json::Value,
 }
 
 impl Who {
+    /// True if the server itself answered.
     pub fn is_server(&self) -> bool {
         self.end == "server"
     }
 }
 
-/// A host that was named to be asked too.
+/// Named host that is asked too.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 pub struct Landmark {
+    /// Name as the user wrote it.
     pub name: String,
+    /// Address that it resolved to.
     pub address: String,
 }
 
-/// Round trips of one target in ms by number of the round; none where the answer never came.
+/// Round trips of one target in ms by number of the round; none if the answer never came.
 pub type Series = BTreeMap<i64, (i64, Option<f64>)>;
 
+/// Contents of a recording on a path.
 pub struct Seen {
+    /// Phases in order.
     pub phases: Vec<Phase>,
-    /// The first one is hop 1.
+    /// Hops; the first one is hop 1.
     pub hops: Vec<Who>,
+    /// Address of the server.
     pub server: Option<String>,
+    /// Address of the gateway.
     pub gateway: Option<String>,
+    /// Further named hosts.
     pub landmarks: Vec<Landmark>,
+    /// Reason why there is no ICMP echo, if there is none.
     pub no_echo: Option<String>,
+    /// Details of the events about the budget.
     pub budget: Vec<String>,
     targets: BTreeMap<String, Series>,
-    /// Of the session, by when they left.
+    /// Round trips of the session, by send time.
     session: BTreeMap<i64, f64>,
 }
 
 impl Seen {
+    /// Reads a recording.
     pub fn of(recording: &Recording) -> Seen {
         let mut seen = Seen {
             phases: phases(recording),
@@ -105,11 +122,12 @@ impl Seen {
         seen
     }
 
+    /// Phase with this name.
     pub fn phase(&self, name: &str) -> Option<&Phase> {
         self.phases.iter().find(|p| p.name == name)
     }
 
-    /// Of one target in one phase: those sent, and what became of them, in the order of sending.
+    /// Probes of one target in one phase with their fates, in the order of sending.
     pub fn in_phase(&self, target: &str, phase: &Phase) -> Series {
         let all = self.targets.get(target).into_iter().flatten();
         all.filter(|(_, (sent, _))| (phase.from_ns..phase.to_ns).contains(sent))
@@ -117,7 +135,7 @@ impl Seen {
             .collect()
     }
 
-    /// What tells of the way to the server as a whole: the session, or without one what it answers to.
+    /// Target that stands for the whole path: the session, or without one a kind of probe that the server answers.
     pub fn whole(&self) -> &'static str {
         let any = |target: &str| self.counts(target).1 > 0;
         match (any("udp"), any("icmp")) {
@@ -126,12 +144,13 @@ impl Seen {
         }
     }
 
+    /// Round trips of the answered probes of a target in a phase, ms.
     pub fn answered(&self, target: &str, phase: &Phase) -> Vec<f64> {
         let series = self.in_phase(target, phase);
         series.into_values().filter_map(|v| v.1).collect()
     }
 
-    /// Sent and answered in all, discovery included.
+    /// Counts of probes sent and answered, discovery included.
     pub fn counts(&self, target: &str) -> (usize, usize) {
         let series = self.targets.get(target);
         let answered = |s: &Series| s.values().filter(|v| v.1.is_some()).count();
@@ -166,13 +185,13 @@ impl Seen {
         found.collect()
     }
 
-    /// When the first probe left.
+    /// Time of the first probe.
     pub fn began_ns(&self) -> i64 {
         let first = |s: &Series| s.values().map(|v| v.0).min();
         self.targets.values().filter_map(first).min().unwrap_or(0)
     }
 
-    /// Every round trip of a target: when it left, s since the first probe of all, and ms.
+    /// Round trips of a target: send time, s since the first probe of all, and ms.
     pub fn course(&self, target: &str) -> Vec<(f64, Option<f64>)> {
         let began = self.began_ns();
         let series = self.targets.get(target).into_iter().flatten();

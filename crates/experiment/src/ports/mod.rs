@@ -1,9 +1,8 @@
-//! Which ports are blocked on the way to the server, and how.
+//! Ports that are blocked on the path to the server, and the manner of blocking.
 //!
-//! **Method.** The server opens each port for a while and says what came there. A connection, or a datagram, to it
-//! carries a token; the server answers with bytes that nobody else can know. Both ends together tell what one alone
-//! cannot: silence from a refusal, a refusal by the server from one by a box before it, and our server from something
-//! that answers in its name.
+//! **Method.** The server opens each port for a while and reports arrivals. A connection, or a datagram, to it carries
+//! a token; the server answers with bytes that nobody else can know. Both ends together distinguish silence from a
+//! refusal, a refusal by the server from one by a box before it, and our server from a device that answers in its name.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
 //! Networks", UTFSM, table 4, alert 1 (Netalyzr); RFC 9293, Transmission Control Protocol (TCP), section 3.5.3.
@@ -26,14 +25,15 @@ params! {
     pub struct Params for "ports": "Which TCP and UDP ports are blocked on the way to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 9293",] {
         /// TCP ports, 256 at most
-        tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "document 001, table 4";
+        tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "Catalán 2014, table 4";
         /// UDP ports, 256 at most
         udp: Vec<u16> = "53; 123; 161; 443; 500; 1194; 3478; 4500; 5060; 51820" ["1".."65535"];
-        /// what brings nothing for so long is blocked silently; a lost SYN is sent again after 1 and 3 s
+        /// no reply within this time counts as filtered; a lost SYN is sent again after 1 and 3 s
         patience: Duration = "4 s" ["200 ms".."60 s"], "RFC 6298";
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "eight seconds at most, 40 kB",
@@ -45,21 +45,21 @@ pub const SPEC: Spec = Spec {
     answer,
 };
 
-/// What is known of a port.
+/// Verdict on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Open,
-    /// Nothing came through, and nothing came back.
+    /// Filtered: nothing came through, and no answer came.
     Silent,
-    /// Somebody on the way said no.
+    /// A device on the path refused.
     Refused,
-    /// Somebody on the way answered in the server's place.
+    /// A device on the path answered in the server's place.
     Somebody,
-    /// It came through, and the answer was lost.
+    /// The message came through, and the answer was lost.
     AnswerLost,
-    /// The connection came about at both ends, and what it carried did not arrive.
+    /// The connection was set up at both ends, and its data did not arrive.
     Swallowed,
-    /// It came through, what came back was not what the server said.
+    /// The message came through, and the answer differs from the server's.
     Changed,
     Unknown,
 }
@@ -83,7 +83,7 @@ fn verdict(n: &PortNote) -> Verdict {
     }
 }
 
-/// What goes through a port, where it is well known.
+/// Usual use of a port, if it is well known.
 fn used_for(n: &PortNote) -> &'static str {
     match (n.transport == "TCP", n.port) {
         (true, 21) => "FTP",

@@ -14,9 +14,9 @@ use measure::control::listen::{
 
 /// A datagram is sent so often before it counts as lost on the way.
 const TRIES: u32 = 3;
-/// What one port puts on the line at most: a connection with its repeats, or datagrams, and its part of the report.
+/// Greatest traffic of one port: a connection with its retransmissions, or datagrams, and its part of the report.
 const PORT: u64 = 1200;
-/// Of either transport: the server opens 64 at once.
+/// Greatest number of ports of either transport: the server opens 64 at once.
 const MOST: usize = 256;
 
 /// # Errors

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::{Known, Params, STAGE, woken};
 use crate::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};

@@ -1,9 +1,9 @@
-//! After how much silence a radio goes to sleep, and how long it takes to wake up.
+//! Sleep of a radio: the silence after which it sleeps, and the time that it takes to wake up.
 //!
-//! **Method.** A few datagrams wake the line and show its delay when awake; then silence; then a few more. What the first
-//! to arrive of these is later than one of the awake line would have been is what waking took. Silences grow by a factor
-//! of two up to the longest; where waking takes longer after one than after the next shorter, the time between them is
-//! halved until it is no more than a step. Both ends of it are then tried once more.
+//! **Method.** A few datagrams wake the link and show its delay when awake; then silence; then a few more. The wake-up
+//! time is the excess of the first arrival over one of the awake link. Silences grow by a factor of two up to the
+//! longest. If waking takes longer after one than after the next shorter, the time between them is halved until it is
+//! no more than a step. Both ends of it are then tried once more.
 //!
 //! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi 2012,
 //! section 6.8 (10 s and 1.6 s, 50 s and 2 s); F. Qian et al., "Characterizing Radio Resource Allocation for 3G
@@ -31,25 +31,26 @@ const STAGE: &str = "silence";
 /// Datagrams before and after each silence: 3.5 s of them, longer than radios take to wake up.
 const EACH: u64 = 14;
 
-/// The shortest silence, s.
+/// Shortest silence, s.
 const SHORTEST: f64 = 0.5;
 
-/// Waking that takes less than this is not told from other delays, ms.
+/// Wake-up time below which it cannot be told from other delays, ms.
 const LEAST_MS: f64 = 50.0;
 
 params! {
     #[derive(Clone, Debug)]
     pub struct Params for "radio": "After how much silence does this line's radio sleep, and how long does it take to wake up?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "F. Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",] {
-        /// which way the datagram goes that wakes the radio
+        /// direction of the datagram that wakes the radio
         direction: Direction = "up";
-        /// longest silence to try
+        /// longest silence
         longest: Duration = "60 s" ["1 s".."1800 s"];
-        /// how exactly to find when it sleeps
+        /// precision of the silence after which it sleeps
         step: Duration = "1 s" ["50 ms".."60 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes where nothing sleeps, five to nine where something does; 40 kB",
@@ -60,17 +61,17 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// A silence and what waking took after it, ms.
+/// Silence, and the wake-up time after it, ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Woken {
     silence_s: f64,
     ms: f64,
 }
 
-/// From one silence to the next longer one waking takes longer.
+/// Increase of the wake-up time from one silence to the next longer one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Jump {
-    /// The longest silence before it and the shortest behind it, s.
+    /// Longest silence before it and shortest behind it, s.
     from_s: f64,
     to_s: f64,
     by_ms: f64,
@@ -81,7 +82,7 @@ fn silence_of(train: &Train) -> Option<f64> {
     Some(ms * 1e-3)
 }
 
-/// The steps of a train's program are the datagrams before the silence and those after it.
+/// Wake-up time of a train: its program has datagrams before the silence and after it.
 fn woken(train: &Train) -> Option<Woken> {
     let base = train.delays().map(|d| d.1).min()?;
     let after = train.fates.get(EACH as usize..)?;
@@ -95,7 +96,7 @@ fn woken(train: &Train) -> Option<Woken> {
     })
 }
 
-/// By how much delays vary while the line is awake, ms: from the least to the ninth decile, before the silence.
+/// Variation of delays while the link is awake, ms: from the least to the ninth decile, before the silence.
 fn noise(train: &Train) -> Option<f64> {
     let base = train.delays().map(|d| d.1).min()?;
     let awake = train.fates.get(..EACH as usize)?.iter();
@@ -106,7 +107,7 @@ fn noise(train: &Train) -> Option<f64> {
     stats::quantile_of_sorted(&last, 0.9)
 }
 
-/// What is known: medians of waking by silence, in ascending order, and what is too little to tell.
+/// Medians of the wake-up time by silence, in ascending order, and silences with too few values.
 struct Known {
     by_silence: Vec<(f64, Vec<f64>)>,
     least_ms: f64,

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{EACH, Known, Params, SHORTEST, STAGE, silence_of, woken};
 use crate::trains::{of_stage, seconds};
@@ -9,10 +9,10 @@ const APART: Duration = Duration::from_millis(250);
 
 const PAYLOAD: u32 = 40;
 
-/// Silences that are tried in all, at most.
+/// Greatest number of trains.
 const MOST: usize = 40;
 
-/// Of one silence: lost ones are tried again, but not for ever.
+/// Greatest number of trials of one silence: lost ones are tried again.
 const TRIES: usize = 3;
 
 pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
@@ -75,7 +75,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     None
 }
 
-/// As it is written into a train's stage, in whole milliseconds.
+/// Silence as a train's stage has it, in whole milliseconds.
 fn rounded(s: f64) -> f64 {
     (s * 1e3).round() * 1e-3
 }

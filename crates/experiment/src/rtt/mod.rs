@@ -1,9 +1,9 @@
-//! How long a small packet takes there and back.
+//! Round trip of a small packet.
 //!
-//! **Method.** Numbered datagrams of 80 bytes on a flow of their own, stamped by both kernels; what the hosts add is
-//! left out. The mean deviation is that of `ping`: the mean distance from the mean.
+//! **Method.** Numbered datagrams of 80 bytes on a flow of their own, stamped by both kernels; the hosts' own delays
+//! are left out. The mean deviation is that of `ping`: the mean distance from the mean.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.1 (50
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.1 (50
 //! packets, min/avg/max/mdev); RFC 2681, A Round-trip Delay Metric for IPPM.
 //!
 //! **Units.** ms.
@@ -20,14 +20,15 @@ use base::words::Words;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// packets
-        count: u64 = "50" ["2".."100000"], "Peng 2012, section 2.3.1";
-        /// from one packet to the next
+        count: u64 = "50" ["2".."100000"], "Gao 2012, section 2.3.1";
+        /// interval between packets
         interval: Duration = "100 ms" ["1 ms".."60 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "five seconds, 8 kB",

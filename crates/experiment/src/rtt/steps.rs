@@ -17,6 +17,7 @@ pub struct Rtt {
 }
 
 impl Rtt {
+    /// Creates the steps of a run.
     pub fn new(Params { count, interval }: Params) -> Rtt {
         Rtt {
             interval,

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{rates_plot, rates_table, sizes_plot, sizes_table};
 use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whole};
@@ -154,7 +154,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
-/// Datagrams of two pieces that did not come out although as many second pieces arrived; none where those are few.
+/// Datagrams of two fragments that were not delivered although as many second fragments arrived; none if those are few.
 fn unassembled(trains: &[Train]) -> Option<u64> {
     let lacking = |t: &Train| {
         let f = t.facts.fragments_received?;

@@ -1,22 +1,21 @@
-//! Which size of datagram gets most through, and where datagrams begin to be cut.
+//! Sizes of datagrams: the one with the best goodput, and those from which datagrams are fragmented.
 //!
-//! **Method.** The largest datagram that passes in one piece is found with fragmentation forbidden (path MTU). Then sizes
-//! are sent one after the other at one payload rate, half as much again as the line carries, and what arrives whole is
-//! counted over the second half of each, when the queue is full. Both hosts count fragments on their interfaces, where
-//! they are allowed to: that tells to the byte from which size on a datagram is cut into one piece more, and both
-//! sides of each such edge are among the sizes. At one size just above the first edge the rate is varied, and the
-//! throughput set beside B²/b, which it would have if each fragment were lost independently with the
-//! probability (b − B)/b.
+//! **Method.** The largest datagram that passes whole is found with fragmentation forbidden (path MTU). Then sizes are
+//! sent one after the other at one payload rate, half as much again as the link carries. Whole arrivals are counted
+//! over the second half of each, when the queue is full. Both hosts count fragments on their interfaces, if permitted:
+//! that shows to the byte from which size on a datagram takes one fragment more. Both sides of each such edge are among
+//! the sizes. At one size just above the first edge the rate is varied, and the throughput set beside B²/b, which it
+//! would have if each fragment were lost independently with the probability (b − B)/b.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
 //! bytes in steps of 10, 3 Mbit/s over a line of 1.97; 1470 bytes for B²/b). RFC 8899, Packetization Layer Path MTU
 //! Discovery for Datagram Transports, for probing with whole packets.
 //!
-//! A queue that fills while cut datagrams are counted hides what a full one does to them. It is therefore filled first, with
-//! datagrams that need no cutting.
+//! A queue that fills while fragmented datagrams are counted hides the effect of a full one on them. It is therefore
+//! filled first, with datagrams that need no fragmentation.
 //!
-//! **Deviations.** A coarse grid and the edges in place of every tenth size; `step` sends them all. Gaps vary by a third:
-//! strict periods of sender and line lock into each other.
+//! **Deviations.** A coarse grid and the edges in place of every tenth size; `step` sends them all. Gaps vary by a
+//! third: strict periods of sender and link lock into each other.
 //!
 //! **Units.** Sizes are UDP payload, rates of payload.
 
@@ -31,28 +30,29 @@ use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 
-const PENG: &str = "Peng 2012, section 3.4";
+const PENG: &str = "Gao 2012, section 3.4";
 
-/// What the line carries is looked at with datagrams that every link takes whole.
+/// Payload that every link takes whole, for the measurement of the link's rate.
 const PLAIN: u32 = 1200;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
             "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",] {
-        /// which way to send
+        /// direction of the datagrams
         direction: Direction = "up", PENG;
-        /// send every size from 50 bytes on in such steps (the document: 10 bytes) instead of searching
+        /// send every size from 50 bytes on in such steps (the source: 10 bytes) instead of searching
         step: Option<Bytes> ["1 B".."500 B"], PENG;
         /// largest payload
         to: Bytes = "3000 B" ["100 B".."60000 B"], PENG;
-        /// payload rate of every size; half as much again as the line carries
+        /// payload rate of every size; by default half as much again as the link carries
         rate: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"], PENG;
-        /// how long each size is sent
+        /// time for which each size is sent
         hold: Duration = "2 s" ["200 ms".."60 s"], PENG;
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four to five minutes, half of it waiting; 20 MB over 2 Mbit/s",
@@ -63,12 +63,12 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// What a train of whole probes said: whether so much passes in one piece.
+/// True if a train of unfragmented probes shows that this size passes whole.
 fn passes_whole(train: &Train) -> bool {
     train.fates.iter().any(|f| f.received_ns.is_some())
 }
 
-/// The largest payload that passes in one piece, or the next one to try.
+/// Largest payload that passes whole, or the next one to try.
 fn whole(trains: &[Train], to: u32) -> Result<u32, u32> {
     let tried: Vec<(u32, bool)> = of_stage(trains, "mtu")
         .map(|t| (t.facts.program.largest_payload(), passes_whole(t)))
@@ -92,15 +92,14 @@ fn whole(trains: &[Train], to: u32) -> Result<u32, u32> {
     }
 }
 
-/// One size that was held: payload rate at which whole datagrams arrived in the second half of the time in which the
-/// train left, bit/s.
+/// Result of one size: payload rate at which whole datagrams arrived in the second half of the sending time, bit/s.
 #[derive(Clone, Copy)]
 struct Held {
     size: u32,
     bps: f64,
 }
 
-/// What was sent at the rate in question, behind what filled the queue.
+/// Datagrams at the rate in question, behind those that filled the queue.
 fn counted(train: &Train) -> impl Iterator<Item = (Due, Fate)> + '_ {
     let last = train.facts.program.steps().len() - 1;
     train.datagrams().filter(move |(due, _)| due.step == last)
@@ -127,15 +126,15 @@ fn arrived(train: &Train) -> u64 {
         .count() as u64
 }
 
-/// Sizes that were held, ascending, with what they brought.
+/// Results of the sizes, ascending.
 fn held(trains: &[Train]) -> Vec<Held> {
     let mut all: Vec<Held> = of_stage(trains, "size").filter_map(throughput).collect();
     all.sort_by_key(|h| h.size);
     all
 }
 
-/// Into how many pieces the datagrams of a train were cut, as a host saw them pass: the receiver where it may look,
-/// since routers on the way may cut too.
+/// Number of fragments of a train's datagrams, as a host counted them: the receiver if it may, since routers on the
+/// path may fragment too.
 fn pieces_seen(train: &Train) -> Option<u32> {
     let seen = |f: Fragments| match (f.whole, f.first) {
         (0, 0) => None,
@@ -146,16 +145,16 @@ fn pieces_seen(train: &Train) -> Option<u32> {
     received.or_else(|| train.facts.fragments_sent.and_then(seen))
 }
 
-/// Where one piece more is needed.
+/// Size at which one fragment more is needed.
 #[derive(Clone, Copy, PartialEq)]
 struct Edge {
-    /// The last payload of so many pieces.
+    /// Largest payload of the smaller number of fragments.
     below: u32,
-    /// Whether fragments were seen on either side of it; what the rules say where they could not be.
+    /// True if fragments were counted on either side of it; otherwise the edge follows from the rules.
     seen: bool,
 }
 
-/// The edges of one and of two pieces; or the next payload to send three of.
+/// Edges of one and of two fragments; or the next payload to send three of.
 fn edges(trains: &[Train], longest: u32, to: u32) -> Result<Vec<Edge>, u32> {
     let headers = trains.first().map_or(28, |t| t.facts.headers);
     let cuts: Vec<(u32, Option<u32>)> = of_stage(trains, "cut")
@@ -197,8 +196,8 @@ fn edges(trains: &[Train], longest: u32, to: u32) -> Result<Vec<Edge>, u32> {
     Ok(edges)
 }
 
-/// The last payload of so many pieces. All but the last hold a multiple of 8 bytes by the rules of the two protocols;
-/// Linux keeps the last one to that too in IPv6, and not in IPv4.
+/// Largest payload in this number of fragments. All fragments but the last hold a multiple of 8 bytes by the rules of
+/// the two protocols; Linux keeps the last one to that too in IPv6, and not in IPv4.
 fn last_of(count: u32, longest: u32, headers: u32) -> u32 {
     if count == 1 {
         return longest;
@@ -271,7 +270,7 @@ fn rates(trains: &[Train], line: f64, longest: u32, headers: u32) -> Vec<(f64, f
     all
 }
 
-/// What a size would bring if only headers cost anything.
+/// Goodput of a size if only headers cost anything.
 fn only_headers(size: u32, line: f64, longest: u32, headers: u32) -> f64 {
     line * f64::from(size) / f64::from(on_the_line(size, longest, headers)) / 1e6
 }
@@ -289,7 +288,7 @@ mod tests {
         let v4: Vec<u32> = [1472, 1473, 2952, 2953].map(|p| pieces(p, 1472, 28)).into();
         assert_eq!(v4, [1, 2, 2, 3]);
         assert_eq!([last_of(2, 1452, 48), last_of(2, 1472, 28)], [2888, 2952]);
-        // 004 section 3.3: 1470 bytes are 1496 + 78.
+        // Gao 2012, section 3.3: 1470 bytes are 1496 + 78.
         assert_eq!(on_the_line(1470, 1452, 48), 1574);
     }
 }

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{Edge, PLAIN, Params, arrived, counted, edges, held, pieces, whole};
 use crate::sweep;
@@ -6,33 +6,33 @@ use crate::trains::{of_stage, one, seconds, waits};
 use base::program::{Marking, Program, Sending, Shot, Step, Train};
 use base::{BitsPerSec, Duration};
 
-/// The document's 3 Mbit/s over 1.97.
+/// Ratio of the sent rate to the link's: 3 Mbit/s over 1.97 in the source.
 const OVERLOAD: f64 = 1.523;
 
-/// The document's 1470 bytes are 18 above its first edge.
+/// Bytes above the first edge: those of the 1470 bytes of the source.
 const ABOVE_EDGE: u32 = 18;
 
-/// So many datagrams are sent at least, so that a third less is no chance; but not for longer than this.
+/// Least number of datagrams, so that a third less is no chance; within a time limit.
 const ENOUGH: f64 = 700.0;
 
 const LONGEST_S: f64 = 12.0;
 
-/// So many of a size that is cut.
+/// Number of datagrams of a size that is fragmented.
 const CUT: f64 = 240.0;
 
 /// Fragments that a receiving host has room for until their datagrams are whole: 4 MB (Linux, ip6frag_high_thresh and
-/// ipfrag_high_thresh), of which a packet of 1500 bytes takes up to 4352. Once that is full, nothing that is cut
+/// ipfrag_high_thresh), of which a packet of 1500 bytes takes up to 4352. Once that is full, no fragmented datagram
 /// arrives any more.
 const ROOM: u64 = 900;
 
-/// So long the host keeps them: RFC 8200 section 4.5; Linux has 30 s for IPv4 (ipfrag_time).
+/// Time for which the host keeps them: RFC 8200 section 4.5; Linux has 30 s for IPv4 (ipfrag_time).
 const KEPT_V6_S: u64 = 60;
 
 const KEPT_V4_S: u64 = 30;
 
 const FACTORS: [f64; 8] = [0.9, 0.97, 1.05, 1.15, 1.25, 1.35, 1.45, 1.55];
 
-/// The grid in the absence of a step.
+/// Sizes without a step.
 const GRID: [u32; 16] = [
     50, 100, 200, 350, 500, 700, 900, 1100, 1300, 1400, 1500, 1700, 2100, 2500, 2850, 2950,
 ];
@@ -115,7 +115,7 @@ fn kept(train: &Train, longest: u32) -> u64 {
     }
 }
 
-/// How long to wait until the receiving host has room for so many more fragments.
+/// Wait until the receiving host has room for `more` further fragments.
 fn until_room(trains: &[Train], more: u64, longest: u32) -> Duration {
     let last = |t: &Train| t.fates.iter().rev().find_map(|f| f.sent_ns);
     let Some(now) = trains.last().and_then(last) else {
@@ -149,10 +149,10 @@ fn grid(params: &Params, to: u32, edges: &[Edge]) -> Vec<u32> {
     sizes
 }
 
-/// Evenly spaced but for a third of the gap, more or less in turn: strict periods of sender and line lock into each
-/// other, and then chance of phase decides which sizes do well. Real senders are not that exact.
+/// Datagrams with gaps that vary by a third, longer and shorter in turn. Strict periods of sender and link lock into
+/// each other, and then the phase decides which sizes do well. Real senders are not that exact.
 fn restless(payload: u32, rate: f64, time: Duration) -> Step {
-    /// Shares of a gap; they sum up to as many as there are.
+    /// Shares of a gap; their sum is their number.
     const TURNS: [f64; 11] = [
         1.0, 0.71, 1.23, 0.84, 1.32, 0.67, 1.11, 0.9, 1.29, 0.76, 1.17,
     ];
@@ -166,7 +166,7 @@ fn restless(payload: u32, rate: f64, time: Duration) -> Step {
     Step::new((rounds as u64).max(1), shots.into())
 }
 
-/// As many datagrams in one piece as fill the queue that the overload has shown, at twice the line's rate.
+/// Unfragmented datagrams that fill the queue found by the overload, at twice the link's rate.
 fn filling(trains: &[Train], longest: u32, plateau: f64) -> Step {
     let overloads = of_stage(trains, "overload");
     let deepest = overloads.flat_map(waits).map(|w| w.1).fold(0.0, f64::max);
@@ -175,7 +175,7 @@ fn filling(trains: &[Train], longest: u32, plateau: f64) -> Step {
     Step::steady(longest.min(PLAIN), rate, seconds(time))
 }
 
-/// A size just above the first edge: as the document's 1470 bytes.
+/// Size just above the first edge, as the 1470 bytes of the source.
 fn first_cut(edges: &[Edge], to: u32) -> Option<u32> {
     let edge = edges.first()?.below;
     (edge + ABOVE_EDGE <= to).then_some(edge + ABOVE_EDGE)

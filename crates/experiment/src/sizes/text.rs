@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Held, only_headers, pieces};
 use crate::answer::{Draw, Plot, Series, Table};

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{plot, table};
 use super::{Counts, FACTORS, Params};

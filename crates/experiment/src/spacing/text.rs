@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Counts, Params};
 use crate::answer::{Draw, Plot, Series, Table};

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{plot, table, told};
 use super::{Found, Held, Params, found, held, overload, overloaded_rate};
@@ -110,8 +110,8 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
-/// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's own:
-/// then the link carries what came out under overload and that loss.
+/// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's
+/// own: then the link carries the rate of arrivals under overload plus that loss.
 fn ceiling(failed: &Held, plateau: f64) -> f64 {
     if overloads(failed.train, plateau) {
         return failed.rate;
@@ -120,7 +120,7 @@ fn ceiling(failed: &Held, plateau: f64) -> f64 {
     failed.rate.max(plateau / (1.0 - lost).max(0.5))
 }
 
-/// Reason why the rate `bad` failed, if it is not the queue: what comes out under overload is clearly more.
+/// Reason why the rate `bad` failed, if it is not the queue: arrivals under overload are clearly faster.
 fn not_the_queue(held: &[Held], bad: f64, found: &Found) -> Option<String> {
     let h = held.iter().find(|h| h.rate == bad)?;
     let rate = significant(bad / 1e6, 3);

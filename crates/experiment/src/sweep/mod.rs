@@ -1,19 +1,19 @@
-//! The highest rate of datagrams without loss.
+//! Highest rate of datagrams without loss.
 //!
-//! **Method.** Datagrams of one size, evenly spaced, at rates in steps; each is held for a while, with silence before the
-//! next so that queues drain. A rate passes when nothing is lost and the delay does not grow: a buffer hides an
-//! overload for as long as it has room, and a rate that only the buffer carried is none that lasts. `mode=full` goes up
-//! in steps as the document does. `mode=fast` first overloads the line for a moment: datagrams that wait in
-//! a queue come out at the line's own rate, which tells where to look; the steps next to it are then tried.
+//! **Method.** Datagrams of one size, evenly spaced, at rates in steps; each is held for a while, with silence before
+//! the next so that queues drain. A rate passes if nothing is lost and the delay does not grow: a buffer hides an
+//! overload as long as it has room, and a rate that only the buffer carried does not last. `mode=full` goes up in steps
+//! like the source. `mode=fast` first overloads the link for a moment: datagrams that wait in a queue come out at the
+//! link's own rate, which narrows the search; the steps next to it are then tried.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
 //! (steps of 25 kbit/s, 10 s each, 5 s apart).
 //!
-//! **Deviations.** The document counts losses only. Fast lines are stepped by a hundredth of their rate.
+//! **Deviations.** The source counts losses only. Fast links are stepped by a hundredth of their rate.
 //!
-//! **Units.** Rates are of payload, bit/s, as the document's are.
+//! **Units.** Rates are of payload, bit/s, as in the source.
 //!
-//! **Validated against.** Emulated and virtual lines of known rate: docs/book/probe/accuracy.md.
+//! **Validated against.** Emulated and virtual links of known rate: docs/book/probe/accuracy.md.
 
 mod answer;
 mod steps;
@@ -30,7 +30,7 @@ use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Bytes, Duration};
 use stats::Figure;
 
-const PENG: &str = "Peng 2012, section 2.3.2";
+const PENG: &str = "Gao 2012, section 2.3.2";
 
 choices! {
     /// Way to search.
@@ -39,26 +39,28 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
-        /// which way to send
+    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// direction of the datagrams
         direction: Direction = "up", PENG;
         /// payload of each datagram
         size: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
-        /// search near the rate that an overload shows, or every step
+        /// fast: search near the rate that an overload shows; full: try every step
         mode: Mode = "fast", PENG;
-        /// from one rate to the next; 25 kbit/s, or a hundredth of the rate where that is more
+        /// step from one rate to the next; by default 25 kbit/s, or a hundredth of the rate if that is more
         step: Option<BitsPerSec> ["1 kbit/s".."1 Gbit/s"], PENG;
-        /// how long each rate is sent; 10 s in full mode, and in fast mode as long as a quarter of a step needs to show
+        /// time for which each rate is sent; by default 10 s in full mode, and in fast mode as long as a quarter of a
+        /// step needs to show
         hold: Option<Duration> ["500 ms".."120 s"], PENG;
-        /// silence before each; 5 s in full mode, 2 s in fast mode
+        /// silence before each rate; by default 5 s in full mode, 2 s in fast mode
         rest: Option<Duration> ["0 s".."60 s"], PENG;
-        /// first rate in full mode; four fifths of what the overload shows
+        /// first rate in full mode; by default four fifths of the rate that the overload shows
         from: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"];
-        /// last rate in full mode; the third in a row that does not pass
+        /// last rate in full mode; by default the third in a row that does not pass
         to: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",
@@ -69,22 +71,21 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// An overload lasts until its second half is long enough to measure.
+/// Length of an overload: its second half has to be long enough to measure.
 const FLOOD: Duration = Duration::from_secs(3);
 
 const FLOODS: usize = 6;
 
-/// What the trains so far say of where to look.
+/// Result of the trains so far that narrows the search.
 struct Found {
-    /// Payload rate of the line under overload.
+    /// Payload rate of the link under overload.
     plateau: f64,
     step: f64,
 }
 
-/// How an overload of the line is begun and repeated until it is one; or the payload rate that it shows.
+/// Next overload of the link, repeated until it is one; or the payload rate that it shows.
 ///
-/// # Errors
-/// What to send next, or nothing where nothing arrives.
+/// # Errors The next sending, or nothing if nothing arrives.
 pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, Option<Sending>> {
     let Some(scout) = of_stage(trains, SCOUT).next() else {
         return Err(Some(trains::scout(way, payload)));
@@ -109,7 +110,7 @@ pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, O
     Err(Some(one("overload", way, Duration::from_secs(1), step)))
 }
 
-/// Rate of payload that the last overload came out at, with its interval.
+/// Payload rate of arrivals of the last overload, with its interval.
 pub fn overloaded_rate(trains: &[Train]) -> Figure {
     of_stage(trains, "overload").last().map_or(
         Figure::cannot_tell("the line was not overloaded"),
@@ -151,7 +152,7 @@ fn hold(params: &Params, found: &Found, rate: f64) -> Sending {
     one(name, params.direction, rest, step)
 }
 
-/// One rate that was held.
+/// Rate that was held.
 struct Held<'a> {
     rate: f64,
     train: &'a Train,

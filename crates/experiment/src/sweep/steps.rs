@@ -1,9 +1,9 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{Found, Held, Mode, Params, found, held, hold, overload};
 use base::program::{Sending, Train};
 
-/// Rates tried in fast mode at most.
+/// Greatest number of rates tried in fast mode.
 const MOST_HOLDS: usize = 16;
 
 const MOST_STEPS: usize = 400;
@@ -39,7 +39,7 @@ fn next_step(params: &Params, found: &Found, held: &[Held]) -> Option<f64> {
     (!end && held.len() < MOST_STEPS).then_some(next)
 }
 
-/// Tries the steps on both sides of the plateau, and on from there until one passes below one that does not.
+/// Next rate: the steps on both sides of the plateau, and on from there until one passes below one that does not.
 fn next_guess(found: &Found, held: &[Held]) -> Option<f64> {
     let step_of = |rate: f64| (rate / found.step).round() as i64;
     let best = held

@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::{Found, Held};
 use crate::answer::{Draw, Plot, Series, Table};
@@ -6,7 +6,7 @@ use crate::trains::{growth, loss, received_rate};
 use base::units::significant;
 use stats::Figure;
 
-/// Less is the hosts' own.
+/// Milliseconds to a hundredth: smaller parts are the hosts' own.
 fn hundredths(ms: f64) -> String {
     significant((ms * 100.0).round() / 100.0 + 0.0, 3)
 }

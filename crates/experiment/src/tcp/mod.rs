@@ -1,28 +1,29 @@
-//! What TCP's controllers, initial windows and offload make of a line.
+//! TCP over a link: effect of controllers, initial windows and offload.
 //!
-//! **Method.** Transfers of given sizes, one after the other and each kind in turn: what an upload took until all of it was
-//! acknowledged and a download from its request until all of it was there, what was sent again, and the longest time in which
-//! nothing moved. The sender's TCP_INFO is sampled fifty times a second, at the server as often as it allows. A slow flow of
-//! datagrams goes on beside them, so that a break of a transfer can be told from one of the line.
+//! **Method.** Transfers of given sizes follow each other, each kind in turn. Measured are the time of an upload until
+//! all of it was acknowledged, that of a download from its request until all of it was there, retransmissions, and the
+//! longest time without progress. The sender's TCP_INFO is sampled fifty times a second, at the server as often as it
+//! allows. A slow flow of datagrams runs beside them, so that a break of a transfer can be told from one of the link.
 //!
 //! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi 2012,
 //! sections 5.1 and 5.2 (table 5.2.1: initial windows of 3 and 10, files of 80 kB, 400 kB and 5 MB; segmentation offload;
 //! breaks of flows beside a slow flow of UDP) and 6.7 (CUBIC beside Reno).
 //!
-//! **Deviations.** Uploads too, and unless told nothing else: of these the sender is ours.
+//! **Deviations.** Uploads too, and by default nothing else: their sender is ours.
 //!
-//! **Units.** bit/s of payload; packets sent again.
+//! **Units.** bit/s of payload; retransmitted packets.
 
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ends;
+use base::Bytes;
+use base::print::RATE;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};
 use base::units::significant;
 use base::words::Words;
-use base::{BitsPerSec, Bytes};
 use serde::Deserialize;
 use stats::Figure;
 
@@ -44,21 +45,23 @@ params! {
     #[derive(Clone, Debug)]
     pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload fare on this line?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 6928, Increasing TCP's Initial Window",] {
-        /// which controller; all of the three that the sender's kernel has
+        /// congestion control; by default all of the three that the sender's kernel has
         control: Control = "all";
-        /// who sends: this host, the server, or both in turn, which wants --budget 110MB or less than three repeats
+        /// sender: this host, the server, or both in turn, which needs --budget 110MB or fewer than three repeats
         direction: Ends = "up", CHANDELE;
-        /// initial windows to try, such as 3; 4; 10; 30 packets: on an emulated line (--link); the system's one
+        /// initial windows to try in packets, such as 3; 4; 10; 30, on an emulated link (--link); by default the
+        /// system's
         window: Vec<u32> ["1".."1000"], CHANDELE;
-        /// with and without segmentation offload: on an emulated line; as the system has it
+        /// with and without segmentation offload, on an emulated link; by default as the system has it
         offload: Offload = "system", CHANDELE;
-        /// what to transfer
+        /// sizes of the transfers
         size: Vec<Bytes> = "80 kB; 400 kB; 5 MB" ["1 kB".."1 GB"], CHANDELE;
         /// transfers of each kind
         repeats: u64 = "3" ["1".."100"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
@@ -69,16 +72,16 @@ pub const SPEC: Spec = Spec {
     answer,
 };
 
-/// A transfer, as its event has it.
+/// Transfer, from its event.
 #[derive(Clone, Debug, Deserialize)]
 struct Transfer {
     #[serde(default)]
     number: i64,
-    /// Recordings of before there were downloads do not say.
+    /// Direction; recordings made before there were downloads lack it.
     #[serde(default = "upwards")]
     direction: Direction,
     congestion: String,
-    /// As the sender had it when the transfer began; what was said before may have added one.
+    /// Sender's window at the start of the transfer; earlier messages may have added a packet.
     window_packets: Option<u64>,
     asked_window_packets: Option<u64>,
     offload: Option<bool>,
@@ -86,7 +89,7 @@ struct Transfer {
     began_ns: i64,
     took_ns: Option<i64>,
     failed: Option<String>,
-    /// Null where the server did not report.
+    /// Retransmissions; null if the server did not report.
     retransmits: Option<u64>,
     break_ns: i64,
     break_began_ns: i64,
@@ -96,7 +99,7 @@ fn upwards() -> Direction {
     Direction::Up
 }
 
-/// One transfer of that way.
+/// Noun for a transfer in that direction.
 fn noun(direction: Direction) -> &'static str {
     match direction {
         Direction::Up => "upload",
@@ -145,7 +148,7 @@ impl Group<'_> {
         mean(&known.map(|n| n as f64).collect::<Vec<_>>())
     }
 
-    /// Without its controller, where that stands elsewhere.
+    /// Settings of a group, without its controller if that stands elsewhere.
     fn variant(&self) -> String {
         let mut words = Vec::new();
         if let Some(w) = self.window {
@@ -158,7 +161,7 @@ impl Group<'_> {
     }
 }
 
-/// With Student's interval: a handful of transfers is no time series.
+/// Mean with Student's interval: the transfers are independent.
 fn mean(values: &[f64]) -> Figure {
     match stats::moments(values) {
         None => Figure::cannot_tell("no transfer came to its end"),
@@ -326,7 +329,7 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
     };
     let rated = |g: &Group| match g.rate() {
         Figure::Is { value, low, high } => {
-            let bps = |v: f64| format!("{:.3}", BitsPerSec::new(v.round() as u64));
+            let bps = |v: f64| RATE.print(v);
             let [value, low, high] = [value, low, high].map(bps);
             match low == high {
                 true => value,
@@ -375,7 +378,7 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
     said
 }
 
-/// Of the samples of its transfers, ms.
+/// Smoothed round trip of the samples of its transfers, ms.
 fn srtt(group: &Group, recording: &Recording) -> Figure {
     let ours = |flow: i64| group.all.iter().any(|t| t.number == flow);
     let ms: Vec<f64> = recording
@@ -387,7 +390,7 @@ fn srtt(group: &Group, recording: &Recording) -> Figure {
     stats::quantile_figure(&ms, 0.5)
 }
 
-/// Breaks of transfers, and whether the slow flow beside them had one too.
+/// Breaks of transfers, with those of the slow flow beside them.
 fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
     let longest = transfers.iter().map(|t| t.break_ns).max().unwrap_or(0) as f64 * 1e-9;
     let broken: Vec<&Transfer> = transfers
@@ -433,7 +436,7 @@ fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
     out
 }
 
-/// As table 5.2.1 of the source: sizes by windows, rate and packets sent again, mean ± half the interval.
+/// Tables like table 5.2.1 of the source: sizes by windows, rate and retransmissions, mean ± half the interval.
 fn tables(groups: &[Group], way: Direction) -> Vec<Table> {
     let groups: Vec<&Group> = groups.iter().filter(|g| g.direction == way).collect();
     let mut variants: Vec<String> = Vec::new();
@@ -486,7 +489,7 @@ fn tables(groups: &[Group], way: Direction) -> Vec<Table> {
     }]
 }
 
-/// The last transfer of the largest size of each controller, of one variant.
+/// Plots of the last transfer of the largest size of each controller, of one variant.
 fn plots(transfers: &[Transfer], way: Direction, largest: u64, recording: &Recording) -> Vec<Plot> {
     let mut shown: Vec<&Transfer> = Vec::new();
     let of_way = transfers.iter().rev().filter(|t| t.direction == way);

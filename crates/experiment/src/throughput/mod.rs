@@ -1,10 +1,11 @@
-//! How much the line carries by each of the ways in which it is usually measured, and what packets wait meanwhile.
+//! Throughput of a link by each of the usual methods, and the waits of packets meanwhile.
 //!
-//! **Method.** The line is filled, one way after the other, by several TCP connections, by one, and by datagrams faster than
-//! it. What counts begins after a warm-up, so that slow start is not in it. Beside each the interface's own counters are
-//! read, which count everybody's packets. Probes of a session go on all the time: round trips at rest and under each load.
+//! **Method.** The link is filled, one method after the other, by several TCP connections, by one, and by datagrams
+//! faster than it. Counting begins after a warm-up, so that slow start is left out. The interface's own counters are
+//! read beside each; they include cross traffic. Probes of a session run all the time: round trips at rest and under
+//! each load.
 //!
-//! **Source.** 000, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
+//! **Source.** Borlaug 2014, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
 //! (SamKnows); one connection with the interface's counters, the *passive throughput*, and the capacity by UDP (BISMark).
 //!
 //! **Deviations.** Jitter is the mean difference of successive round trips (RFC 3393's delay variation of consecutive
@@ -18,10 +19,10 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ways;
 use crate::{phases, rate};
-use base::BitsPerSec;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
+use base::print::{DELAY, RATE};
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -29,32 +30,33 @@ use base::words::Words;
 use stats::{Delays, Figure};
 use std::ops::Range;
 
-const DOCUMENT: &str = "document 000, section 3.5.1";
-/// Others are on the line from here on (000, section 3.5.1), bit/s down and up.
+const DOCUMENT: &str = "Borlaug 2014, section 3.5.1";
+/// Rates of cross traffic from which it counts (Borlaug 2014, section 3.5.1), bit/s down and up.
 const OTHERS_BPS: [(Direction, f64); 2] = [(Direction::Down, 64e3), (Direction::Up, 32e3)];
-/// What an interface counts of a packet beyond IP's own bytes, at most: Ethernet.
+/// Largest size of a packet's link-layer header that an interface counts: Ethernet.
 const LINK_HEADER: f64 = 14.0;
-/// Datagrams that bring less than TCP by more than this share did not fill the line.
+/// Share by which datagrams that bring less than TCP did not fill the link.
 const SHORT: f64 = 0.02;
-/// Stretches of a step of which the picture has one point each, s.
+/// Length of a stretch for one point of the plot, s.
 const POINT_S: f64 = 0.5;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["document 000, section 3.5.1", "RFC 3148", "RFC 3393"] {
-        /// which way to fill
+    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
+        /// direction to fill
         direction: Ways = "both";
         /// connections of the first method
         flows: u32 = "3" ["2".."64"], DOCUMENT;
-        /// from the beginning of a step to what counts of it
+        /// warm-up: time from the begin of a step until counting begins
         warm_up: Duration = "5 s" ["0 s".."60 s"], DOCUMENT;
-        /// what counts of a step; less where the budget ends
+        /// counted time of a step; less if the budget ends
         hold: Duration = "10 s" ["1 s".."600 s"];
-        /// at rest before the first step
+        /// time at rest before the first step
         idle: Duration = "10 s" ["1 s".."600 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes, or what the budget allows; all that the line carries in them",
@@ -65,20 +67,20 @@ pub const SPEC: Spec = Spec {
     answer,
 };
 
-/// A step with what the tables have of it.
+/// Step with the figures of the tables.
 struct Seen {
     step: Step,
-    /// Of payload.
+    /// Payload rate.
     payload: Figure,
-    /// Of whole IP packets.
+    /// Rate of whole IP packets.
     packets: Figure,
-    /// Everybody's on the interface, its own headers included; null where it was not read.
+    /// Rate on the interface, cross traffic and link-layer headers included; null if it was not read.
     interface_bps: Option<f64>,
     /// Share of a TCP or UDP load's packets that is no payload, and packets in a second.
     packets_per_s: Option<f64>,
     delays: Delays,
     lost: Figure,
-    /// (s since the step began, Mbit/s of payload).
+    /// Course: s since the step began, Mbit/s of payload.
     course: Vec<(f64, Option<f64>)>,
 }
 
@@ -108,7 +110,7 @@ impl Seen {
                 let least = c.goodput().value().unwrap_or(0.0);
                 Figure::cannot_tell(format!(
                     "all of them arrived: it carries {} of payload at least",
-                    rated(least)
+                    RATE.print(least)
                 ))
             }
             Some(c) => c.goodput(),
@@ -145,14 +147,14 @@ impl Seen {
         }
     }
 
-    /// What the interface counted beyond what this step can have put there; null where it was not read.
+    /// Rate on the interface beyond this step's own; null if it was not read.
     fn others_bps(&self) -> Option<f64> {
         let own = self.packets.value()? + self.packets_per_s? * LINK_HEADER * 8.0;
         Some((self.interface_bps? - own).max(0.0))
     }
 }
 
-/// All but a few at the end, which were under way.
+/// True if all datagrams arrived but a few at the end, which were in flight.
 fn all_arrived(step: &Step) -> bool {
     match (step.sent, step.received) {
         (Some(sent), Some(received)) => received as f64 >= 0.98 * sent as f64,
@@ -160,8 +162,8 @@ fn all_arrived(step: &Step) -> bool {
     }
 }
 
-/// Datagrams leave faster than the line carries. Where TCP brought more than they did, hosts lost or held back what the line would
-/// have carried: they tell a bound, and why is said.
+/// Makes the rate of datagrams a lower bound if TCP brought more than they did: hosts lost or held back datagrams that
+/// the link would have carried. Returns the reasons.
 fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
     let most = |direction: Direction| {
         let tcp = steps
@@ -191,8 +193,8 @@ fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
         }
         let why = format!(
             "{} by datagrams and {} by {by}: this host or the far one lost or held back datagrams that the line would have carried",
-            rated(value),
-            rated(*bps)
+            RATE.print(value),
+            RATE.print(*bps)
         );
         doubts.push(format!(
             "{}, datagrams: at least {why}",
@@ -205,7 +207,7 @@ fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
     doubts
 }
 
-/// Everybody's, that way.
+/// Rate on the interface in that direction, cross traffic included.
 fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>) -> Option<f64> {
     let rows = recording.traffic.iter();
     let (mut bytes, mut ns) = (0.0, 0.0);
@@ -297,7 +299,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         if let Some((bps, _)) = others.filter(|_| !overload) {
             out.doubts.push(format!(
                 "{way}, {told}: {} passed the interface that were not this run's; together with it that is what the line carries",
-                rated(bps)
+                RATE.print(bps)
             ));
         }
     }
@@ -306,7 +308,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     out
 }
 
-/// Of round trips.
+/// Jitter of round trips.
 fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
     let probes = phases::probes(recording, "udp", range);
     let trips: Vec<(i64, f64)> = probes
@@ -314,14 +316,6 @@ fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
         .filter_map(|d| Some((d.seq, d.rtt_ms()?)))
         .collect();
     stats::jitter(&trips)
-}
-
-fn rated(bps: f64) -> String {
-    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
-}
-
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
 }
 
 fn of(steps: &[Seen], direction: Direction, method: Method) -> Option<&Seen> {
@@ -337,7 +331,7 @@ fn says(steps: &[Seen], rest: &Delays) -> String {
         let all = steps.iter().filter(|s| s.step.direction == direction);
         let bps = all.filter_map(|s| s.packets.value());
         let most = bps.max_by(f64::total_cmp)?;
-        Some(format!("{} {}", rated(most), direction.word()))
+        Some(format!("{} {}", RATE.print(most), direction.word()))
     };
     let found: Vec<String> = WAYS.into_iter().filter_map(most).collect();
     if found.is_empty() {
@@ -348,20 +342,24 @@ fn says(steps: &[Seen], rest: &Delays) -> String {
         let several = of(steps, direction, Method::Several)?;
         let loaded = several.delays.p50_ms.value()?;
         let beside = format!("{} filling it", name(&several.step));
-        Some(format!("{} with {beside} {}", ms(loaded), direction.word()))
+        Some(format!(
+            "{} with {beside} {}",
+            DELAY.print(loaded),
+            direction.word()
+        ))
     };
     let waited: Vec<String> = WAYS.into_iter().filter_map(waited).collect();
     if let (Some(rest), false) = (rest.p50_ms.value(), waited.is_empty()) {
         text += &format!(
             " A round trip takes {}, and {} at rest.",
             waited.join(", "),
-            ms(rest)
+            DELAY.print(rest)
         );
     }
     text
 }
 
-/// How the methods differ, where their intervals lie apart.
+/// Differences between the methods whose intervals do not overlap.
 fn evidence(steps: &[Seen]) -> Vec<String> {
     let mut out = Vec::new();
     for direction in WAYS {
@@ -512,7 +510,7 @@ mod tests {
         }
     }
 
-    /// Users saw datagrams 12 % low on private links, and no doubt beside them.
+    /// Rate of datagrams 12 % low on private links, with no doubt beside it, as users saw.
     #[test]
     fn datagrams_that_bring_less_than_tcp_are_a_bound_and_say_why() {
         use Direction::{Down, Up};

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// Datagrams are sent so much faster than what several connections carried, or a few packets back to back showed.
 const OVERLOAD: f64 = 1.3;
-/// Such packets, and how often: others in between make one look slower.
+/// Number, size and repetitions of packets back to back: cross traffic in between makes one look slower.
 const SCOUTS: (u8, Bytes, usize) = (8, Bytes::new(1200), 3);
 /// Whole packets of TCP for a byte of payload, at most usual sizes.
 const HEADERS: f64 = 1500.0 / 1448.0;
@@ -24,7 +24,7 @@ const HEADERS: f64 = 1500.0 / 1448.0;
 const SESSION: Duration = Duration::from_millis(100);
 const METHODS: [Method; 3] = [Method::Several, Method::One, Method::Datagrams];
 
-/// One filling that is under way.
+/// Load in progress.
 #[derive(Clone, Debug)]
 struct Filling {
     method: Method,
@@ -38,7 +38,7 @@ struct Filling {
     before: Bytes,
     began: Time,
     began_ns: i64,
-    /// How long it had gone on, and its bytes, once slow start was over.
+    /// Length of the load, and its bytes, at the end of slow start.
     warm: Option<(Duration, u64)>,
 }
 
@@ -106,6 +106,7 @@ impl Steps for Throughput {
 }
 
 impl Throughput {
+    /// Creates the steps of a run.
     pub fn new(params: Params, setting: &Setting) -> Throughput {
         let ways = params.direction.directions().iter();
         let left = ways.flat_map(|d| METHODS.map(|m| (*d, m))).collect();

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::text::{plot, said, table};
 use super::{Params, Way, program};

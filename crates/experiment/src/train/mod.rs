@@ -1,7 +1,7 @@
-//! What becomes of a train of datagrams of one's own: so many, so large, so fast, or any program.
+//! Fate of a train of datagrams with chosen number, size and rate, or of any program.
 //!
-//! **Method.** Both ends stamp every datagram, so that what was lost, when the others came, in which order and with which
-//! marks is known of each. The clocks of the two ends need not agree: a delay is what exceeds the train's least.
+//! **Method.** Both ends stamp every datagram, so loss, arrival time, order and marks of each are known. The clocks of
+//! the two ends need not agree: a delay is the excess over the train's least.
 //!
 //! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi 2012,
 //! section 3.4 (g) and (h): UDP up and down with a number of packets, a rate and a size. Jitter: RFC 3393, the mean
@@ -21,30 +21,31 @@ use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 use stats::Figure;
 
-const CHANDELE: &str = "document 002, section 3.4 (g)";
+const CHANDELE: &str = "Chandele 2012, section 3.4 (g)";
 
 params! {
     #[derive(Clone, Debug)]
     pub struct Params for "train": "What becomes of these datagrams: so many, so large, so fast?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 3393",
             "RFC 4737",] {
-        /// which way to send; both is one after the other
+        /// direction; both is one after the other
         direction: Ways = "both", CHANDELE;
-        /// datagrams
+        /// number of datagrams
         count: u64 as Packets = "1000" ["2".."1000000"], CHANDELE;
         /// payload of each
         size: Bytes = "1000 B" ["20 B".."65507 B"], CHANDELE;
-        /// of payload; they are evenly spaced
+        /// payload rate; datagrams are evenly spaced
         rate: BitsPerSec = "100 kbit/s" ["1 bit/s".."100 Gbit/s"], CHANDELE;
-        /// any datagrams in place of these: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df
+        /// program of datagrams instead of these: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df
         send: Option<Program>;
-        /// how often, each way
+        /// number of trains in each direction
         repeats: u64 = "1" ["1".."1000"];
         /// silence before each, once the queue is empty
         rest: Duration = "1 s" ["0 s".."3600 s"];
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as the datagrams take, 80 s each way unless told otherwise",
@@ -55,7 +56,7 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// As told; of what does not fit into one program, as many as do.
+/// Program from the parameters; if they exceed one program, as many datagrams as fit.
 fn program(params: &Params) -> Program {
     if let Some(program) = &params.send {
         return program.clone();
@@ -71,7 +72,7 @@ fn program(params: &Params) -> Program {
     Program::of(step)
 }
 
-/// One way, all repeats together.
+/// Direction with all of its repeats.
 struct Way<'a> {
     direction: Direction,
     trains: Vec<&'a Train>,
@@ -92,7 +93,7 @@ impl Way<'_> {
         )
     }
 
-    /// Mean of the repeats', or the one's with its own interval.
+    /// Mean of the repeats, or the single train's rate with its own interval.
     fn rate(&self) -> Figure {
         match self.trains.as_slice() {
             [one] => received_rate_figure(one, 0.0),
@@ -111,7 +112,7 @@ impl Way<'_> {
         each.map(|w| w.1).collect()
     }
 
-    /// Numbers begin anew with each train, so that none follows the last of the one before.
+    /// Jitter. Numbers start again with each train, so that none follows the last of the one before.
     fn jitter(&self) -> Figure {
         let delays = self.trains.iter().flat_map(|t| t.delays());
         let ms: Vec<(i64, f64)> = delays.map(|(i, ns)| (i as i64, ns as f64 * 1e-6)).collect();
@@ -139,7 +140,7 @@ impl Way<'_> {
         self.trains.iter().map(|t| of(t)).sum()
     }
 
-    /// Most datagrams in a row that were lost.
+    /// Longest run of lost datagrams.
     fn longest_loss(&self) -> u64 {
         let of = |t: &Train| {
             let (mut run, mut most) = (0u64, 0);
@@ -152,7 +153,7 @@ impl Way<'_> {
         self.trains.iter().map(|t| of(t)).max().unwrap_or(0)
     }
 
-    /// Sent with ECN, and arrived with the mark of congestion; with the field cleared.
+    /// Datagrams sent with ECN; those that arrived with a congestion mark; those with the field cleared.
     fn marks(&self) -> (u64, u64, u64) {
         let mut counts = (0, 0, 0);
         for (due, fate) in self.trains.iter().flat_map(|t| t.datagrams()) {

@@ -1,4 +1,4 @@
-//! The next sending, knowing all trains so far.
+//! Steps: the next sending, given all trains so far.
 
 use super::{Params, program};
 use crate::trains::{SCOUT, scout};

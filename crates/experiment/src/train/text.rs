@@ -1,4 +1,4 @@
-//! Words, tables and pictures of the answer.
+//! Words, tables and plots of the answer.
 
 use super::Way;
 use crate::answer::{Draw, Plot, Series, Table};
@@ -28,7 +28,7 @@ pub(super) fn said(way: &Way) -> String {
     )
 }
 
-/// By the datagrams' sizes, which fare differently on some lines.
+/// Table by the datagrams' sizes, which fare differently on some links.
 pub(super) fn table(ways: &[Way]) -> Table {
     let mut rows = Vec::new();
     for w in ways {
@@ -68,7 +68,7 @@ pub(super) fn table(ways: &[Way]) -> Table {
     }
 }
 
-/// Of the first repeat.
+/// Plot of the first repeat.
 pub(super) fn plot(way: &Way) -> Plot {
     let train = way.trains.first();
     let lost = train.map_or_else(Vec::new, |t| {

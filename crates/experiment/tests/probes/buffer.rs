@@ -4,7 +4,7 @@ use sim::craft::Hosts;
 #[test]
 fn buffers_are_found_within_a_tenth_over_rates_and_sizes() {
     for (rate, bytes) in [
-        (700_000u64, 37_625u64), // document 000: 430 ms
+        (700_000u64, 37_625u64), // Borlaug 2014: 430 ms
         (700_000, 200_000),
         (2_000_000, 76_500),
         (10_000_000, 312_500),

@@ -77,7 +77,7 @@ fn each_cause_of_slow_names_is_told_from_the_others() {
     for (base, way, known, new, says) in [
         (20.0, Some(19.0), 20.0, 80.0, "resolve soon"),
         (20.0, Some(19.0), 120.0, 200.0, "the resolver is to blame"),
-        // 220 ms were acceptable in document 001, 1300 ms were not.
+        // 220 ms were acceptable in Catalán 2014, 1300 ms were not.
         (20.0, Some(19.0), 20.0, 220.0, "resolve soon"),
         (20.0, Some(19.0), 20.0, 1300.0, "the line is not to blame"),
         (20.0, Some(210.0), 211.0, 300.0, "is far"),

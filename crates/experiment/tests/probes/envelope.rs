@@ -2,7 +2,7 @@ use super::{bench, near, probe};
 use base::BitsPerSec;
 use sim::craft::Hosts;
 
-/// Chapter 6 of document 004: 1.97 Mbit/s, 1452 bytes, 51 at once, 25 of two senders, evenly spaced.
+/// Chapter 6 of Gao 2012: 1.97 Mbit/s, 1452 bytes, 51 at once, 25 of two senders, evenly spaced.
 #[test]
 fn the_advice_for_the_documents_line_is_the_documents() {
     let up = "rate = \"2035 kbit/s\"\ndelay = \"1.36 ms\"\nqueue = \"fifo:packets=50\"";

@@ -50,7 +50,7 @@ fn row(o: &Outcome, title: &str) -> Vec<String> {
     table.unwrap_or_else(|| panic!("no {title}")).rows[0][1..].to_vec()
 }
 
-/// Document 001, tables 5 and 9, of three of its networks.
+/// Catalán 2014, tables 5 and 9, of three of its networks.
 #[test]
 fn the_documents_means_give_its_minima_maxima_and_ratios() {
     for (means, min, max, ratio) in [

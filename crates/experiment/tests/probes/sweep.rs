@@ -3,7 +3,7 @@ use base::BitsPerSec;
 use base::record::Direction;
 use sim::craft::{Bench, Hosts};
 
-/// Document 004's line carries 1.97 Mbit/s of payload in datagrams of 1452 bytes over IPv6.
+/// The line of Gao 2012 carries 1.97 Mbit/s of payload in datagrams of 1452 bytes over IPv6.
 const SHDSL: &str = "rate = \"2035 kbit/s\"\ndelay = \"1.36 ms\"\nqueue = \"fifo:packets=50\"";
 
 fn v6() -> Hosts {

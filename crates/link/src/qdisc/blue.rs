@@ -76,6 +76,7 @@ impl BlueLaw {
         }
     }
 
+    /// Present probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -88,13 +89,18 @@ struct State {
     early_drop: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queue whose arrivals BLUE drops.
 #[derive(Clone, Debug)]
 pub struct Blue {
     params: Params,
@@ -115,9 +121,11 @@ impl Blue {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &BlueLaw {
         &self.state.law
     }

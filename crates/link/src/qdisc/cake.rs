@@ -142,9 +142,11 @@ impl CobaltLaw {
         )
     }
 
+    /// Number of drops in the present dropping state.
     pub fn count(&self) -> u64 {
         self.count
     }
+    /// Present probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -158,14 +160,18 @@ struct State {
     blue: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
     /// Packets evicted from the queue with the most bytes because the limit was reached.
     pub evictions: u64,
 }
 
+/// Queues of CAKE's core, one for each flow.
 #[derive(Clone, Debug)]
 pub struct Cake {
     params: Params,
@@ -187,6 +193,7 @@ impl Cake {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -137,9 +137,11 @@ impl CodelLaw {
         )
     }
 
+    /// Number of drops in the present dropping state.
     pub fn count(&self) -> u64 {
         self.count
     }
+    /// True in the dropping state.
     pub fn is_dropping(&self) -> bool {
         self.dropping
     }
@@ -152,13 +154,18 @@ struct State {
     law: CodelLaw,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queue whose head CoDel judges.
 #[derive(Clone, Debug, Default)]
 pub struct Codel {
     params: Params,
@@ -167,6 +174,7 @@ pub struct Codel {
 }
 
 impl Codel {
+    /// Creates it with its parameters.
     pub fn new(params: Params) -> Codel {
         Codel {
             params,
@@ -174,9 +182,11 @@ impl Codel {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &CodelLaw {
         &self.state.law
     }

@@ -87,12 +87,14 @@ struct State {
     law: DrrLaw,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets of the first class that were refused.
     pub overlimits: u64,
 }
 
+/// Two classes that take turns by bytes.
 pub struct Drr {
     params: Params,
     state: State,
@@ -112,6 +114,7 @@ impl Drr {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -164,15 +164,22 @@ struct State {
     decide: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// L4S packets marked with CE.
     pub l4s_marks: u64,
+    /// L4S packets dropped.
     pub l4s_drops: u64,
+    /// Classic packets marked with CE.
     pub classic_marks: u64,
+    /// Classic packets dropped.
     pub classic_drops: u64,
 }
 
+/// Queue pair of DualPI2: L4S and classic.
 #[derive(Clone, Debug)]
 pub struct DualPi2 {
     params: Params,
@@ -196,9 +203,11 @@ impl DualPi2 {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &DualPi2Law {
         &self.state.law
     }

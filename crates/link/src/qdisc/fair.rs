@@ -51,6 +51,7 @@ pub(super) fn spread(flow: FlowId, perturbation: u64, queues: u32) -> u32 {
 }
 
 impl FairQueues {
+    /// Creates empty queues, whose flows `perturbation` distributes.
     pub fn new(queues: u32, quantum: Bytes, perturbation: u64) -> FairQueues {
         FairQueues {
             flows: vec![Flow::default(); queues as usize],
@@ -84,6 +85,7 @@ impl FairQueues {
         at
     }
 
+    /// Appends a packet to a queue.
     pub fn push(&mut self, at: usize, now: Time, packet: Packet) {
         self.backlog.bytes += packet.len;
         self.backlog.packets += 1;
@@ -131,10 +133,12 @@ impl FairQueues {
         };
     }
 
+    /// Charges the bytes of a packet that left a queue.
     pub fn sent(&mut self, at: usize, len: Bytes) {
         self.flows[at].deficit -= len.get() as i64;
     }
 
+    /// Bytes in one queue.
     pub fn flow_bytes(&self, at: usize) -> Bytes {
         self.flows[at].store.bytes()
     }
@@ -150,6 +154,7 @@ impl FairQueues {
         fattest
     }
 
+    /// Backlog in bytes and packets.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }

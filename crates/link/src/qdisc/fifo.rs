@@ -36,12 +36,14 @@ struct State {
     bytes: Bytes,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets refused because they did not fit.
     pub overlimits: u64,
 }
 
+/// Queue in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Fifo {
     params: Params,
@@ -60,6 +62,7 @@ impl Params {
 }
 
 impl Fifo {
+    /// Creates it with its parameters.
     pub fn new(params: Params) -> Fifo {
         Fifo {
             params,
@@ -67,9 +70,11 @@ impl Fifo {
             stats: Stats::default(),
         }
     }
+    /// Parameters of the queue.
     pub fn params(&self) -> Params {
         self.params
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -94,9 +94,12 @@ struct State {
     perturbation: u64,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
     /// Packets evicted from the queue with the most bytes because the limit was reached.
     pub evictions: u64,
@@ -104,6 +107,7 @@ pub struct Stats {
     pub new_flows: u64,
 }
 
+/// Queues with CoDel, one for each flow.
 #[derive(Clone, Debug)]
 pub struct FqCodel {
     params: Params,
@@ -146,6 +150,7 @@ impl FqCodel {
         }
     }
 
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

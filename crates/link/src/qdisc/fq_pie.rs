@@ -58,13 +58,18 @@ struct State {
     early_drop: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queues with PIE, one for each flow.
 #[derive(Clone, Debug)]
 pub struct FqPie {
     params: Params,
@@ -99,6 +104,7 @@ impl FqPie {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -39,6 +39,7 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons.
     pub const ALL: [Reason; 6] = [
         Reason::Overlimit,
         Reason::TargetExceeded,
@@ -48,6 +49,7 @@ impl Reason {
         Reason::Policed,
     ];
 
+    /// Word in recordings.
     pub const fn word(self) -> &'static str {
         match self {
             Reason::Overlimit => "overlimit",
@@ -68,6 +70,7 @@ pub enum Verdict {
     Drop,
 }
 
+/// Fate of a packet that did not simply pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Packet refused on arrival, or removed from the queue.
@@ -79,13 +82,16 @@ pub enum Fate {
 /// Records the fate of every dropped or marked packet.
 #[derive(Clone, Debug, Default)]
 pub struct Fates {
+    /// Packets with their fates, in order.
     pub list: Vec<(Packet, Fate)>,
 }
 
 impl Fates {
+    /// Adds a dropped packet.
     pub fn dropped(&mut self, packet: Packet, why: Reason) {
         self.list.push((packet, Fate::Dropped(why)));
     }
+    /// Adds a marked packet.
     pub fn marked(&mut self, packet: Packet, why: Reason) {
         self.list.push((packet, Fate::Marked(why)));
     }
@@ -94,7 +100,9 @@ impl Fates {
 /// Limits of a discipline's backlog; `None` if it does not count that unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
+    /// Greatest number of packets, if limited.
     pub packets: Option<u64>,
+    /// Greatest number of bytes, if limited.
     pub bytes: Option<Bytes>,
 }
 
@@ -114,9 +122,12 @@ impl Limits {
     }
 }
 
+/// Contents of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
+    /// Bytes that wait.
     pub bytes: Bytes,
+    /// Packets that wait.
     pub packets: u64,
 }
 

@@ -41,6 +41,7 @@ params! {
     }
 }
 
+/// Law of the controller with its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PiLaw {
     probability: f64,
@@ -71,6 +72,7 @@ impl PiLaw {
         }
     }
 
+    /// Present probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -84,13 +86,18 @@ struct State {
     early_drop: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queue whose arrivals PI drops.
 #[derive(Clone, Debug)]
 pub struct Pi {
     params: Params,
@@ -112,9 +119,11 @@ impl Pi {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &PiLaw {
         &self.state.law
     }

@@ -123,6 +123,7 @@ struct Drain {
 }
 
 impl PieLaw {
+    /// Creates the law with its parameters.
     pub fn new(params: &Params) -> PieLaw {
         PieLaw {
             probability: 0.0,
@@ -346,6 +347,7 @@ impl PieLaw {
         *self == before
     }
 
+    /// Present probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
@@ -359,13 +361,18 @@ struct State {
     early_drop: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queue whose arrivals PIE drops.
 #[derive(Clone, Debug)]
 pub struct Pie {
     params: Params,
@@ -387,9 +394,11 @@ impl Pie {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &PieLaw {
         &self.state.law
     }

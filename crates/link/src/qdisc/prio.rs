@@ -51,12 +51,14 @@ struct State {
     rest: AnyQdisc,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets of the first class that were refused.
     pub overlimits: u64,
 }
 
+/// Two classes of strict priority.
 pub struct Prio {
     params: Params,
     state: State,
@@ -75,6 +77,7 @@ impl Prio {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

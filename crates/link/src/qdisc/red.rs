@@ -114,6 +114,7 @@ const ADAPT_EVERY: Duration = Duration::from_millis(500);
 const ADAPT_DOWN: f64 = 0.9;
 const MAX_P: (f64, f64) = (0.01, 0.5);
 
+/// Law of RED with its state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedLaw {
     average: f64,
@@ -125,6 +126,7 @@ pub struct RedLaw {
 }
 
 impl RedLaw {
+    /// Creates the law with its parameters.
     pub fn new(params: &Params) -> RedLaw {
         RedLaw {
             average: 0.0,
@@ -228,9 +230,11 @@ impl RedLaw {
         self.max_p == before
     }
 
+    /// Average queue, packets or bytes as configured.
     pub fn average(&self) -> f64 {
         self.average
     }
+    /// Present probability at the upper threshold.
     pub fn max_p(&self) -> f64 {
         self.max_p
     }
@@ -273,13 +277,18 @@ struct State {
     early_drop: Rng,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
+    /// Packets that the law dropped.
     pub drops: u64,
+    /// Packets that the law marked with CE.
     pub marks: u64,
 }
 
+/// Queue whose arrivals RED drops.
 #[derive(Clone, Debug)]
 pub struct Red {
     params: Params,
@@ -302,9 +311,11 @@ impl Red {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
+    /// Law in its present state.
     pub fn law(&self) -> &RedLaw {
         &self.state.law
     }

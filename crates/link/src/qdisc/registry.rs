@@ -14,6 +14,7 @@ use rand::Rng as _;
 
 /// Entry of the table: a discipline's name, its parameters, and its constructor.
 pub struct Spec {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
     /// Returns the limits of its backlog, from its parameters.
     pub limits: fn(&Words) -> Limits,
@@ -21,6 +22,7 @@ pub struct Spec {
     build: fn(&Words, &Streams, &str) -> AnyQdisc,
 }
 
+/// All disciplines, in the order of the help.
 pub const QDISCS: &[Spec] = &[
     Spec {
         entry: fifo::Params::ENTRY,
@@ -195,9 +197,11 @@ worded! {
 }
 
 impl QdiscSpec {
+    /// Name of the discipline.
     pub fn name(&self) -> &'static str {
         self.words().entry().name
     }
+    /// Limits of the discipline with these parameters.
     pub fn limits(&self) -> Limits {
         (self.spec().limits)(self.words())
     }

@@ -17,23 +17,29 @@ impl Store {
         self.bytes += packet.len;
         self.packets.push_back(packet);
     }
+    /// Removes the head.
     pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.bytes -= packet.len;
         Some(packet)
     }
+    /// Head of the queue.
     pub fn front(&self) -> Option<&Packet> {
         self.packets.front()
     }
+    /// Bytes in the queue.
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
+    /// Packets in the queue.
     pub fn len(&self) -> u64 {
         self.packets.len() as u64
     }
+    /// True if no packet waits.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
+    /// Backlog in bytes and packets.
     pub fn backlog(&self) -> Backlog {
         Backlog {
             bytes: self.bytes,

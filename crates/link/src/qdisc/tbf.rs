@@ -39,11 +39,14 @@ struct State {
     bucket: Bucket,
 }
 
+/// Counters of the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Packets refused because the queue was full.
     pub overlimits: u64,
 }
 
+/// Queue behind a token bucket.
 #[derive(Clone, Debug)]
 pub struct Tbf {
     params: Params,
@@ -52,6 +55,7 @@ pub struct Tbf {
 }
 
 impl Tbf {
+    /// Creates it with its parameters.
     pub fn new(params: Params) -> Tbf {
         Tbf {
             params,
@@ -62,6 +66,7 @@ impl Tbf {
             stats: Stats::default(),
         }
     }
+    /// Counters so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -14,6 +14,7 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
+    /// Creates a timer of this period.
     pub fn new(period: Duration) -> Ticks {
         Ticks {
             period,

@@ -1,6 +1,7 @@
-//! Counts the fragments of a train on this host's interface, where they are still apart: a packet socket sees
-//! those that are never put together again.
+//! Counter of a train's fragments on this host's interface. A packet socket sees them before the kernel puts them
+//! together, even those that it never puts together.
 
+use crate::sys::option::{attach_filter, statement};
 use base::program::{Fragments, Program};
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -15,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-/// Datagrams of at most this size are whole on every link of IPv6 (RFC 8200, Internet Protocol, Version 6, section 5).
+/// Largest datagram that is whole on every link of IPv6 (RFC 8200, Internet Protocol, Version 6, section 5).
 const NEVER_CUT: u32 = 1232;
-/// What the kernel holds when a train has ended is read by then.
+/// Time after a train's end in which the kernel's remaining packets are read.
 const DRAIN: std::time::Duration = std::time::Duration::from_millis(50);
-/// Bytes of a packet that are looked at.
+/// Bytes of each packet that are read.
 const HEADERS: usize = 64;
 const UDP: u8 = 17;
-/// RFC 8200 section 4.5.
+/// Next header value of a fragment header (RFC 8200 section 4.5).
 const FRAGMENT: u8 = 44;
 
 /// Packet sockets of this process: one for each network namespace, shared by all its trains.
@@ -38,7 +39,7 @@ struct Hub {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// One train.
+/// Counts of one train.
 struct Watched {
     pair: Pair,
     tally: Mutex<Tally>,
@@ -50,18 +51,18 @@ pub struct Watcher {
     watched: Arc<Watched>,
 }
 
-/// Whose packets are counted.
+/// Addresses and ports of the counted packets.
 struct Pair {
     from: IpAddr,
     to: IpAddr,
     from_port: u16,
     to_port: u16,
-    /// Whether they leave this host, which a packet socket tells apart.
+    /// True if the packets leave this host, which a packet socket can tell.
     outgoing: bool,
 }
 
 impl Watcher {
-    /// None where nothing of it can be cut, or the host does not let us (CAP_NET_RAW).
+    /// Starts a counter. `None` if no datagram of the program can be fragmented, or if this process lacks CAP_NET_RAW.
     pub fn start(train: &UdpSocket, program: &Program, outgoing: bool) -> Option<Watcher> {
         if program.largest_payload() <= NEVER_CUT {
             return None;
@@ -88,7 +89,7 @@ impl Watcher {
         Some(Watcher { hub, watched })
     }
 
-    /// Ends the count, once what the kernel holds has been read.
+    /// Stops the count, after the kernel's remaining packets have been read.
     pub fn stop(self) -> Fragments {
         std::thread::sleep(DRAIN);
         lock(&self.watched.tally).fragments
@@ -148,7 +149,7 @@ impl Drop for Hub {
     }
 }
 
-/// Has the kernel pass on UDP and fragments of it alone: what else the host does costs nothing here.
+/// Limits the socket to UDP and its fragments, so that the host's other traffic costs nothing here.
 fn only_udp(fd: &OwnedFd) -> io::Result<()> {
     let byte = |at| statement(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, at);
     let is =
@@ -166,38 +167,10 @@ fn only_udp(fd: &OwnedFd) -> io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, HEADERS as u32),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to outlive the
-    // call, which copies them.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    match done {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    attach_filter(fd.as_raw_fd(), libc::SO_ATTACH_FILTER, &mut program)
 }
 
-/// linux/filter.h
-fn statement(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    }
-}
-
-/// Hands each packet to the trains whose direction it has, until told to stop.
+/// Hands each packet to the trains of its direction, until told to stop.
 fn read(fd: &OwnedFd, watched: &Mutex<Vec<Arc<Watched>>>, stop: &AtomicBool) {
     let mut buf = [0u8; HEADERS];
     while !stop.load(Ordering::Relaxed) {
@@ -221,7 +194,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 struct Tally {
     fragments: Fragments,
-    /// How many bytes a first fragment holds.
+    /// Payload bytes of the first fragment.
     first_bytes: u64,
 }
 
@@ -269,7 +242,7 @@ impl Tally {
 
 enum Piece {
     Whole,
-    /// Where it begins in the datagram, and how much of it this is, UDP header included.
+    /// Offset of the part in its datagram, and its length, UDP header included.
     Part {
         offset: u64,
         bytes: u64,
@@ -278,7 +251,7 @@ enum Piece {
 
 type Seen = (IpAddr, IpAddr, usize, Piece);
 
-/// RFC 791, Internet Protocol, section 3.1.
+/// Reads an IPv4 packet (RFC 791, Internet Protocol, section 3.1).
 fn v4(ip: &[u8]) -> Option<Seen> {
     let head = ip.get(..20)?;
     if head[9] != UDP {
@@ -297,7 +270,7 @@ fn v4(ip: &[u8]) -> Option<Seen> {
     Some((address(12), address(16), at, piece))
 }
 
-/// RFC 8200 sections 3 and 4.5.
+/// Reads an IPv6 packet (RFC 8200 sections 3 and 4.5).
 fn v6(ip: &[u8]) -> Option<Seen> {
     let head = ip.get(..40)?;
     let address = |i: usize| -> Option<IpAddr> {
@@ -324,7 +297,7 @@ fn v6(ip: &[u8]) -> Option<Seen> {
 mod tests {
     use super::*;
 
-    /// Each of many trains counts its own datagrams, and all of them share one packet socket.
+    /// Counts of many trains stay apart, although all of them share one packet socket.
     #[test]
     fn trains_share_a_socket_and_count_their_own() {
         let program: Program = "3 x 1400@1ms".parse().expect("a program");

@@ -1,7 +1,7 @@
-//! Crafted sending: carries out a [`Sending`] against our server and gives every datagram's fate.
+//! Crafted trains: carries out a [`Sending`] against our server and gives every datagram's fate.
 //!
-//! It protects the line and others: a train goes only to a server that has agreed to it over TCP and whose
-//! address that has proven. The loop of `experiment` keeps to a budget, and begins nothing while others use the line.
+//! It protects the link and other hosts: a train goes only to a server that has agreed to it over TCP and has proven
+//! its address. The loop of `experiment` keeps to a budget, and starts nothing while there is cross traffic.
 
 pub(crate) mod fragments;
 mod others;
@@ -33,37 +33,37 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-/// How often the watcher hears of a running train.
+/// Interval at which the watcher is told of a running train.
 const TICK: Duration = Duration::from_millis(100);
-/// UDP has to get through by then.
+/// Time by which UDP has to get through.
 const READY_WITHIN_NS: i64 = 12_000_000_000;
-/// How often the socket is looked at for the server's cookie meanwhile.
+/// Interval of the checks for the server's cookie meanwhile.
 const ANSWER_NS: i64 = 2_000_000;
-/// The server's stamps may take this long, even over GPRS.
+/// Time by which the server's stamps have to arrive, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
-/// Programs that are sent at once begin together, this long after the last of them is agreed.
+/// Delay from the last agreement until programs that are sent at once start together.
 const LEAD_NS: i64 = 20_000_000;
 
-/// What bounds a run.
+/// Limits of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub peer: Peer,
-    /// Number of the first train: those of one recording follow each other.
+    /// Number of the first train: trains of one recording are numbered in order.
     pub first_train: i64,
-    /// Of whole IP packets, both directions together.
+    /// Upper limit on whole IP packets, both directions combined.
     pub budget: Bytes,
-    /// The one that leads to the server where not given.
+    /// Interface whose counters are read; by default the one towards the server.
     pub interface: Option<String>,
-    /// Wait for others to leave the line for at most this long; end with an error where not given.
+    /// Longest wait for cross traffic to end; without it the run fails at once.
     pub hold_off: Option<Duration>,
     /// True to wait while another client loads the server's uplink; false to fail at once.
     pub waits: bool,
-    /// Send also while others use the line.
+    /// True to continue when there is cross traffic.
     pub beside_others: bool,
 }
 
 impl Plan {
-    /// The same limits as the loop takes them.
+    /// Limits in the form of the experiments' loop.
     pub fn bounds(&self) -> Bounds {
         Bounds {
             first_train: self.first_train,
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// Why an experiment over sockets ended early. What was measured until then is in the recording.
+/// Reason why an experiment over sockets ended early. Rows up to then are in the recording.
 #[derive(Debug, thiserror::Error)]
 pub enum CraftError {
     #[error(transparent)]
@@ -117,17 +117,16 @@ impl Failure for CraftError {
 }
 
 impl CraftError {
-    /// For `map_err`: `what` could not be done with a socket of ours.
+    /// Maps an error of a socket; `what` is the operation that failed.
     pub fn socket(what: &'static str) -> impl Fn(io::Error) -> CraftError {
         move |source| CraftError::Socket { what, source }
     }
 }
 
-/// Asks `next` what to send until it has nothing more; it sees every train so far. Runs in the calling thread's
-/// network namespace.
+/// Asks `next` for trains until there are no more; it sees every train so far. Runs in the calling thread's network
+/// namespace.
 ///
-/// # Errors
-/// The first thing that made going on pointless; rows up to then were sent.
+/// # Errors The first error that ends the run; rows up to then were sent.
 pub fn run(
     plan: &Plan,
     next: &mut dyn FnMut(&[Train]) -> Option<Sending>,
@@ -143,10 +142,9 @@ pub fn run(
     experiment::run(&mut steps, &plan.bounds(), &mut Sockets::new(setup), watch)
 }
 
-/// Waits until nobody else uses the line, as long as the plan says; for kinds that send no trains.
+/// Waits until there is no cross traffic, as long as the plan allows; for kinds that send no trains.
 ///
-/// # Errors
-/// Others use it, or the user wants no more.
+/// # Errors Cross traffic, or an interruption by the user.
 pub fn await_quiet(
     plan: &Plan,
     clock: Clock,
@@ -159,10 +157,9 @@ pub fn await_quiet(
     run(plan, &mut |_| None, clock, rows, watch).map(drop)
 }
 
-/// Carries a sending out at once. Runs in the calling thread's network namespace.
+/// Sends a train at once. Runs in the calling thread's network namespace.
 ///
-/// # Errors
-/// The server refuses, vanishes or is out of reach; `passing` wants no more.
+/// # Errors The server refuses, vanishes or is unreachable; `passing` stops the run.
 pub(crate) fn train(
     (peer, clock): (&Peer, Clock),
     sending: &Sending,
@@ -187,7 +184,7 @@ struct Run<'a> {
     headers: u32,
 }
 
-/// An agreed train: what both of its ends need.
+/// Agreed train: the facts that both of its ends need.
 struct Agreed {
     stream: Line,
     socket: UdpSocket,
@@ -274,7 +271,7 @@ impl Run<'_> {
         }
     }
 
-    /// All programs of a sending at once, a thread for each; this one watches.
+    /// Sends all programs of a sending at once, a thread for each; this one watches.
     fn carry_out(
         &self,
         sending: &Sending,
@@ -337,7 +334,7 @@ impl Run<'_> {
     }
 }
 
-/// This end of one train.
+/// Near end of one train.
 struct End<'a> {
     agreed: &'a Agreed,
     peer: &'a Peer,

@@ -1,5 +1,5 @@
-//! Others on an emulated line: packets of access-line sizes at random instants, which a probe is not told of. What an
-//! experiment makes of them can so be tested with the kernel's own packets, as the simulator's bench does in virtual
+//! Cross traffic on an emulated link: packets of access-link sizes at random instants, of which a probe is not told. It
+//! tests an experiment's reaction to cross traffic with the kernel's own packets, as the simulator does in virtual
 //! time.
 
 use crate::clock::mono_ns;
@@ -13,26 +13,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Sizes of whole IP packets and how often they occur: acknowledgements, middling ones, full ones.
+/// Sizes of whole IP packets with their shares: acknowledgements, medium packets, full packets.
 const SIZES: [(usize, f64); 3] = [(40, 0.4), (576, 0.15), (1500, 0.45)];
 /// IPv4 and UDP headers.
 const HEADERS: usize = 28;
-/// A host that is behind by more does not catch up: that would be a burst.
+/// Lateness above which a host does not catch up: that would be a burst.
 const MOST_BEHIND_NS: i64 = 20_000_000;
-/// How often the thread looks whether it shall end.
+/// Interval at which the thread checks if it should stop.
 const LOOK_NS: i64 = 50_000_000;
 
-/// Packets from the near end to the far one until it is dropped.
+/// Cross traffic from the near end to the far one until it is dropped.
 pub struct Others {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Never read: what arrives has somewhere to go.
+    /// Destination of the packets, never read.
     _sink: UdpSocket,
 }
 
 impl Others {
-    /// # Errors
-    /// The namespaces' and the sockets'.
+    /// # Errors Those of the namespaces and the sockets.
     pub fn start(
         emulation: &Emulation,
         rate: BitsPerSec,

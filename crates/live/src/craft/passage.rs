@@ -1,4 +1,4 @@
-//! One end of a train on a connected socket: carries a program out, or stamps what arrives.
+//! End of a train on a connected socket: it sends a program, or stamps arrivals.
 
 use crate::clock::{Clock, mono_ns};
 use crate::probe::host;
@@ -17,20 +17,19 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Whoever is behind its program by more than this shifts the rest of it: datagrams that catch up would be another
-/// program.
+/// Lateness above which the rest of a program is shifted: datagrams that catch up would be another program.
 const MOST_BEHIND_NS: i64 = 500_000;
-/// Waking takes this long; the rest is waited for awake.
+/// Time that waking takes; the rest of a wait is spent awake.
 pub const WAKE_NS: i64 = 60_000;
-/// How often whoever sends or receives is asked whether to go on.
+/// Interval at which the caller is asked if it wants to go on.
 const ASK_NS: i64 = 20_000_000;
-/// When nothing has come for so long after the last has left, what is missing is lost.
+/// Silence after the last datagram was sent, after which missing ones are lost.
 pub const QUIET_NS: i64 = 1_000_000_000;
 const BATCH: usize = 64;
-/// What a socket may hold: bursts of thousands, while the thread that takes them is not running.
+/// Buffer of a socket: bursts of thousands of datagrams, while the thread that takes them is not running.
 const SOCKET_BYTES: usize = 8 << 20;
 
-/// A UDP socket for one train, at `local` and connected to `far`.
+/// Opens a UDP socket for one train, at `local` and connected to `far`.
 pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     if local.is_ipv6() {
@@ -56,14 +55,14 @@ pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// How a thread waits for its instants.
+/// Manner in which a thread waits for its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// With a real-time priority, and awake before each instant: at the client, whose own host it is.
+    /// Waits with a real-time priority, and awake before each instant: at the client, on the user's own host.
     First,
-    /// Awake before each instant.
+    /// Waits awake before each instant.
     Awake,
-    /// Asleep until each instant, as everybody else: a stranger's train costs no more than it must.
+    /// Sleeps until each instant, like other processes: a client's train costs the server no more than it must.
     Asleep,
 }
 
@@ -78,20 +77,19 @@ impl Waits {
     }
 }
 
-/// What has left of a program.
+/// Datagrams of a program that were sent.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
-    /// In the order of leaving.
+    /// Stamps in the order of sending.
     pub stamps: Vec<Stamp>,
     pub refused: u64,
-    /// Whether it was told to stop before the end.
+    /// True if the program was stopped before its end.
     pub cut: bool,
 }
 
-/// Carries a program out from the monotonic time `start`; `go_on` is asked every now and then.
+/// Sends a program from the monotonic time `start`; `go_on` is asked at intervals.
 ///
-/// # Errors
-/// The socket's.
+/// # Errors Those of the socket.
 pub fn send(
     socket: &UdpSocket,
     token: u64,
@@ -187,22 +185,21 @@ pub fn send(
     Ok(left)
 }
 
-/// What has arrived of a train.
+/// Arrivals of a train.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
-    /// First arrivals, in their order.
+    /// First arrivals of the datagrams, in order.
     pub stamps: Vec<Stamp>,
     pub bytes: u64,
     pub overflowed: u64,
-    /// Monotonic time of the latest.
+    /// Monotonic time of the latest arrival.
     pub latest: i64,
     seen: Vec<bool>,
 }
 
-/// Receives until `go_on` says no; it is asked after every batch and every now and then.
+/// Receives until `go_on` says no; it is asked after every batch and at intervals.
 ///
-/// # Errors
-/// The socket's.
+/// # Errors Those of the socket.
 pub fn receive(
     socket: &UdpSocket,
     token: u64,
@@ -268,13 +265,13 @@ fn take(batch: &Batch, token: u64, clock: Clock, wall: &mut WallClock, arrived: 
     }
 }
 
-/// Shows the far end the way to this socket.
+/// Sends a datagram that shows the far end the path to this socket.
 pub fn hello(socket: &UdpSocket, token: u64) {
     // Lost or refused, the next one will tell.
     let _ = socket.send(&Message::Hello.encode(token));
 }
 
-/// Returns the cookies that the far end has sent to this socket, which proves that it receives.
+/// Returns the cookies that the far end sent to this socket, which proves that it receives.
 pub fn prove(socket: &UdpSocket, token: u64) {
     let mut buf = [0; HELLO_LEN];
     while let Ok(n) = recv(socket.as_raw_fd(), &mut buf, MsgFlags::MSG_DONTWAIT) {

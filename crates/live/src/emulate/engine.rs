@@ -1,8 +1,8 @@
-//! The one thread that carries packets: both directions, from port to port.
+//! Emulator thread: it carries the packets of both directions, from port to port.
 //!
-//! The links compute with the instants at which packets arrived (the kernel's stamps) and at which
-//! they were due, never with the instant at which this thread happened to run. A late thread thus
-//! delivers late, and says so in its lateness, but bends neither rate nor queue.
+//! The links compute with the times at which packets arrived (the kernel's stamps) and were due, never with the time at
+//! which this thread happened to run. A late thread thus delivers late, and says so in its lateness, but bends neither
+//! rate nor queue.
 
 use super::EmulateError;
 use super::port::Port;
@@ -19,32 +19,31 @@ use std::io::PipeReader;
 use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
 
-/// A busy emulator looks this often, and what falls due in between leaves together. It costs at most
-/// this much lateness, a tenth of what is promised, and saves most system calls at high rates.
+/// Interval at which a busy emulator looks for due packets; those that fall due in between leave together. It costs at
+/// most this much lateness, a tenth of what is promised, and saves most system calls at high rates.
 const TOGETHER: Duration = Duration::from_micros(50);
-/// A sleeping processor takes this long to wake up, so a lone packet is waited for awake at the end. It
-/// costs at most a twentieth of a processor, for packets that follow closer than [`LONE`] are not waited
-/// for in this way.
+/// Time that a sleeping processor takes to wake up, so the end of the wait for a lone packet is spent awake. It costs
+/// at most a twentieth of a processor: packets that follow closer than [`LONE`] are not waited for in this way.
 const AWAKE: Duration = Duration::from_micros(100);
-/// When a packet is lone: none has left, or was waited for, for this long.
+/// Silence after which a packet is lone: none has left, or was waited for, in this time.
 const LONE: Duration = Duration::from_millis(2);
-/// How long a mapping from wall to monotonic time is good for.
+/// Time for which a mapping from wall to monotonic time holds.
 const REMAP: Duration = Duration::from_millis(100);
-/// Of the real-time classes the lowest will do: anything there goes before all ordinary threads.
+/// Lowest of the real-time priorities: it goes before all ordinary threads.
 const PRIORITY: libc::c_int = 1;
 
 pub(super) struct Engine {
     pub clock: Clock,
-    /// Up and down.
+    /// Directions: up and down.
     pub ways: [Way; 2],
-    /// Near and far: packets of way `i` come in at port `i` and leave at the other.
+    /// Ports: near and far. Packets of direction `i` come in at port `i` and leave at the other.
     pub ports: [Port; 2],
     pub rows: Option<Sender<Row>>,
     pub sample_every: Duration,
 }
 
 impl Engine {
-    /// Until the other end of `stop` is closed.
+    /// Runs until the other end of `stop` is closed.
     pub(super) fn run(mut self, stop: &PipeReader) -> Result<Summary, EmulateError> {
         let real_time = host::wake_exactly(PRIORITY);
         let mut wall = WallClock::new(self.clock);
@@ -136,7 +135,7 @@ impl Engine {
         })
     }
 
-    /// Sleeps until something arrives, falls due or is to be sampled. True when it is time to stop.
+    /// Sleeps until a packet arrives, falls due or a sample is due. True when it is time to stop.
     fn wait(&self, next_sample: Time, last_hit: &mut Time, stop: &PipeReader) -> bool {
         if self.has_arrivals() {
             return is_closed(stop);
@@ -197,7 +196,7 @@ impl Engine {
     }
 }
 
-/// What the kernel stamps frames with, on our clock.
+/// Relation of the kernel's timestamps to our clock.
 struct WallClock {
     clock: Clock,
     wall_minus_mono_ns: i64,

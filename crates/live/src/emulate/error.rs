@@ -1,4 +1,4 @@
-//! What can keep an emulation from starting, and what to do about it.
+//! Errors that keep an emulation from starting, with their remedies.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 pub enum EmulateError {
     #[error("an emulation needs at least one link")]
     NoLink,
-    /// Neither privileges nor user namespaces; `missing` says which setting refuses, `remedy` what changes it.
+    /// Neither privileges nor user namespaces; `missing` names the setting that refuses, `remedy` the change.
     #[error("cannot make a network namespace without root: {missing}. {remedy}")]
     NotAllowed { missing: String, remedy: String },
     /// `prepare` came too late: the kernel lets only a process of one thread enter a user namespace.
@@ -37,7 +37,7 @@ impl EmulateError {
         move |source| EmulateError::Kernel { operation, source }
     }
 
-    /// For the calls of nix, whose errors are bare numbers.
+    /// Maps errors of nix, which are bare numbers.
     pub(super) fn errno(
         operation: impl Into<String>,
     ) -> impl FnOnce(nix::errno::Errno) -> EmulateError {

@@ -1,20 +1,20 @@
-//! The payloads of packets that wait in the link: whole frames, found again by the packet's id.
+//! Store of the frames of packets that wait in the link, found by the packet's id.
 
 use base::PacketId;
 
-/// Frames of at most this length (acknowledgements, probes) get small slots: a queue full of them must
-/// not cost a full frame's memory each.
+/// Length up to which frames (acknowledgements, probes) get small slots: a queue full of them must not cost a full
+/// frame's memory each.
 const SMALL: usize = 192;
-/// Slots made at a time.
+/// Number of slots made at a time.
 const CHUNK: usize = 256;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Length of its frame.
+    /// Length of the slot's frame.
     len: u32,
-    /// How often the slot has been used: makes ids differ.
+    /// Number of times that the slot has been used, which makes ids differ.
     uses: u32,
-    /// How many copies of the packet are on their way; 0 where the slot is free.
+    /// Number of copies of the packet in the link; 0 if the slot is free.
     copies: u32,
 }
 
@@ -35,7 +35,7 @@ impl Pool {
         }
     }
 
-    /// Where a frame lies: which chunk, and what part of it.
+    /// Chunk of a frame, and its range in the chunk.
     fn place(&self, index: u32) -> (usize, std::ops::Range<usize>) {
         let index = index as usize;
         let from = index % CHUNK * self.slot;
@@ -58,7 +58,8 @@ impl Pool {
     }
 }
 
-/// Grows to the most that ever waited at once, and keeps that: nothing is allocated in a steady state.
+/// Frames by packet id. The store grows to the most frames that ever waited at once, and keeps that size: nothing is
+/// allocated in a steady state.
 pub(super) struct Frames {
     pools: [Pool; 2],
 }
@@ -70,8 +71,8 @@ impl Frames {
         }
     }
 
-    /// Keeps a frame, which must not be longer than the longest that was announced. No id comes twice
-    /// within four thousand million uses of its slot.
+    /// Stores a frame, which must not be longer than the longest that was announced. No id comes twice within four
+    /// thousand million uses of its slot.
     pub(super) fn put(&mut self, frame: &[u8]) -> PacketId {
         let pool = usize::from(frame.len() > SMALL);
         let index = self.pools[pool].put(frame);
@@ -102,13 +103,13 @@ impl Frames {
         &mut self.pools[pool].chunks[chunk][range]
     }
 
-    /// One more copy of the packet is on its way.
+    /// Counts one more copy of the packet.
     pub(super) fn duplicate(&mut self, id: PacketId) {
         let (pool, index) = self.find(id);
         self.pools[pool].slots[index as usize].copies += 1;
     }
 
-    /// One copy has gone; the frame goes with the last.
+    /// Removes one copy; the frame goes with the last.
     pub(super) fn remove(&mut self, id: PacketId) {
         let (pool, index) = self.find(id);
         let pool = &mut self.pools[pool];
@@ -126,11 +127,11 @@ mod tests {
     use super::*;
 
     impl Frames {
-        /// How many frames there is room for.
+        /// Number of slots.
         pub(in crate::emulate) fn slots(&self) -> usize {
             self.pools.iter().map(|p| p.slots.len()).sum()
         }
-        /// How many frames wait.
+        /// Number of waiting frames.
         pub(in crate::emulate) fn held(&self) -> usize {
             self.pools
                 .iter()

@@ -1,10 +1,9 @@
-//! What the emulator must know of a frame: how long its IP packet is, whose flow it belongs to, its
-//! ECN bits; and how to set CE in it. Sources: RFC 791, RFC 8200 section 4, RFC 3168 section 5,
-//! RFC 1624 (updating a checksum).
+//! Headers as far as the emulator reads them: length of the IP packet, flow, ECN bits; and marking with CE. Sources:
+//! RFC 791, RFC 8200 section 4, RFC 3168 section 5, RFC 1624 (updating a checksum).
 
 use base::{Ecn, FlowId};
 
-/// Ethernet: two addresses and the type.
+/// Ethernet header: two addresses and the type.
 pub(super) const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
@@ -23,8 +22,8 @@ pub(super) struct Kind {
     pub dscp: u8,
 }
 
-/// FNV-1a with a final mix, fixed for all time: the same flow has the same id in each run and on each
-/// machine. A fair queue that fears collisions made on purpose perturbs it by its own seed.
+/// FNV-1a with a final mix, fixed for ever: the same flow has the same id in each run and on each machine. A fair queue
+/// that must resist deliberate collisions perturbs the id by its own seed.
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -41,7 +40,7 @@ impl Hash {
     }
 }
 
-/// Reads a whole frame. What is not IP, or is cut short, is a flow by its addresses and type.
+/// Reads a whole frame. A frame that is not IP, or is cut short, is a flow by its addresses and type.
 pub(super) fn classify(frame: &[u8]) -> Kind {
     let ip = frame.get(ETHERNET..).unwrap_or_default();
     let kind = match frame.get(12..14).map(|t| [t[0], t[1]]) {
@@ -114,7 +113,7 @@ fn with_ports(hash: Hash, protocol: u8, payload: Option<&[u8]>) -> Hash {
     }
 }
 
-/// Sets CE in the real header, and mends the IPv4 checksum for it. IPv6 has none.
+/// Sets CE in the header, and updates the IPv4 checksum. IPv6 has none.
 pub(super) fn set_ce(frame: &mut [u8]) {
     let kind = frame.get(12..14).map(|t| [t[0], t[1]]);
     let Some(ip) = frame.get_mut(ETHERNET..) else {

@@ -1,5 +1,5 @@
-//! An emulated link for real packets: the kernel's own TCP, real programs, IPv4 and IPv6, through the
-//! same [`link::Link`] that the simulator runs.
+//! Emulated link for real packets: the kernel's own TCP, real programs, IPv4 and IPv6, through the same [`link::Link`]
+//! that the simulator runs.
 //!
 //! ```text
 //!   near ──veth──▶ [ link 1 up ] ▶ [ link 2 up ] ──veth──▶ far
@@ -17,7 +17,6 @@ mod engine;
 mod error;
 mod frames;
 mod header;
-mod keeper;
 mod namespace;
 mod offload;
 mod port;
@@ -32,6 +31,7 @@ mod wire;
 pub use error::EmulateError;
 pub use namespace::NetNs;
 pub use prepare::prepare;
+pub(crate) use prepare::rights_are_confined;
 pub use run::{Outcome, Programs, run_command};
 pub use summary::{DirectionSummary, Summary, TRUSTED_LATENESS};
 pub use wire::{FAR_V4, FAR_V6, INTERFACE, NEAR_V4, NEAR_V6};
@@ -50,18 +50,18 @@ use std::thread::JoinHandle;
 use way::Way;
 use wire::{Bench, End};
 
-/// How an emulation is run; what the link is, its [`LinkSpec`]s say.
+/// Options of an emulation; the links are described by their [`LinkSpec`]s.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The clock of the run, to which rates that change with time are tied too.
+    /// Clock of the run, which also drives rates that change with time.
     pub clock: Clock,
-    /// For loss, jitter and the like.
+    /// Seed of loss, jitter and other random effects.
     pub seed: u64,
-    /// Where the state of the queues is written, if anywhere.
+    /// Receiver of samples of the queues, if any.
     pub rows: Option<Sender<Row>>,
-    /// How often; at most a thousand times a second.
+    /// Interval of these samples; at least a millisecond.
     pub sample_every: Duration,
-    /// Whether routers stand between the links, each a hop of its own.
+    /// True to put routers between the links, so that each link is a hop of its own.
     pub routed: bool,
 }
 
@@ -77,10 +77,10 @@ impl Options {
     }
 }
 
-/// A chain of links that stands until it is stopped or dropped.
+/// Chain of links that exists until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Emulation {
-    /// One, or with routers as many as there are links; the one next to the near end first.
+    /// Legs of the chain: one, or with routers as many as there are links. The one next to the near end is first.
     legs: Vec<Leg>,
 }
 
@@ -89,15 +89,14 @@ pub struct Emulation {
 struct Leg {
     bench: Bench,
     thread: Option<JoinHandle<Result<Summary, EmulateError>>>,
-    /// Closing it ends the thread.
+    /// Pipe whose closing ends the thread.
     stop: Option<PipeWriter>,
 }
 
 impl Emulation {
-    /// Puts up the links of `hops`, the one next to the near end first. Packets may be sent at once.
+    /// Creates the links of `hops`, the one next to the near end first. Packets may be sent at once.
     ///
-    /// # Errors
-    /// Where the system does not allow it, saying what is missing; or a link cannot be as described.
+    /// # Errors If the system does not allow it, with the missing right; or if a link cannot be as described.
     pub fn start(hops: &[LinkSpec], options: Options) -> Result<Emulation, EmulateError> {
         if hops.is_empty() {
             return Err(EmulateError::NoLink);
@@ -115,25 +114,24 @@ impl Emulation {
         })
     }
 
-    /// The user's side: its uploads go through the `up` of each link.
+    /// Near end, the user's side: its uploads go through the `up` of each link.
     pub fn near(&self) -> &NetNs {
         &self.legs[0].bench.near
     }
 
-    /// The network's side.
+    /// Far end, the network's side.
     pub fn far(&self) -> &NetNs {
         &self.legs[self.legs.len() - 1].bench.far
     }
 
-    /// The routers between the links, the one next to the near end first; none without [`Options::routed`].
+    /// Routers between the links, the one next to the near end first; none without [`Options::routed`].
     pub fn routers(&self) -> impl Iterator<Item = &NetNs> {
         self.legs[1..].iter().map(|leg| &leg.bench.near)
     }
 
-    /// Takes the links down. Packets in them are lost, as when a cable is pulled.
+    /// Removes the links. Packets in them are lost, as when a cable is pulled.
     ///
-    /// # Errors
-    /// Where the emulation ended before it was asked to.
+    /// # Errors If the emulation ended before it was asked to.
     pub fn stop(self) -> Result<Summary, EmulateError> {
         let mut whole: Option<Summary> = None;
         for leg in self.legs {
@@ -148,7 +146,7 @@ impl Emulation {
 }
 
 impl Leg {
-    /// `hops` with their numbers among all `of` links, between two ends.
+    /// Starts the links `hops` with their numbers among all `of` links, between two ends.
     fn start(
         hops: &[(usize, &LinkSpec)],
         of: usize,

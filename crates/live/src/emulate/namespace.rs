@@ -1,19 +1,18 @@
-//! A network namespace that only this process holds: a file descriptor without a name, so that it
-//! vanishes with the last process in it, whatever becomes of us.
+//! Network namespace that only this process holds: a file descriptor without a name, so that it vanishes with the last
+//! process in it, whatever becomes of us.
 
 use super::EmulateError;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-/// The namespace of the thread that opens it.
+/// Path of the opening thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// A handle; clones are the same namespace.
+/// Handle of a namespace; clones are the same namespace.
 #[derive(Clone, Debug)]
 pub struct NetNs {
     fd: Arc<OwnedFd>,
@@ -21,7 +20,7 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// A fresh namespace. The calling thread stays where it is.
+    /// Creates a namespace. The calling thread stays in its own.
     pub(super) fn create(name: &'static str) -> Result<NetNs, EmulateError> {
         let fd = thread::scope(|s| {
             s.spawn(|| {
@@ -41,16 +40,15 @@ impl NetNs {
         })
     }
 
-    /// `near` or `far`.
+    /// Name: `near`, `far` or that of a router.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Moves the calling thread into the namespace for good: without root's rights there is no way back
-    /// to the host's. Sockets belong to the namespace in which they were opened.
+    /// Moves the calling thread into the namespace for good: without root's rights it cannot return to the host's.
+    /// Sockets belong to the namespace in which they were opened.
     ///
-    /// # Errors
-    /// Where this thread lacks the rights; see [`super::prepare`].
+    /// # Errors If this thread lacks the rights; see [`super::prepare`].
     pub fn enter(&self) -> Result<(), EmulateError> {
         setns(&*self.fd, CloneFlags::CLONE_NEWNET).map_err(EmulateError::errno(format!(
             "enter the network namespace \"{}\"",
@@ -58,7 +56,7 @@ impl NetNs {
         )))
     }
 
-    /// Runs `f` inside, on a thread of its own, and waits for it. A panic of `f` goes on in the caller.
+    /// Runs `f` inside, on a thread of its own, and waits for it. A panic of `f` continues in the caller.
     ///
     /// # Errors
     /// Those of [`NetNs::enter`].
@@ -69,8 +67,7 @@ impl NetNs {
 
     /// Starts a thread that lives inside.
     ///
-    /// # Errors
-    /// Those of [`NetNs::enter`], and where no thread can be started.
+    /// # Errors Those of [`NetNs::enter`], and failure to start a thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -82,17 +79,10 @@ impl NetNs {
             .map_err(EmulateError::kernel(format!("start the thread \"{name}\"")))
     }
 
-    /// Lets `command` run inside, and die with the thread that starts it. For programs that are part of
-    /// a measurement; [`super::run_command`] is the way for a user's.
+    /// Lets `command` run inside, and die with the thread that starts it. It is for programs that are part of a
+    /// measurement; [`super::run_command`] is for a user's.
     pub fn command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let ns = self.clone();
-        let enter = move || {
-            setns(&*ns.fd, CloneFlags::CLONE_NEWNET)?;
-            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes two system calls and touches no lock and no heap.
-        unsafe { command.pre_exec(enter) }
+        crate::sys::exec::inside(command, self.clone())
     }
 
     pub(super) fn raw(&self) -> RawFd {

@@ -1,10 +1,8 @@
-//! Offload switched off at the two ends, so that each IP packet that reaches the emulator is one real
-//! packet with its checksum in place. The kernel still builds large segments and cuts them up itself
-//! (software GSO) just before the wire.
+//! Offload, switched off at the two ends, so that each IP packet that reaches the emulator is one real packet with its
+//! checksum in place. The kernel still builds large segments and cuts them itself (software GSO) just before the wire.
 
 use super::EmulateError;
-use super::wire::{control_socket, interface_request, raw};
-use std::io;
+use crate::sys::interface::ethtool;
 
 // linux/ethtool.h
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -13,10 +11,10 @@ const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
 const STRING_LEN: usize = 32;
 
-/// Sending in the kernel's own pieces is not an offload: the pieces are cut before the device.
+/// Feature that stays on: the kernel cuts these segments before the device, so this is no offload.
 const KEPT: &str = "tx-generic-segmentation";
 
-/// Whether a device feature would let a packet reach the wire unfinished.
+/// True if a device feature would let a packet reach the wire unfinished.
 fn leaves_work(feature: &str) -> bool {
     feature.starts_with("tx-")
         && feature != KEPT
@@ -25,11 +23,10 @@ fn leaves_work(feature: &str) -> bool {
             || feature == "tx-gso-list")
 }
 
-/// For the interface of that name in the calling thread's namespace.
+/// Switches offload off for an interface in the calling thread's namespace.
 pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
     let failed = || EmulateError::kernel(format!("switch off the offloads of {interface}"));
-    let socket = control_socket()?;
-    let ask = |words: &mut Vec<u32>| ethtool(raw(&socket), interface, words).map_err(failed());
+    let ask = |words: &mut Vec<u32>| ethtool(interface, words).map_err(failed());
 
     // struct ethtool_sset_info: command, reserved, mask (64 bits), then a count for each bit of the mask.
     let mut info = vec![ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
@@ -58,28 +55,14 @@ pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
     ask(&mut set)
 }
 
-/// Segments of many packets, cut by the kernel itself just before the interface: on or off.
+/// Switches generic segmentation on or off: segments of many packets that the kernel cuts just before the interface.
 pub(super) fn set_generic(interface: &str, on: bool) -> Result<(), EmulateError> {
-    /// linux/ethtool.h; the value follows the command.
+    /// Request code of linux/ethtool.h; the value follows the command.
     const ETHTOOL_SGSO: u32 = 0x24;
-    let socket = control_socket()?;
-    let mut words = vec![ETHTOOL_SGSO, u32::from(on)];
-    ethtool(raw(&socket), interface, &mut words).map_err(EmulateError::kernel(format!(
+    let mut words = [ETHTOOL_SGSO, u32::from(on)];
+    ethtool(interface, &mut words).map_err(EmulateError::kernel(format!(
         "switch generic segmentation of {interface}"
     )))
-}
-
-fn ethtool(socket: libc::c_int, interface: &str, words: &mut Vec<u32>) -> io::Result<()> {
-    let mut request = interface_request(interface);
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads and writes `words` within the length that its own header states, which
-    // `switch_off` has made it long enough for, and both live across the call.
-    let done = unsafe { libc::ioctl(socket, libc::SIOCETHTOOL as _, &raw mut request) };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

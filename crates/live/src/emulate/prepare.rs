@@ -1,5 +1,5 @@
-//! Rights: an emulation needs network namespaces, which root may make, and anyone else inside a user
-//! namespace of their own, where the system allows those.
+//! Rights: an emulation needs network namespaces. Root may make them; anyone else may inside a user namespace of their
+//! own, if the system allows those.
 
 use super::EmulateError;
 use nix::errno::Errno;
@@ -7,26 +7,25 @@ use nix::sched::{CloneFlags, unshare};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, as bits of `CapEff`.
+/// Bits of CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN in `CapEff`.
 const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 
-/// Whether [`prepare`] made the user namespace that this process is in.
+/// True if [`prepare`] made the user namespace that this process is in.
 static OWN_USER_NAMESPACE: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process's rights end at a user namespace of its own, so that handing them on is harmless.
-pub(super) fn rights_are_confined() -> bool {
+/// True if this process's rights end at a user namespace of its own, so that handing them on is harmless.
+pub(crate) fn rights_are_confined() -> bool {
     OWN_USER_NAMESPACE.load(Ordering::Relaxed)
 }
 
-/// Gets this process the right to emulate. Call it first thing in `main`, for the kernel moves only a
-/// process of one thread into a user namespace. Does nothing with root's rights, or when called again.
+/// Gets this process the right to emulate. Call it first in `main`: the kernel moves only a process of one thread into
+/// a user namespace. Does nothing with root's rights, or when called again.
 ///
-/// The user keeps their own uid and gid, so files that a command writes behind the link are theirs. In
-/// exchange the command is given the network's rights, which are worth something in its own network
-/// namespaces only: to choose any congestion control, to capture, to bind a low port.
+/// The user keeps their own uid and gid, so files that a command writes behind the link are theirs. In exchange the
+/// command gets the network's rights, which hold in its own network namespaces only: to choose any congestion control,
+/// to capture, to bind a low port.
 ///
-/// # Errors
-/// Says which setting of this system forbids user namespaces, and the command that allows them.
+/// # Errors The setting of this system that forbids user namespaces, and the command that allows them.
 pub fn prepare() -> Result<(), EmulateError> {
     if has_rights() {
         return Ok(());
@@ -76,7 +75,7 @@ fn read_setting(name: &str) -> Option<String> {
     )
 }
 
-/// Finds the setting that refuses, from what the kernel and the distributions are known to check.
+/// Finds the setting that refuses, by the known checks of the kernel and the distributions.
 pub(super) fn refused(errno: Errno, setting: &dyn Fn(&str) -> Option<String>) -> EmulateError {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let alternative = "Or run this command as root";

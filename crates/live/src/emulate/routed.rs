@@ -1,4 +1,4 @@
-//! Routers between the links: what makes of a chain of links a path of hops.
+//! Routers between the links, which make a chain of links a path of hops.
 //!
 //! ```text
 //!   near            router 1                      router 2                     far
@@ -15,10 +15,10 @@ use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{Handle, RouteMessageBuilder};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A router's interface towards the far end; the one towards the near end is [`INTERFACE`].
+/// Interface of a router towards the far end; the one towards the near end is [`INTERFACE`].
 const BEHIND: &str = "link1";
 
-/// The addresses of router `i`, counted from 1 at the near end.
+/// Addresses of router `i`, counted from 1 at the near end.
 fn router(i: usize) -> (Ipv4Addr, Ipv6Addr) {
     let i = i as u16;
     (
@@ -85,7 +85,7 @@ pub(super) fn start(hops: &[LinkSpec], options: &Options) -> Result<Emulation, E
 
 struct Routes {
     net: Handle,
-    /// Whether every link is large enough for IPv6.
+    /// True if every link is large enough for IPv6.
     v6: bool,
 }
 

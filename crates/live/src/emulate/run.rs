@@ -1,17 +1,16 @@
-//! Any program behind a link.
+//! Programs behind a link.
 
-use super::keeper::{self, Plan};
 use super::{EmulateError, Emulation, NetNs, Options, Summary};
+use crate::sys::keeper::Plan;
+use crate::sys::{exec, signal};
 use link::LinkSpec;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::unistd::Pid;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is sent to us and meant for the command.
+/// Signals that are forwarded to the command.
 const PASSED_ON: [Signal; 6] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -20,37 +19,36 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
-/// How often the command is looked after where its end is not announced.
+/// Interval of the checks on the command, if its end is not announced.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the far program may take to finish after it was asked to.
+/// Time that the far program may take to finish after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What to run: each a program and its arguments.
+/// Programs to run, each with its arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    /// On the user's side. When it ends, all ends.
+    /// Program at the near end. When it ends, everything ends.
     pub near: Vec<OsString>,
-    /// On the network's side, if anything: started first, without input, ended with the near one.
+    /// Program at the far end, if any: started first, without input, ended with the near one.
     pub far: Option<Vec<OsString>>,
 }
 
-/// How a run behind a link ended.
+/// Outcome of a run behind a link.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The near program's exit code; 128 and the signal's number where a signal ended it.
+    /// Exit code of the near program; 128 plus the signal's number if a signal ended it.
     pub code: i32,
-    /// Where the far program ended by itself with something else than success.
+    /// Status of the far program, if it ended by itself without success.
     pub far_failed: Option<ExitStatus>,
     pub summary: Summary,
 }
 
-/// Runs programs behind the chain of links. `near` and `far` are names of the two ends there.
+/// Runs programs behind the chain of links. `near` and `far` are host names of the two ends there.
 ///
-/// Signals sent to this process are passed on, and whatever the programs leave running ends with them.
-/// Call it on a thread that lives until it returns, before other threads are started.
+/// Signals sent to this process are forwarded, and processes that the programs leave behind end with them. Call it on a
+/// thread that lives until it returns, before other threads are started.
 ///
-/// # Errors
-/// Those of [`Emulation::start`], and where a program cannot be started.
+/// # Errors Those of [`Emulation::start`], and failure to start a program.
 pub fn run_command(
     hops: &[LinkSpec],
     programs: &Programs,
@@ -97,7 +95,7 @@ fn run_blocked(
     })
 }
 
-/// Killed when dropped, and with it all that it started.
+/// Program that is killed when dropped, with all that it started.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -132,7 +130,7 @@ impl Guarded {
         )))
     }
 
-    /// Asks it to finish, then makes it. Its status, where it had failed before.
+    /// Asks the program to finish, then kills it. Returns its status if it had failed before.
     fn end(&mut self) -> Result<Option<ExitStatus>, EmulateError> {
         if let Some(status) = self.ended()? {
             return Ok(Some(status).filter(|s| !s.success()));
@@ -148,36 +146,27 @@ impl Guarded {
 
 fn start(argv: &[OsString], ns: &NetNs, input: Stdio) -> Result<Child, EmulateError> {
     let (program, arguments) = argv.split_first().ok_or(EmulateError::NoCommand)?;
-    let plan = Plan::new(keeper::hosts(
+    let plan = Plan::new(hosts(
         &std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
     ));
     let mut command = Command::new(program);
     command.args(arguments).stdin(input);
-    let ns = ns.clone();
-    // SAFETY: between fork and exec `isolate` makes system calls only, on what was made ready here.
-    unsafe { command.pre_exec(move || keeper::isolate(&plan, ns.as_fd())) };
+    exec::kept(&mut command, ns.clone(), plan);
     command.spawn().map_err(|source| EmulateError::Command {
         program: program.to_string_lossy().into_owned(),
         source,
     })
 }
 
-/// Waits a moment for a signal that somebody sent to this process alone. One of the terminal's goes to
-/// the command as well by itself.
+/// Waits a moment for a signal sent to this process alone. A signal of the terminal reaches the command by itself.
 fn next_signal(ours: &SigSet) -> Option<Signal> {
-    let timeout = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: LOOK.as_nanos() as libc::c_long,
-    };
-    // SAFETY: zeroes are a value of this type, and all three live across the call.
-    let (signal, info) = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        (
-            libc::sigtimedwait(ours.as_ref(), &raw mut info, &raw const timeout),
-            info,
-        )
-    };
-    Signal::try_from(signal)
-        .ok()
-        .filter(|s| *s != Signal::SIGCHLD && info.si_code != libc::SI_KERNEL)
+    let (signal, sent_by_kernel) = signal::wait(ours, LOOK)?;
+    Some(signal).filter(|s| *s != Signal::SIGCHLD && !sent_by_kernel)
+}
+
+/// The host's names with ours in front, so that ours are found first.
+fn hosts(of_host: &str) -> String {
+    let (near_v4, far_v4, near_v6, far_v6) =
+        (super::NEAR_V4, super::FAR_V4, super::NEAR_V6, super::FAR_V6);
+    format!("{near_v4}\tnear\n{far_v4}\tfar\n{near_v6}\tnear\n{far_v6}\tfar\n{of_host}")
 }

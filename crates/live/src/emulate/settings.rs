@@ -1,6 +1,6 @@
-//! What a probe may change of a near end that is ours: the initial window of TCP, and whether the kernel hands down more
-//! than a packet at once. They concern the calling thread's network namespace as a whole, so no other namespace than one of
-//! an [`Emulation`](super::Emulation) is the place for them.
+//! Settings that a probe may change at a near end of ours: TCP's initial window, and segments of many packets. They
+//! concern the calling thread's whole network namespace, so only namespaces of an [`Emulation`](super::Emulation) are
+//! the place for them.
 
 use super::EmulateError;
 use super::offload;
@@ -11,10 +11,9 @@ use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMetric, RouteScope};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Connections to that address begin with so many packets from now on (`ip route replace … initcwnd`).
+/// Sets the initial window of connections to that address, in packets (`ip route replace … initcwnd`).
 ///
-/// # Errors
-/// Where the kernel refuses the route.
+/// # Errors If the kernel refuses the route.
 pub fn set_initial_window(to: IpAddr, packets: u32) -> Result<(), EmulateError> {
     let gateway = path::towards(to).map(|g| g.address);
     let interface =
@@ -56,10 +55,9 @@ pub fn set_initial_window(to: IpAddr, packets: u32) -> Result<(), EmulateError> 
     })
 }
 
-/// Whether the interface is handed segments of many packets, which the kernel then cuts just before it (GSO).
+/// Switches segments of many packets, which the kernel cuts just before the interface (GSO), on or off.
 ///
-/// # Errors
-/// Where the interface does not let itself be told.
+/// # Errors If the driver rejects the ethtool request.
 pub fn set_segmentation(interface: &str, on: bool) -> Result<(), EmulateError> {
     offload::set_generic(interface, on)
 }

@@ -1,5 +1,5 @@
-//! What an emulation says of itself when it ends: what it carried, what became of the rest, and
-//! whether the host was quick enough for the figures to be trusted.
+//! Summary of an emulation: packets carried, lost and dropped, and whether the host was quick enough for the figures to
+//! be trusted.
 
 use super::header::ip_len;
 use super::way::Way;
@@ -10,28 +10,28 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Packets that leave later than this, at the 99th percentile, make delays that are not the link's.
-/// It is what the emulator promises on an idle machine.
+/// Limit of the 99th percentile of lateness above which delays are not the link's. The emulator promises it on an idle
+/// machine.
 pub const TRUSTED_LATENESS: Duration = Duration::from_micros(500);
 
-/// Bytes are those of IP packets, headers included.
+/// Counts of one direction. Bytes are those of IP packets, headers included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DirectionSummary {
     pub arrived_packets: u64,
     pub arrived_bytes: u64,
     pub delivered_packets: u64,
     pub delivered_bytes: u64,
-    /// Second copies among the delivered.
+    /// Second copies among the delivered packets.
     pub duplicated_packets: u64,
-    /// Still in the link when it was taken down.
+    /// Packets still in the link when it was removed.
     pub waiting_packets: u64,
-    /// Dropped by the emulated links, by reason.
+    /// Packets dropped by the emulated links, by reason.
     pub dropped_packets: BTreeMap<&'static str, u64>,
-    /// Marked with ECN CE by the emulated links.
+    /// Packets marked with ECN CE by the emulated links.
     pub marked_packets: u64,
-    /// What left in the busiest second; null where nothing did.
+    /// Rate of the busiest second; null if no packet left.
     pub busiest_second_bps: Option<u64>,
-    /// Packets that this host lost: never sent into the emulated link, or never delivered out of it.
+    /// Packets that this host lost before the emulated link or after it.
     pub host_lost_packets: u64,
 }
 
@@ -39,18 +39,18 @@ pub struct DirectionSummary {
 pub struct Summary {
     pub up: DirectionSummary,
     pub down: DirectionSummary,
-    /// Of each packet: when it left less when it was due. Null where none left.
+    /// Median lateness: departure of a packet less its due time. Null if none left.
     pub lateness_p50_ns: Option<u64>,
     pub lateness_p99_ns: Option<u64>,
     pub lateness_max_ns: Option<u64>,
-    /// Whether the kernel let the emulator go before other threads.
+    /// True if the kernel let the emulator run before other threads.
     pub real_time: bool,
     /// Processor time that the emulator used.
     pub cpu_ns: u64,
     pub duration_ns: u64,
 }
 
-/// Counts of one direction while it runs.
+/// Counts of one direction during the run.
 #[derive(Default)]
 pub(super) struct Carried {
     arrived: (u64, u64),
@@ -112,7 +112,7 @@ impl DirectionSummary {
         }
     }
 
-    /// Of a chain whose first links this was of, and `behind` of the further ones, in the direction of its packets.
+    /// Summary of a chain, from that of its first links and that of the further ones, in the direction of its packets.
     fn followed_by(self, behind: DirectionSummary) -> DirectionSummary {
         let mut dropped_packets = self.dropped_packets;
         for (why, packets) in behind.dropped_packets {
@@ -132,15 +132,15 @@ impl DirectionSummary {
         }
     }
 
-    /// Dropped by the emulated links, for any reason.
+    /// Packets dropped by the emulated links, for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped_packets.values().sum()
     }
 }
 
 impl Summary {
-    /// Of a chain whose links nearer to the near end this was of, and `behind` of the further ones. Its lateness is that
-    /// of the worse of both.
+    /// Summary of a chain, from that of the links nearer to the near end and that of the further ones. Its lateness is
+    /// the worse of both.
     pub(super) fn followed_by(self, behind: Summary) -> Summary {
         Summary {
             up: self.up.followed_by(behind.up),
@@ -154,7 +154,7 @@ impl Summary {
         }
     }
 
-    /// Why the figures of this emulation should not be trusted, if so.
+    /// Reason why the figures of this emulation should not be trusted, if there is one.
     pub fn doubt(&self) -> Option<String> {
         let lost = self.up.host_lost_packets + self.down.host_lost_packets;
         let late = self
@@ -183,7 +183,7 @@ impl Summary {
 }
 
 impl fmt::Display for Summary {
-    /// One paragraph for people.
+    /// Writes one paragraph for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = significant(self.duration_ns as f64 / 1e9, 3);
         write!(

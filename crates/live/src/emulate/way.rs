@@ -1,5 +1,5 @@
-//! One direction: the chain of links that a packet passes, and its frame, which waits beside them.
-//! Told the time like the links themselves.
+//! Direction of an emulation: the chain of links that a packet passes, and its stored frame. It is told the time like
+//! the links themselves.
 
 use super::frames::Frames;
 use super::header::{self, ETHERNET};
@@ -9,16 +9,16 @@ use link::qdisc::{Fate, Fates};
 use link::{Link, LinkParams, LinkStats};
 use std::sync::Arc;
 
-/// A frame that has come out at the far end of the chain.
+/// Frame that has come out at the end of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Departure {
     pub id: PacketId,
-    /// When it was due.
+    /// Time at which it was due.
     pub due: Time,
 }
 
 pub(super) struct Hop {
-    /// As in a recording: `up`, or `hop2/up` in a chain.
+    /// Name as in a recording: `up`, or `hop2/up` in a chain.
     pub name: Arc<str>,
     link: Link,
 }
@@ -37,7 +37,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// `direction` is `up` or `down`. `chain` is in the order in which packets pass.
+    /// Creates a direction. `direction` is `up` or `down`; `chain` is in the order in which packets pass.
     pub(super) fn new(
         direction: &str,
         chain: &[(usize, LinkParams)],
@@ -67,7 +67,7 @@ impl Way {
         }
     }
 
-    /// A frame arrives at the first link.
+    /// Hands an arriving frame to the first link.
     pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) {
         let kind = header::classify(frame);
         let len = Bytes::new(frame.len().saturating_sub(ETHERNET) as u64);
@@ -83,8 +83,8 @@ impl Way {
         self.bury();
     }
 
-    /// Takes everything as far as it comes by `now`. A link knows no other behind it, so one after the
-    /// other is brought up to date, and each hands on at the instant at which the packet came out.
+    /// Moves packets through the chain as far as they come by `now`. The links are brought up to date one after the
+    /// other, and each hands a packet on at the time at which it came out.
     pub(super) fn advance(&mut self, now: Time) {
         for i in 0..self.hops.len() {
             while let Some(delivery) = self.hops[i].link.poll(now, &mut self.fates) {
@@ -109,7 +109,7 @@ impl Way {
         self.bury();
     }
 
-    /// Dropped packets need their frames no more.
+    /// Removes the frames of dropped packets.
     fn bury(&mut self) {
         for (packet, fate) in self.fates.list.drain(..) {
             if let Fate::Dropped(_) = fate {
@@ -118,7 +118,7 @@ impl Way {
         }
     }
 
-    /// What has come out since the last [`Way::clear`], with the frames.
+    /// Frames that came out since the last [`Way::clear`].
     pub(super) fn departures(&self) -> impl Iterator<Item = (Departure, &[u8])> {
         self.departures.iter().map(|d| (*d, self.frames.get(d.id)))
     }
@@ -127,7 +127,7 @@ impl Way {
         !self.departures.is_empty()
     }
 
-    /// The departures have left.
+    /// Forgets the departures after they were sent.
     pub(super) fn clear(&mut self) {
         for departure in self.departures.drain(..) {
             self.frames.remove(departure.id);
@@ -164,7 +164,7 @@ mod tests {
         Way::new("up", &chain, hops.len(), &Streams::new(1), 1514)
     }
 
-    /// An IPv4 frame of `len` bytes of IP.
+    /// IPv4 frame of `len` bytes of IP.
     fn frame(len: usize, ecn: u8, number: u8) -> Vec<u8> {
         let mut f = vec![0; ETHERNET + len];
         f[12..16].copy_from_slice(&[8, 0, 0x45, ecn]);

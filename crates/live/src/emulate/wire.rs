@@ -1,5 +1,5 @@
-//! The bench that an emulation stands on: three namespaces, two veth pairs between them, addresses,
-//! and the kernel settings that make a packet on the wire a real one and an idle wire silent.
+//! Set-up of an emulation: three namespaces, two veth pairs between them, addresses, and the kernel settings that keep
+//! packets on the wire unchanged and an idle wire silent.
 //!
 //! ```text
 //!   near                    (emulator's own)                     far
@@ -12,21 +12,19 @@
 //! emulator's ends it is somebody else's frame, which the kernel there leaves alone.
 
 use super::{EmulateError, NetNs};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
 
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
 pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2);
-/// The interface of near and of far.
+/// Interface of near and of far.
 pub const INTERFACE: &str = "link0";
 
-/// A local unicast address; the last bytes spell "TB".
+/// Local unicast address; the last bytes spell "TB".
 const HARDWARE: [u8; 6] = [0x02, 0, 0, 0, 0x54, 0x42];
 
 /// Kernel settings of near and far. The key is below /proc/sys/net.
@@ -45,16 +43,16 @@ const END_SETTINGS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 131072 134217728"),
 ];
 
-/// One end of a veth pair, and what stands at it.
+/// End of a veth pair, with its settings.
 pub(super) struct End {
     pub ns: NetNs,
     pub interface: &'static str,
-    /// With the length of their prefixes.
+    /// Addresses with the length of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl End {
-    /// With the addresses of an end of a line without routers.
+    /// Near and far end of a link without routers.
     pub(super) fn single(
         name: &'static str,
         v4: Ipv4Addr,
@@ -107,7 +105,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// One end: its veth pair, of which the other half goes to the middle under the name `other`.
+    /// Creates one end: its veth pair, of which the other half goes to the middle under the name `other`.
     fn end(&self, end: &End, other: &'static str, mtu: u32) -> Result<(), EmulateError> {
         let (name, middle, interface) = (end.ns.name(), self.middle.raw(), end.interface);
         inside(&end.ns, |net| async move {
@@ -171,8 +169,8 @@ impl Bench {
     }
 }
 
-/// Packets that the kernel's interface of that name in `ns` could not hand to its peer: a fault of the
-/// host, and none of the link's. Null where the kernel does not say.
+/// Packets that the kernel's interface of that name in `ns` could not hand to its peer: a fault of the host, not of the
+/// link. Null if the kernel does not say.
 pub(super) fn interface_losses(ns: &NetNs, interface: &str) -> Result<Option<u64>, EmulateError> {
     let table = ns
         .run(|| fs::read_to_string("/proc/thread-self/net/dev"))?
@@ -183,7 +181,8 @@ pub(super) fn interface_losses(ns: &NetNs, interface: &str) -> Result<Option<u64
     Ok(losses_in(&table, interface))
 }
 
-/// Columns of /proc/net/dev: 8 of receiving, then 8 of sending, of which the fourth counts drops.
+/// Sum of dropped packets. The table is /proc/net/dev: 8 columns of receiving, then 8 of sending, of which the fourth
+/// counts drops.
 fn losses_in(table: &str, interface: &str) -> Option<u64> {
     let (_, counters) = table
         .lines()
@@ -233,8 +232,8 @@ pub(super) fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> Emu
     }
 }
 
-/// Writes a setting of the calling thread's network namespace. A container may forbid writing what has
-/// the wanted value already.
+/// Writes a setting of the calling thread's network namespace. A container may forbid writing a setting that has the
+/// wanted value already.
 pub(super) fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
     let path = format!("/proc/sys/net/{key}");
     fs::write(&path, value)
@@ -252,7 +251,7 @@ pub(super) fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
         .map_err(EmulateError::kernel(format!("set {path} to \"{value}\"")))
 }
 
-/// Any socket will do to ask about an interface of the calling thread's namespace.
+/// Opens a socket for questions about an interface of the calling thread's namespace.
 pub(super) fn control_socket() -> Result<OwnedFd, EmulateError> {
     socket(
         AddressFamily::Inet,
@@ -263,7 +262,7 @@ pub(super) fn control_socket() -> Result<OwnedFd, EmulateError> {
     .map_err(EmulateError::errno("open a control socket"))
 }
 
-/// The request of an interface ioctl, with its name filled in.
+/// Request of an interface ioctl, with its name filled in.
 pub(super) fn interface_request(name: &str) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data, for which all zeroes is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -2,6 +2,7 @@
 
 use super::trouble;
 use crate::clock::mono_ns;
+use crate::sys::option;
 use crate::timestamp::set_whole;
 use crate::udp::any;
 use base::Duration;
@@ -43,6 +44,11 @@ impl Own {
             socket,
             to: Some(to),
         })
+    }
+
+    /// True if it has no other end of its own.
+    pub fn is_free(&self) -> bool {
+        self.to.is_none()
     }
 
     pub fn local(&self) -> io::Result<SocketAddr> {
@@ -91,45 +97,21 @@ impl Own {
 
 /// Returns the path MTU that the kernel assumes; null if it does not say.
 pub(super) fn path_mtu(own: &Own) -> Option<u32> {
-    let (level, option) = match own.to?.is_ipv6() {
+    let (level, name) = match own.to?.is_ipv6() {
         true => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
         false => (libc::IPPROTO_IP, libc::IP_MTU),
     };
-    let mut mtu = 0i32;
-    let mut len = size_of::<i32>() as u32;
-    // SAFETY: either option writes an int to the address given, whose size is given too.
-    let done = unsafe {
-        libc::getsockopt(
-            own.socket.as_raw_fd(),
-            level,
-            option,
-            (&raw mut mtu).cast(),
-            &raw mut len,
-        )
-    };
-    (done == 0 && mtu > 0).then_some(mtu as u32)
+    let mtu = option::get_int(own.socket.as_raw_fd(), level, name).ok()?;
+    u32::try_from(mtu).ok().filter(|mtu| *mtu > 0)
 }
 
 /// Puts an extension header with eight bytes of padding into all packets of a socket.
 fn extend(socket: &UdpSocket, header: Extension) -> io::Result<()> {
     // linux/in6.h
-    let option = match header {
+    let name = match header {
         Extension::HopByHop => 54,
         Extension::Destination => 59,
     };
     let bytes = [0u8, 0, 1, 4, 0, 0, 0, 0];
-    // SAFETY: the option takes a header, whose address and length are given.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IPV6,
-            option,
-            bytes.as_ptr().cast(),
-            bytes.len() as u32,
-        )
-    };
-    match set {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    option::set(socket.as_raw_fd(), libc::IPPROTO_IPV6, name, &bytes)
 }

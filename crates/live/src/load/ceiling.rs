@@ -9,9 +9,9 @@ use base::{BitsPerSec, Bytes, Duration};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Time by which the schedule may run ahead: a burst of this much at the full rate.
+/// Time that the schedule may be ahead: a burst of this much at the full rate.
 const BURST_NS: i64 = 20_000_000;
-/// Largest debt. A burst that could not wait delays others by at most this.
+/// Largest debt. A burst that could not wait delays later bytes by at most this.
 const MOST_DEBT_NS: i64 = 1_000_000_000;
 /// Largest share of the limit that one call moves, as time.
 const CHUNK_NS: u64 = 5_000_000;
@@ -22,7 +22,7 @@ pub const HEADERS: u64 = 48;
 #[derive(Debug, Default)]
 pub struct Ceiling {
     rate: Option<BitsPerSec>,
-    /// Instant until which the bytes that were booked occupy the limit.
+    /// Instant until which the booked bytes occupy the limit.
     booked_until: AtomicI64,
     bytes: AtomicU64,
 }
@@ -78,7 +78,7 @@ impl Ceiling {
     }
 }
 
-/// View of a limit by one flow, which counts for how long the flow was held back.
+/// View of a limit by one flow, which counts the time for which the flow was held back.
 #[derive(Debug)]
 pub struct Gate<'a> {
     ceiling: &'a Ceiling,
@@ -125,7 +125,7 @@ mod tests {
     use base::rng::Streams;
     use rand::RngExt as _;
 
-    /// Random senders that wait when told to; what they move in each second stays at the limit.
+    /// Random senders that wait when told to: their bytes in each second stay at the limit.
     #[test]
     fn what_waits_when_told_stays_at_the_limit() {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A burst that could not wait is paid for by the next that can, and never for longer than a second.
+    /// Bursts that could not wait: the next sender that can wait pays for them, for at most a second.
     #[test]
     fn a_burst_is_paid_for_within_a_second() {
         let ceiling = Ceiling::new(Some(BitsPerSec::from_mbps(8)));

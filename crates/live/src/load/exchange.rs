@@ -1,4 +1,4 @@
-//! One request to the far end and its answer, over a fresh connection.
+//! Request to the server and its answer, over a fresh connection.
 
 use super::LoadError;
 use super::kernel::{choose_congestion, lift_send_buffer, random_bytes};
@@ -13,21 +13,23 @@ use measure::keys::{Credential, Pin};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often a blocked read looks at the stop flag.
+/// Interval at which a blocked read checks the stop flag.
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// How a client is let in, and how it knows the server.
+/// Credentials of the client, and identity of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub key: Option<Credential>,
     /// Public key of the server. With it, control messages travel inside TLS 1.3.
     pub pin: Option<Pin>,
+    /// Addresses that the user has named beside the server's. A client sends to no others, whatever a server says.
+    pub also: Vec<IpAddr>,
 }
 
 impl Access {
@@ -37,23 +39,23 @@ impl Access {
     }
 }
 
-/// Where the far end is, and how to be let in.
+/// Address of the server, and the access to it.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub server: SocketAddr,
     pub access: Access,
-    /// How long a connection, or an answer, may take.
+    /// Longest wait for a connection or an answer.
     pub patience: Duration,
 }
 
-/// When a request left and its answer came, monotonic.
+/// Monotonic times of a request and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub sent: i64,
     pub answered: i64,
 }
 
-/// A connection to the server: its socket, which carries the load, and what is said over it.
+/// Connection to the server: its socket, which carries the load, and the control messages on it.
 pub struct Line {
     stream: TcpStream,
     talk: Mutex<Talk>,
@@ -61,7 +63,7 @@ pub struct Line {
 
 struct Talk {
     pipe: Pipe,
-    /// From the greeting on.
+    /// State of TLS, from the greeting on.
     end: Option<ClientEnd>,
 }
 
@@ -86,10 +88,9 @@ impl AsFd for Line {
 }
 
 impl Line {
-    /// Over a connection that exists.
+    /// Wraps a connection that exists.
     ///
-    /// # Errors
-    /// The TLS library's own.
+    /// # Errors Those of the TLS library.
     pub fn new(stream: TcpStream, pin: Option<Pin>) -> io::Result<Line> {
         let pipe = pin.map_or(Ok(Pipe::plain()), Pipe::client)?;
         Ok(Line {
@@ -102,10 +103,9 @@ impl Line {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something after the request.
+    /// Sends a message after the request.
     ///
-    /// # Errors
-    /// The connection does not take it, or there has been no request.
+    /// # Errors The connection does not take it, or there has been no request.
     pub fn say(&self, body: &[u8]) -> io::Result<()> {
         let mut talk = self.talk();
         let end = talk.end.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -114,7 +114,7 @@ impl Line {
         { &self.stream }.write_all(&bytes)
     }
 
-    /// Fills `buf` before the monotonic time `until`, looking at `stop` while it waits.
+    /// Fills `buf` before the monotonic time `until`, checking `stop` while it waits.
     fn read_all(
         &self,
         pipe: &mut Pipe,
@@ -130,6 +130,23 @@ impl Line {
 }
 
 impl Peer {
+    /// Gives an address that the far end has named, if the user has named it too, as the server's or beside that.
+    ///
+    /// # Errors
+    /// The reason why nothing is sent there, with what to do.
+    pub fn admit(&self, to: SocketAddr) -> Result<SocketAddr, String> {
+        let ip = to.ip().to_canonical();
+        let server = self.server.ip().to_canonical();
+        let named = |a: &IpAddr| a.to_canonical() == ip;
+        if ip == server || self.access.also.iter().any(named) {
+            return Ok(to);
+        }
+        Err(format!(
+            "only the server says to send to {ip}, and a server that lies could name anybody; \
+             if that address is the server's or your own, allow it with --also {ip}"
+        ))
+    }
+
     /// # Errors
     /// Nobody there, or the congestion control is not to be had.
     pub fn connect(&self, congestion: Option<&str>) -> Result<Line, LoadError> {
@@ -155,12 +172,12 @@ impl Peer {
         Line::new(stream, self.access.pin).map_err(unreachable)
     }
 
-    /// Key that signs probes over UDP: the user's own; otherwise, from a server with a pin, a ticket that comes inside TLS.
+    /// Key that signs probes over UDP: the user's own, or, from a server with a pin, a ticket that comes inside TLS.
     ///
     /// # Errors
     /// Those of [`Peer::ask`].
     pub fn probe_key(&self) -> Result<Option<Credential>, LoadError> {
-        let Access { key, pin } = &self.access;
+        let Access { key, pin, .. } = &self.access;
         if key.is_some() || pin.is_none() {
             return Ok(key.clone());
         }
@@ -174,10 +191,10 @@ impl Peer {
         }
     }
 
-    /// Says hello, asks, and waits for the answer, of which it reads not one byte too many.
+    /// Sends the greeting and the request, and waits for the answer. It does not read beyond the answer.
     ///
-    /// # Errors
-    /// A refusal, with the server's reason; silence; a far end that is no Tailback, or not the one that has the key.
+    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback, or lacks the key of the
+    /// pin.
     pub fn ask(
         &self,
         line: &Line,
@@ -228,10 +245,9 @@ impl Peer {
         }
     }
 
-    /// The next answer on a connection, by the monotonic time `until`, of which it reads not one byte too many.
+    /// Waits for the next answer on a connection until the monotonic time `until`. It does not read beyond the answer.
     ///
-    /// # Errors
-    /// A refusal, with the server's reason; silence; a far end that is no Tailback.
+    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback.
     pub fn hear(&self, line: &Line, until: i64, stop: &AtomicBool) -> Result<Response, LoadError> {
         self.hear_in(line, &mut line.talk(), until, stop)
     }
@@ -260,7 +276,7 @@ impl Peer {
         }
     }
 
-    /// What the server said before it hung up in the middle of a flow, if it said anything.
+    /// Last message of the server before it closed the connection in the middle of a flow, if there is one.
     pub fn last_words(&self, line: &Line) -> Option<LoadError> {
         let until = mono_ns() + 200_000_000;
         match self.hear(line, until, &AtomicBool::new(false)) {
@@ -312,7 +328,7 @@ impl Peer {
     }
 }
 
-/// Fills `buf` by `read` before the monotonic time `until`, looking at `stop` while it waits.
+/// Fills `buf` by `read` before the monotonic time `until`, checking `stop` while it waits.
 fn read_all_by(
     buf: &mut [u8],
     until: i64,

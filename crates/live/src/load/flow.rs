@@ -1,4 +1,4 @@
-//! One flow of a load at this end: its thread, from the connection to the last sample.
+//! Flow of a load at this end: its thread, from the connection to the last sample.
 
 use super::exchange::{Line, Turn};
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};
@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-/// A flow that moves nothing for this long has lost its far end.
+/// Time without progress after which a flow has lost its far end.
 const VANISHED_AFTER: Duration = Duration::from_secs(15);
-/// The far end ends a flow by itself this much later than we do, in case we cannot tell it.
+/// Time after our end at which the far end ends a flow by itself, in case we cannot tell it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What other threads may know of a running flow.
+/// State of a running flow that other threads may read.
 #[derive(Default)]
 pub struct Meter {
     pub bytes: AtomicU64,
-    /// When it last moved, monotonic.
+    /// Monotonic time of its last progress.
     pub moved: AtomicI64,
     pub alive: AtomicBool,
 }
@@ -41,7 +41,7 @@ impl Meter {
 
 pub struct Done {
     pub outcome: FlowOutcome,
-    /// The exchange that began it, and what the server's clock said in between. Null where it never began.
+    /// Exchange that started it, and the server's clock in between. Null if it never started.
     pub began: Option<(Turn, i64)>,
     pub limits: Limits,
 }
@@ -54,12 +54,12 @@ pub struct Worker {
     pub rows: Sender<Row>,
     pub stop: Arc<AtomicBool>,
     pub meter: Arc<Meter>,
-    /// Only a sender has one.
+    /// Data to send; none for a receiver.
     pub payload: Option<Payload>,
     pub ready: Sender<(i64, Result<(), LoadError>)>,
 }
 
-/// What an accepted flow begins with.
+/// Result of a successful start.
 struct Started {
     stream: Line,
     turn: Turn,
@@ -85,7 +85,7 @@ impl Worker {
         self.plan.first_flow + i64::from(self.index)
     }
 
-    /// Its share of the rate of datagrams.
+    /// Share of this flow in the rate of datagrams.
     fn rate(&self) -> Option<BitsPerSec> {
         self.plan.udp_rate.map(|r| r / u64::from(self.plan.flows))
     }

@@ -1,9 +1,9 @@
-//! Probes on fresh TCP connections: how long a new connection takes to set up, and a one-byte request
-//! on it, while the link is loaded. This is the foreign part of the responsiveness score
-//! (draft-ietf-ippm-responsiveness), without TLS unless the server is pinned. The setup time never includes TLS.
+//! Probes on fresh TCP connections: the time to set up a connection, and that of a one-byte request on it, while the
+//! link is loaded. This is the foreign part of the responsiveness score (draft-ietf-ippm-responsiveness), without TLS
+//! unless the server is pinned. The setup time never includes TLS.
 //!
-//! One thread keeps all probes; a slot that comes due while too many are under way is written as not
-//! sent, so that nothing piles up on a link that is stuck.
+//! One thread keeps all probes. A slot that comes due while too many are in flight is written as not sent, so that
+//! nothing piles up on a link that is stuck.
 
 use super::Peer;
 use super::kernel::{choose_congestion, close_abruptly, random_bytes};
@@ -27,13 +27,13 @@ use std::thread::JoinHandle;
 
 #[derive(Clone, Debug)]
 pub struct ForeignPlan {
-    /// Its patience is what makes a probe lost.
+    /// Server to connect to; its patience decides when a probe is lost.
     pub peer: Peer,
-    /// A fresh connection this often.
+    /// Interval between two connections.
     pub interval: Duration,
-    /// How many may be under way at once.
+    /// Greatest number of probes in flight.
     pub at_once: usize,
-    /// Where connections are counted.
+    /// Counter of the connections' traffic.
     pub tally: Tally,
 }
 
@@ -44,8 +44,7 @@ pub struct ForeignProbe {
 }
 
 impl ForeignProbe {
-    /// # Errors
-    /// The thread could not be started.
+    /// # Errors Failure to start the thread.
     pub fn start(plan: ForeignPlan, clock: Clock, rows: Sender<Row>) -> io::Result<ForeignProbe> {
         let stop = Arc::new(AtomicBool::new(false));
         let prober = Prober {
@@ -67,7 +66,7 @@ impl ForeignProbe {
         })
     }
 
-    /// Ends within about 50 ms. Probes under way are not written: nobody knows what they would have found.
+    /// Stops within about 50 ms. Probes in flight are not written: their result is unknown.
     pub fn stop(mut self) {
         self.end();
     }
@@ -108,7 +107,7 @@ struct Under {
     stage: Stage,
 }
 
-/// What a probe came to in one step.
+/// Result of one step of a probe.
 enum Step {
     Wait,
     Done,
@@ -353,7 +352,7 @@ impl Prober {
         close_abruptly(&u.stream);
     }
 
-    /// Once: a link that is down would say it with every probe.
+    /// Reports an error once: a link that is down would repeat it with every probe.
     fn complain(&mut self, why: &str) {
         if !std::mem::replace(&mut self.complained, true) {
             let _ = self.rows.send(Row::Event(Event {

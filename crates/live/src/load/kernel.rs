@@ -1,5 +1,6 @@
-//! What load needs of the kernel beyond plain sockets: TCP_INFO, congestion controls, random bytes.
+//! Kernel interfaces that a load needs beyond plain sockets: TCP_INFO, congestion controls, random bytes.
 
+use crate::sys::option;
 use base::Duration;
 use measure::control::{Limits, SenderState};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -8,8 +9,8 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The kernel's view of a TCP connection. Kernels append fields to `struct tcp_info` and never move
-/// one, so that each is read at its place in `linux/tcp.h` and only where the kernel filled it in.
+/// Kernel's view of a TCP connection. Kernels append fields to `struct tcp_info` and never move one, so each is read at
+/// its place in `linux/tcp.h` and only if the kernel filled it in.
 pub struct TcpInfo {
     raw: [u8; 256],
     len: usize,
@@ -34,35 +35,22 @@ const RWND_LIMITED_US: usize = 176;
 const SNDBUF_LIMITED_US: usize = 184;
 const DELIVERED: usize = 192;
 const BYTES_SENT: usize = 200;
-/// Of the options, that both ends stamp their packets.
+/// Option bit: both ends stamp their packets.
 const OPTION_TIMESTAMPS: u8 = 1;
-/// TCP_INFINITE_SSTHRESH, include/net/tcp.h.
+/// Value of TCP_INFINITE_SSTHRESH, include/net/tcp.h.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl TcpInfo {
-    /// # Errors
-    /// What `getsockopt` says, which for an open TCP socket is nothing.
+    /// # Errors Those of `getsockopt`, which has none for an open TCP socket.
     pub fn read(socket: &TcpStream) -> io::Result<TcpInfo> {
         let mut raw = [0u8; 256];
-        let mut len = raw.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to `raw`, which has that many, and sets `len` to
-        // the number it wrote; any bytes are valid values of `raw`.
-        let failed = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                raw.as_mut_ptr().cast(),
-                &mut len,
-            )
-        };
-        if failed != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(TcpInfo {
-            raw,
-            len: (len as usize).min(raw.len()),
-        })
+        let len = option::get(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            &mut raw,
+        )?;
+        Ok(TcpInfo { raw, len })
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
@@ -75,12 +63,12 @@ impl TcpInfo {
         self.bytes(at).map(u64::from_ne_bytes)
     }
 
-    /// Bytes acknowledged since the connection began, handshakes of ours included.
+    /// Bytes acknowledged since the connection began, our handshakes included.
     pub fn bytes_acked(&self) -> Option<u64> {
         self.u64(BYTES_ACKED)
     }
 
-    /// TCP's header on packets of this connection, without acknowledgements of what came out of order.
+    /// Size of TCP's header on packets of this connection, without selective acknowledgements.
     pub fn header_bytes(&self) -> u64 {
         let options: [u8; 1] = self.bytes(OPTIONS).unwrap_or_default();
         match options[0] & OPTION_TIMESTAMPS {
@@ -89,7 +77,8 @@ impl TcpInfo {
         }
     }
 
-    /// Packets of both directions since the connection began, and the bytes that they carried, repeats of ours included.
+    /// Packets of both directions since the connection began, and the bytes that they carried, our retransmissions
+    /// included.
     pub fn passed(&self) -> (u64, u64) {
         let packets = |at| u64::from(self.u32(at).unwrap_or(0));
         let bytes = |at| self.u64(at).unwrap_or(0);
@@ -136,27 +125,15 @@ impl TcpInfo {
     }
 }
 
-/// Bounds what waits in the socket beyond what TCP has sent.
+/// Limits the data that wait in the socket beyond what TCP has sent.
 pub fn set_notsent_lowat(socket: &TcpStream, bytes: u32) -> io::Result<()> {
-    // SAFETY: the option takes a u32, whose address and size are given.
-    let failed = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const bytes).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let bytes = i32::from_ne_bytes(bytes.to_ne_bytes());
+    let fd = socket.as_raw_fd();
+    option::set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Lets a sender keep more in flight than `tcp_wmem` allows, where we may: a bloated fast link holds
-/// more than its 4 MB. Unsent data stays bounded by [`set_notsent_lowat`], so nothing piles up for it.
+/// Lets a sender keep more in flight than `tcp_wmem` allows, if permitted: a bloated fast link holds more than its 4
+/// MB. Unsent data stay limited by [`set_notsent_lowat`], so nothing piles up for it.
 pub fn lift_send_buffer(socket: &impl AsFd) {
     let wanted: usize = 64 << 20;
     if SockRef::from(socket)
@@ -168,35 +145,25 @@ pub fn lift_send_buffer(socket: &impl AsFd) {
     }
 }
 
-/// Makes the coming close a reset: what the socket still holds is forgotten instead of draining for a minute
-/// through a queue that is seconds long.
+/// Makes the coming close a reset: the socket drops its data instead of draining for a minute through a queue that is
+/// seconds long.
 pub fn close_abruptly(socket: &TcpStream) {
     let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
 }
 
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut out = [0u8; N];
-    let mut filled = 0;
-    while filled < N {
-        // SAFETY: the kernel writes at most the length of the rest of `out`.
-        let n = unsafe { libc::getrandom(out[filled..].as_mut_ptr().cast(), N - filled, 0) };
-        match n {
-            0.. => filled += n as usize,
-            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => panic!(
-                "the kernel has no randomness: {}",
-                io::Error::last_os_error()
-            ),
-        }
+    if let Err(e) = crate::sys::random::fill(&mut out) {
+        panic!("the kernel has no randomness: {e}");
     }
     out
 }
 
-/// What this network namespace offers for sending.
+/// Congestion controls of this network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CongestionControls {
     pub available: Vec<String>,
-    /// What may be chosen without CAP_NET_ADMIN.
+    /// Congestion controls that may be chosen without CAP_NET_ADMIN.
     pub allowed: Vec<String>,
 }
 
@@ -214,7 +181,7 @@ impl CongestionControls {
     }
 }
 
-/// A congestion control that the kernel would not give.
+/// Error: the kernel does not offer this congestion control.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("congestion control \"{name}\" {why}. This kernel has: {}; without CAP_NET_ADMIN one may choose: {}", .has.available.join(", "), .has.allowed.join(", "))]
 pub struct NoSuchCongestionControl {
@@ -223,11 +190,10 @@ pub struct NoSuchCongestionControl {
     pub has: CongestionControls,
 }
 
-/// Chooses by name, or CUBIC, or Reno where the kernel keeps CUBIC from this user: that is what most senders on
-/// the Internet run and what fills a queue; a machine's own default may be one that avoids queues.
+/// Chooses the named congestion control; without a name CUBIC, or Reno if the kernel keeps CUBIC from this user. Most
+/// senders on the Internet use these, and they fill a queue; a machine's own default may be one that avoids queues.
 ///
-/// # Errors
-/// A named one that the kernel does not have, or does not let this user choose.
+/// # Errors A named control that the kernel does not have, or does not let this user choose.
 pub fn choose_congestion(
     socket: SockRef<'_>,
     name: Option<&str>,
@@ -259,7 +225,7 @@ pub fn choose_congestion(
     }
 }
 
-/// The congestion control that a socket uses.
+/// Congestion control that a socket uses.
 pub fn congestion_of(socket: &TcpStream) -> String {
     let name = SockRef::from(socket).tcp_congestion().unwrap_or_default();
     String::from_utf8_lossy(&name)

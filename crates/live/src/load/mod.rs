@@ -1,7 +1,7 @@
-//! Load: bulk TCP flows to or from the far end, sampled on time at both ends.
+//! Load: bulk TCP flows to or from the server, sampled on time at both ends.
 //!
-//! The sender's TCP_INFO and the receiver's byte count both become rows. What the far end saw is
-//! fetched when the load has stopped, and put on our clock by the exchange with the shortest turn.
+//! The sender's TCP_INFO and the receiver's byte count both become rows. The server's samples are fetched when the load
+//! has stopped, and put on our clock by the exchange with the shortest turn.
 
 pub(crate) mod ceiling;
 pub(crate) mod exchange;
@@ -37,33 +37,33 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Flows that one load may have.
+/// Greatest number of flows of one load.
 pub const MOST_FLOWS: u32 = 64;
 /// Share of its busy time above which a flow was held back by something other than the network.
 const HELD_BACK_SHARE: f64 = 0.1;
 
-/// What to load, and how.
+/// Settings of a load.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
     pub peer: Peer,
     pub direction: Direction,
-    /// How many at once, 1 to [`MOST_FLOWS`].
+    /// Number of flows at once, 1 to [`MOST_FLOWS`].
     pub flows: u32,
     /// Number of the first flow within the recording; the others follow.
     pub first_flow: i64,
-    /// The kernel's name; without one CUBIC, or Reno where CUBIC is not to be had.
+    /// Congestion control by the kernel's name; without one CUBIC, or Reno if CUBIC is not available.
     pub congestion: Option<String>,
-    /// The flows end by themselves after this long.
+    /// Time after which the flows end by themselves.
     pub duration: Duration,
-    /// How often each flow is sampled, at both ends.
+    /// Interval between the samples of each flow, at both ends.
     pub sample: Duration,
-    /// Datagrams at this rate of whole IP packets, shared by the flows, instead of TCP.
+    /// Rate of datagrams in whole IP packets, shared by the flows, for a load without TCP.
     pub udp_rate: Option<BitsPerSec>,
-    /// Where what passes is counted: connections and their reports, not datagrams.
+    /// Counter of the traffic: connections and their reports, not datagrams.
     pub tally: Tally,
 }
 
-/// Why there is no load, or no more of it.
+/// Reason why a load could not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(
@@ -145,57 +145,57 @@ pub enum LoadError {
     },
 }
 
-/// How the load stands, for a live display.
+/// State of the load, for a live display.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Payload bytes so far: acknowledged for uploads, received for downloads.
     pub bytes: u64,
-    /// Over about the last second; null until there are two readings.
+    /// Rate over about the last second; null until there are two readings.
     pub rate: Option<BitsPerSec>,
-    /// Flows that still run.
+    /// Number of flows that still run.
     pub alive: u32,
-    /// For how long nothing has moved in any flow.
+    /// Time since the last progress of any flow.
     pub still_for: Duration,
 }
 
-/// What became of one flow.
+/// Outcome of one flow.
 #[derive(Debug)]
 pub struct FlowOutcome {
     pub flow: i64,
     /// Payload bytes: acknowledged for uploads, received for downloads.
     pub bytes: u64,
-    /// What its sender used.
+    /// Congestion control of its sender.
     pub congestion: String,
-    /// For datagrams; what the far end has counted is null where it did not report.
+    /// Counts of datagrams; those of the server are null if it did not report.
     pub datagrams: Option<DatagramOutcome>,
-    /// Why it ended before it was told to; null where it did not.
+    /// Reason why the flow ended early; null if it did not.
     pub error: Option<LoadError>,
 }
 
-/// What became of the datagrams of a flow.
+/// Counts of a flow's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DatagramOutcome {
     pub sent: Option<u64>,
     pub received: Option<u64>,
-    /// Came after one with a higher number.
+    /// Datagrams that came after one with a higher number.
     pub reordered: Option<u64>,
-    /// Sent and never received. A few may have been on their way when the flow ended.
+    /// Datagrams that were never received. A few may have been in flight when the flow ended.
     pub lost: Option<u64>,
 }
 
-/// What became of a load.
+/// Outcome of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
     pub flows: Vec<FlowOutcome>,
-    /// What the far end counted; empty where its report could not be had.
+    /// Reports of the server; empty if they could not be fetched.
     pub reports: Vec<FlowReport>,
-    /// Why there is no report.
+    /// Reason why there is no report.
     pub report_error: Option<LoadError>,
-    /// By how much the far end's samples may be misplaced on our clock: half the shortest turn.
+    /// Largest error of the server's samples on our clock: half the shortest turn.
     pub placed_within: Duration,
 }
 
-/// A running load. Dropping it stops it.
+/// Running load. Dropping it stops it.
 pub struct Load {
     plan: LoadPlan,
     session: SessionId,
@@ -204,12 +204,12 @@ pub struct Load {
     stop: Arc<AtomicBool>,
     meters: Vec<Arc<Meter>>,
     threads: Vec<JoinHandle<Done>>,
-    /// Flows that never began.
+    /// Flows that never started.
     failed: Vec<FlowOutcome>,
     history: Mutex<VecDeque<(i64, u64)>>,
 }
 
-/// A load that has ended here, whose far end has yet to be asked.
+/// Load that has ended here, whose server has yet to report.
 pub struct Stopped {
     plan: LoadPlan,
     session: SessionId,
@@ -219,7 +219,7 @@ pub struct Stopped {
     failed: Vec<FlowOutcome>,
 }
 
-/// A reason that another try, or another flow, will meet again.
+/// True for errors that another try, or another flow, will meet again.
 fn is_final(e: &LoadError) -> bool {
     match e {
         LoadError::WrongKey { .. }
@@ -245,11 +245,10 @@ fn event(clock: &Clock, rows: &Sender<Row>, kind: &str, subject: &str, detail: &
 }
 
 impl Load {
-    /// Connects all flows and begins. Returns when each flow has begun or failed.
+    /// Connects all flows and starts them. Returns when each flow has started or failed.
     ///
-    /// # Errors
-    /// No flow could be begun, or the server refused one for a reason that will not go away. Where some
-    /// flows began, the load runs with those, and an event tells of the others.
+    /// # Errors No flow could be started, or the server refused one for a reason that will not go away. If some flows
+    /// started, the load runs with those, and an event reports the others.
     pub fn start(plan: LoadPlan, clock: Clock, rows: Sender<Row>) -> Result<Load, LoadError> {
         if plan.flows == 0 || plan.flows > MOST_FLOWS {
             return Err(LoadError::Flows {
@@ -377,7 +376,7 @@ impl Load {
         }
     }
 
-    /// Ends all flows with a reset, within about a tenth of a second, no matter how much is queued.
+    /// Ends all flows with a reset, within about a tenth of a second, for any backlog.
     pub fn stop(mut self) -> Stopped {
         let done = self.join();
         Stopped {
@@ -419,16 +418,15 @@ fn last_count(report: &FlowReport) -> Option<DatagramCount> {
     }
 }
 
-/// A connection's congestion window, packets.
+/// Congestion window of a connection, in packets.
 ///
-/// # Errors
-/// What `getsockopt` says, which for an open TCP socket is nothing.
+/// # Errors Those of `getsockopt`, which has none for an open TCP socket.
 pub fn congestion_window(socket: &std::net::TcpStream) -> io::Result<u64> {
     let state = kernel::TcpInfo::read(socket)?.sender();
     Ok(state.cwnd_bytes.checked_div(state.mss_bytes).unwrap_or(0))
 }
 
-/// What the far end saw of a flow, on our clock, of which its own is so far ahead.
+/// Rows of the server's samples of a flow on our clock, given how far its own clock is ahead.
 pub(crate) fn reported(
     report: &FlowReport,
     flow: i64,
@@ -453,10 +451,10 @@ pub(crate) fn reported(
 }
 
 impl Stopped {
-    /// Asks the far end what it saw, for at most `limit`, and writes it as rows on our clock.
+    /// Fetches the server's samples, for at most `limit`, and writes them as rows on our clock.
     ///
-    /// The queue that the load has filled may still be draining, so give this the time that it takes.
-    /// What was measured at this end is kept whether or not the far end answers.
+    /// The queue that the load has filled may still be draining: allow for that. Our own samples are kept even if the
+    /// server does not answer.
     pub fn collect(self, limit: Duration) -> LoadOutcome {
         let peer = Peer {
             patience: limit,
@@ -568,7 +566,7 @@ impl Stopped {
         }
     }
 
-    /// Of a download that was reset, what its sender had in flight still came.
+    /// Counts the data that a sender had in flight when its download was reset: they still arrived.
     fn count_last(&self, report: &FlowReport) {
         let last = report.samples.last().map(|s| s.detail);
         if let (Direction::Down, Some(Detail::Sender(state))) = (report.direction, last) {

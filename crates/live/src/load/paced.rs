@@ -1,4 +1,4 @@
-//! Datagrams at a rate: sent at absolute deadlines, numbered, counted where they arrive.
+//! Datagrams at a rate: sent at absolute deadlines, numbered, and counted on arrival.
 
 use super::ceiling::{Gate, HEADERS};
 use super::pump::{End, PEER_DONE, Payload, wait};
@@ -15,16 +15,16 @@ use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whoever is behind its schedule by more than this shifts it: a burst to catch up would be another load.
+/// Lateness above which the schedule is shifted: a burst to catch up would be another load.
 const MOST_BEHIND_NS: i64 = 10_000_000;
-/// Shortest sleep: what comes due within it leaves together.
+/// Shortest sleep: datagrams that come due within it leave together.
 const BATCH_NS: i64 = 200_000;
-/// Longest wait before the stop flag is looked at.
+/// Longest wait before the stop flag is checked.
 const TICK_NS: i64 = 50_000_000;
-/// How often the sender asks at which rate to send.
+/// Interval at which the sender asks for its rate.
 const RATE_EVERY_NS: i64 = 10_000_000;
 
-/// How poll tells that the TCP connection of a flow is over.
+/// Poll events that show that a flow's TCP connection is over.
 const GONE: PollFlags = PEER_DONE
     .union(PollFlags::POLLHUP)
     .union(PollFlags::POLLERR);
@@ -40,13 +40,13 @@ pub fn headers(to: SocketAddr) -> u64 {
 
 pub use measure::cadence::payload_for;
 
-/// What one flow of datagrams needs at either end.
+/// Input of one flow of datagrams at either end.
 pub struct Paced<'a> {
     pub socket: &'a UdpSocket,
-    /// The TCP connection that the flow was allowed over: when it goes, so does the flow.
+    /// TCP connection that permits the flow: when it ends, the flow ends.
     pub control: &'a TcpStream,
     pub token: u64,
-    /// Monotonic time at which to end.
+    /// Monotonic time of the end.
     pub until: i64,
     pub sample: Duration,
     pub patience: Duration,
@@ -75,7 +75,7 @@ impl Paced<'_> {
         wait(self.control, PEER_DONE, 0).intersects(GONE)
     }
 
-    /// Waits until something ends it, sampling what others count.
+    /// Waits for the end, sampling the counts of others.
     pub fn idle(&self, on_sample: &mut dyn FnMut(i64) -> ControlFlow<()>) -> End {
         let mut due = mono_ns();
         let end = loop {
@@ -98,8 +98,9 @@ impl Paced<'_> {
         end
     }
 
-    /// Sends to where the socket is connected unless told. `rate` is of whole IP packets; it is asked now and then with
-    /// the monotonic time and how many were sent: zero is a pause, and none is the end. `on_sample` gets the same.
+    /// Sends to the address that the socket is connected to. `rate` is of whole IP packets. It is asked at intervals,
+    /// with the monotonic time and the number sent: zero is a pause, and none is the end. `on_sample` gets the same
+    /// arguments.
     pub fn send(
         &self,
         to: Option<SocketAddr>,
@@ -196,8 +197,8 @@ impl Paced<'_> {
         end
     }
 
-    /// Receives on a connected socket; `on_sample` gets the monotonic time, the payload bytes so far and
-    /// the count. It shows the far end that it receives, for as long as it does.
+    /// Receives on a connected socket; `on_sample` gets the monotonic time, the payload bytes so far and the count.
+    /// Meanwhile it shows the far end that it receives.
     pub fn receive(
         &self,
         on_sample: &mut dyn FnMut(i64, u64, &DatagramCount) -> ControlFlow<()>,

@@ -1,5 +1,5 @@
-//! Moving bytes as fast as a connection takes them, with samples on time. Both ends use it: the client's
-//! upload and the server's download are one loop, as are the client's download and the server's sink.
+//! Pump: moves bytes as fast as a connection takes them, with samples on time. Both ends use it: the client's upload
+//! and the server's download are one loop, as are the client's download and the server's sink.
 
 use super::ceiling::Gate;
 use super::kernel::{TcpInfo, random_bytes, set_notsent_lowat};
@@ -17,21 +17,21 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One call's worth of data: large enough for the kernel to build full segments, small enough that a
-/// sample is not late on a slow machine.
+/// Data of one call: large enough for the kernel to build full segments, small enough that a sample is not late on a
+/// slow machine.
 const CHUNK: usize = 128 << 10;
-/// Longest wait before the stop flag is looked at.
+/// Longest wait before the stop flag is checked.
 const TICK_NS: i64 = 50_000_000;
-/// Unsent data a socket may hold: this much time at the rate of late. It bridges a busy host's pauses,
-/// and bounds what is forgotten on close.
+/// Unsent data that a socket may hold, as time at the recent rate. It bridges a busy host's pauses, and limits the data
+/// that a close drops.
 const UNSENT_NS: u128 = 50_000_000;
-/// The far end has closed its side: whoever only sends learns it by this.
+/// Event: the far end has closed its side. A sender that reads nothing learns it by this.
 pub const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
 const UNSENT_MIN: u64 = 16 << 10;
 const UNSENT_MAX: u64 = 2 << 20;
 
-/// Bytes that no link compresses: random, and sent from ever new places, so that a repetition is
-/// megabytes away from what it repeats.
+/// Bytes that no link can compress: random, and sent from ever new offsets, so that a repetition is megabytes away from
+/// the original.
 #[derive(Clone)]
 pub struct Payload(Arc<[u8]>);
 
@@ -52,35 +52,35 @@ impl Payload {
     }
 }
 
-/// Why a flow stopped.
+/// Reason why a flow stopped.
 #[derive(Debug)]
 pub enum End {
-    /// Someone here asked for it.
+    /// The caller stopped it.
     Stopped,
     TimeUp,
     /// The far end closed or reset the connection.
     PeerClosed,
-    /// Nothing moved for as long as we were willing to wait.
+    /// Stalled: nothing moved within the caller's patience.
     Stalled,
-    /// Whoever takes the samples had enough.
+    /// The receiver of the samples stopped it.
     Enough,
     Failed(io::Error),
 }
 
-/// One flow at one end.
+/// Flow at one end.
 pub struct Pump<'a> {
     pub socket: &'a TcpStream,
-    /// Monotonic time at which to end.
+    /// Monotonic time of the end.
     pub until: i64,
     pub sample: Duration,
-    /// How long nothing may move.
+    /// Longest time without progress.
     pub patience: Duration,
     /// Rate limit of this host; none at a client.
     pub gate: Option<&'a Gate<'a>>,
     pub stop: &'a AtomicBool,
 }
 
-/// What of `events` there is within so long, 50 ms at most; [`PEER_DONE`] alone where that is among it.
+/// Waits for `events`, for at most 50 ms. Returns those that occurred; [`PEER_DONE`] alone if that is among them.
 pub fn wait(socket: &impl AsFd, events: PollFlags, ns: i64) -> PollFlags {
     let mut fds = [PollFd::new(socket.as_fd(), events)];
     let timeout = TimeSpec::new(0, ns.clamp(0, TICK_NS));
@@ -99,7 +99,7 @@ pub fn ended(e: Errno) -> End {
 }
 
 impl Pump<'_> {
-    /// When samples are due, on deadlines that do not drift; a missed one is left out.
+    /// Time of the next sample, on deadlines that do not drift; a missed one is left out.
     fn next_after(&self, due: i64, now: i64) -> i64 {
         let step = self.sample.as_nanos().max(1_000_000) as i64;
         due + ((now - due) / step + 1) * step
@@ -129,8 +129,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Sends until something ends it; `on_sample` gets the monotonic time and TCP_INFO, and once more at
-    /// the very end.
+    /// Sends until the end; `on_sample` gets the monotonic time and TCP_INFO, and once more at the very end.
     pub fn send(
         &self,
         payload: &Payload,
@@ -202,8 +201,8 @@ impl Pump<'_> {
         end
     }
 
-    /// Discards what comes, inside the kernel; `on_sample` gets the monotonic time and the bytes so far,
-    /// and once more at the very end.
+    /// Discards received bytes inside the kernel; `on_sample` gets the monotonic time and the bytes so far, and once
+    /// more at the very end.
     pub fn receive(&self, on_sample: &mut dyn FnMut(i64, u64) -> ControlFlow<()>) -> End {
         let fd = self.socket.as_raw_fd();
         // tcp(7): with MSG_TRUNC the bytes are discarded and the buffer is left alone, so that its pages

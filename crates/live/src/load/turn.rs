@@ -1,4 +1,4 @@
-//! Turn on the server's uplink. A client takes it before it measures and holds it until it is done, so that no other
+//! Turn on the server's uplink. A client takes it before it measures and holds it until the end, so that no other
 //! client's load is in its figures.
 
 use super::LoadError;
@@ -8,7 +8,7 @@ use base::Duration;
 use measure::control::{ControlError, Request, Response};
 use std::sync::atomic::AtomicBool;
 
-/// The server tells the place each second; silence for this long ends the wait.
+/// Silence of the server that ends the wait; it reports the place each second.
 const SILENT: Duration = Duration::from_secs(20);
 
 /// Place in the queue for the uplink.
@@ -38,18 +38,17 @@ impl std::fmt::Display for Standing {
     }
 }
 
-/// The turn, for as long as this lives.
+/// Turn, held until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     _held: Line,
 }
 
 impl Peer {
-    /// Takes the uplink for a load of this length. If another client has it, `wait` hears the place each second and says
-    /// whether to go on waiting.
+    /// Takes the uplink for a load of this length. If another client has it, `wait` gets the place each second and
+    /// decides if the wait continues.
     ///
-    /// # Errors
-    /// Another client has the uplink and `wait` says no; the server refuses, vanishes, or is no Tailback.
+    /// # Errors Another client has the uplink and `wait` says no; the server refuses, vanishes, or is no Tailback.
     pub fn turn(
         &self,
         lasts: Duration,

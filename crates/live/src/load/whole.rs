@@ -1,5 +1,5 @@
 //! Transfers of a given size, from the first byte to the last: the client's upload and the server's answer to a request
-//! for one are one loop. What [`Pump`](super::pump::Pump) does for a time, this does for an amount.
+//! for one are one loop. [`Pump`](super::pump::Pump) moves bytes for a time; this moves a number of bytes.
 
 use super::ceiling::Gate;
 use super::kernel::{TcpInfo, set_notsent_lowat};
@@ -14,39 +14,39 @@ use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often it is looked whether more was acknowledged: the end of a transfer is known this well.
+/// Interval of the checks for new acknowledgements: the end of a transfer is known to this precision.
 const LOOK_NS: i64 = 1_000_000;
-/// Unsent data that the socket holds: 4 Gbit/s at one look a millisecond.
+/// Unsent data that the socket holds: 4 Gbit/s at one check a millisecond.
 const MOST_UNSENT: u32 = 512 << 10;
 
 pub struct Whole<'a> {
     pub socket: &'a TcpStream,
     pub bytes: u64,
-    /// Monotonic time at which to end.
+    /// Monotonic time of the end.
     pub until: i64,
     pub sample: Duration,
-    /// How long nothing may move.
+    /// Longest time without progress.
     pub patience: Duration,
     /// Rate limit of this host; none at a client.
     pub gate: Option<&'a Gate<'a>>,
     pub stop: &'a AtomicBool,
 }
 
-/// How it went.
+/// Outcome of a transfer.
 #[derive(Debug)]
 pub struct Went {
-    /// Why not all of it was transferred.
+    /// Reason why the transfer is incomplete.
     pub result: Result<(), End>,
-    /// When the last byte was acknowledged, or came; monotonic.
+    /// Monotonic time at which the last byte was acknowledged, or came.
     pub ended: i64,
-    /// The longest time in which nothing moved, ns, and when it began, monotonic.
+    /// Longest time without progress, ns, and its begin, monotonic.
     pub longest: (i64, i64),
 }
 
-/// Gets the monotonic time, the bytes acknowledged or received so far, and TCP_INFO.
+/// Receiver of the monotonic time, the bytes acknowledged or received so far, and TCP_INFO.
 pub type OnSample<'a> = &'a mut dyn FnMut(i64, u64, &TcpInfo) -> ControlFlow<()>;
 
-/// What has moved, and when.
+/// Bytes moved so far, with times.
 struct Moved {
     bytes: u64,
     at: i64,
@@ -99,8 +99,8 @@ impl Whole<'_> {
         self.sample.as_nanos().max(1_000_000) as i64
     }
 
-    /// Sends all of it and waits until it is acknowledged. What the connection has had acknowledged before is not counted,
-    /// nor are `before` bytes that were sent and may yet be.
+    /// Sends all bytes and waits until they are acknowledged. Bytes that were acknowledged earlier are not counted, nor
+    /// are `before` bytes that were sent and may yet be acknowledged.
     pub fn send(&self, payload: &Payload, before: u64, on_sample: OnSample) -> Went {
         let (fd, began) = (self.socket.as_raw_fd(), mono_ns());
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -160,7 +160,7 @@ impl Whole<'_> {
         moved.went(result)
     }
 
-    /// Discards all of it as it comes.
+    /// Discards all bytes as they come.
     pub fn receive(&self, on_sample: OnSample) -> Went {
         let (fd, began) = (self.socket.as_raw_fd(), mono_ns());
         // tcp(7): with MSG_TRUNC the bytes are discarded and the buffer is left alone.

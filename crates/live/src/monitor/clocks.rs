@@ -1,4 +1,4 @@
-//! What this host's clocks did: stepped, slewed, slept.
+//! Incidents of this host's clocks: steps, slews, sleep.
 
 use crate::clock::{Clock, awake_ns, mono_ns, raw_ns};
 use crate::probe::wire::Wall;
@@ -25,7 +25,7 @@ impl Clocks {
         clocks
     }
 
-    /// By how much the wall clock was set forward, ns; each step is told once.
+    /// Step of the wall clock, ns, forward positive; each step is returned once.
     pub fn take_step(&mut self) -> Option<i64> {
         let by = self.wall.take_step()?;
         self.label_error_ns += by;
@@ -40,7 +40,7 @@ impl Clocks {
         self.label_error_ns -= by_ns;
     }
 
-    /// Whether the host slept since it was asked last: between which instants and for how long.
+    /// Sleep of the host since the last call: the instants around it, and its length.
     pub fn slept(&mut self, now: Time) -> Option<(Time, Time, i64)> {
         let slept = self.sleep.observe(now, mono_ns() - awake_ns());
         if slept.is_some() {
@@ -49,7 +49,7 @@ impl Clocks {
         slept
     }
 
-    /// From how much slew to how much, parts in a million, if that changed.
+    /// Old and new slew, parts in a million, if it changed.
     pub fn slew(&mut self) -> Option<(i64, i64)> {
         self.slew.observe(mono_ns(), raw_ns())
     }

@@ -1,4 +1,4 @@
-//! Targets that are asked on a fresh TCP connection each time.
+//! Targets that are probed on a fresh TCP connection each time.
 
 use super::tls::{Session, Tls};
 use crate::clock::Clock;
@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct Fresh {
     pub asker: Asker,
     pub remote: SocketAddr,
-    /// What is asked once connected; without it, to be connected is the answer.
+    /// Request to send once connected; without it, the connection itself is the answer.
     request: Option<String>,
-    /// Inside of which it is asked.
+    /// TLS around the request, if any.
     tls: Option<Tls>,
     under_way: Vec<Connection>,
 }
@@ -31,15 +31,15 @@ struct Connection {
 
 enum State {
     Connecting,
-    /// The request is on its way.
+    /// The request is in flight.
     Asked,
-    /// The handshake is, or the request inside of it.
+    /// The handshake, or the request inside it, is in flight.
     Sheltered(Session),
 }
 
-/// Connections at once; slots beyond are given up, so that nothing piles up on a line that is stuck.
+/// Greatest number of connections; slots beyond it are given up, so that nothing piles up on a link that is stuck.
 const AT_ONCE: usize = 32;
-/// A connection is given up after this long: late answers come to nobody then.
+/// Time after which a connection is given up: later answers have no use.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Fresh {
@@ -107,7 +107,7 @@ impl Fresh {
         }
     }
 
-    /// Looks at what moved.
+    /// Advances the connections that moved.
     pub fn advance(&mut self, clock: Clock) {
         let now = clock.now();
         for mut c in std::mem::take(&mut self.under_way) {

@@ -1,4 +1,4 @@
-//! The interfaces that lead to the targets: what passes them, and whether they could carry anything.
+//! Interfaces that lead to the targets: their traffic, and their availability.
 
 use super::probed::Probed;
 use super::{MonitorPlan, Out, after};
@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 
 pub struct Interfaces {
     samplers: Vec<Sampler>,
-    /// Whether to watch by itself whatever leads to the first target.
+    /// True to watch the interface towards the first target, whichever it is.
     follow: bool,
     clock: Clock,
     rows: Sender<Row>,
@@ -25,7 +25,7 @@ pub struct Interfaces {
     availability_since: Time,
 }
 
-/// One interface as the kernel has it now.
+/// Interface as the kernel has it now.
 struct Seen {
     name: String,
     up: bool,
@@ -33,8 +33,7 @@ struct Seen {
 }
 
 impl Interfaces {
-    /// # Errors
-    /// The counters cannot be read.
+    /// # Errors The counters cannot be read.
     pub fn new(
         plan: &MonitorPlan,
         clock: Clock,
@@ -84,7 +83,7 @@ impl Interfaces {
         self.samplers.iter_mut().for_each(|s| s.clock = clock);
     }
 
-    /// The first interface and what passed it in the last second.
+    /// First interface and its traffic of the last second.
     pub fn rates(&self) -> (Option<Text>, Option<Rates>) {
         let first = self.samplers.first();
         (
@@ -93,7 +92,7 @@ impl Interfaces {
         )
     }
 
-    /// Availability where its time has come.
+    /// Writes availability when it is due.
     pub fn each_second(&mut self, now: Time, clock: Clock, probed: &[Probed], out: &mut Out) {
         let due = now >= self.next_availability;
         let unknown = self.follow && self.samplers.is_empty();
@@ -133,7 +132,7 @@ impl Interfaces {
     }
 }
 
-/// Whether a target that is reached by this interface answered; `None` where none is, or none was asked.
+/// True if a target that is reached by this interface answered; `None` if there is none, or none was probed.
 fn reached(interface: &Seen, probed: &[Probed], out: &Out) -> Option<bool> {
     let mut asked = false;
     for p in probed {
@@ -195,7 +194,7 @@ fn leads_to(seen: &[Seen], target: Option<&Probed>) -> Option<String> {
     found.map(|s| s.name.clone())
 }
 
-/// Not only to the link it belongs to; loopback counts, because it is only watched where a target is this host.
+/// True if the address reaches beyond its link. Loopback counts, because it is only watched if a target is this host.
 fn reaches_beyond(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !ip.is_link_local() && !ip.is_unspecified(),

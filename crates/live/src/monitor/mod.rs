@@ -1,8 +1,8 @@
-//! The monitor: delays to several targets, traffic, the host's load and the interfaces' availability, for weeks.
+//! Monitor: delays to several targets, traffic, the host's load and the interfaces' availability, for weeks.
 //!
-//! One thread does it all on deadlines that do not drift: it sends what is due, and reads now and then what the
-//! kernel has time-stamped meanwhile. Whatever happens to host, line and server is an event in the recording;
-//! the pure half, [`measure::lasting`] and [`measure::asker`], sees to it that every slot has its row.
+//! One thread does it all on deadlines that do not drift: it sends due probes, and reads the answers that the kernel
+//! has time-stamped meanwhile. Incidents of host, link and server are events in the recording; the pure half,
+//! [`measure::lasting`] and [`measure::asker`], gives every slot its row.
 
 mod clocks;
 mod fresh;
@@ -31,16 +31,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
 
-/// Everything that decides what is recorded; kept in the recording, so that it can be run again and gone on with.
+/// Settings that decide what is recorded; the recording stores them, so that it can be repeated and continued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorPlan {
     pub targets: Vec<Target>,
-    /// A probe without answer for this long is lost.
+    /// Time after which a probe without answer is lost.
     pub lost_after: Duration,
-    /// An answer is waited for this long: one that comes after all is written as late.
+    /// Time for which an answer is awaited: one that comes after all is written as late.
     pub kept_for: Duration,
-    /// Interfaces to watch; the one that leads to the first target where none is given.
+    /// Interfaces to watch; by default the one towards the first target.
     pub interfaces: Vec<String>,
     pub traffic_interval: Duration,
     pub load_interval: Duration,
@@ -78,12 +78,12 @@ pub enum MonitorError {
     Nothing,
 }
 
-/// How one target does, for a person who looks on.
+/// State of one target, for a live display.
 #[derive(Clone, Debug)]
 pub struct TargetStatus {
     pub name: Text,
     pub rtt: Option<Duration>,
-    /// Round trips of the last ten answers (000 appendix C.2.2).
+    /// Round trips of the last ten answers (Borlaug 2014, appendix C.2.2).
     pub recent: VecDeque<Duration>,
     pub rows: u64,
     pub answered: u64,
@@ -91,7 +91,7 @@ pub struct TargetStatus {
     pub lost: u64,
     pub not_sent: u64,
     pub trouble: Option<String>,
-    /// Answers since availability was written last.
+    /// Number of answers since availability was written last.
     answers: u64,
 }
 
@@ -117,7 +117,7 @@ impl TargetStatus {
         (n > 0).then(|| self.recent.iter().copied().sum::<Duration>() / n)
     }
 
-    /// Whether anything answered since availability was written last.
+    /// True if anything answered since availability was written last.
     fn heard(&self) -> bool {
         self.answers > 0
     }
@@ -159,24 +159,24 @@ pub struct MonitorStatus {
     pub up: Option<BitsPerSec>,
 }
 
-/// What the monitor asks of whoever started it, about once a second.
+/// Questions of the monitor to its caller, about once a second.
 pub trait Overseer {
     fn status(&mut self, status: &MonitorStatus);
-    /// Whether the user asked to stop.
+    /// True if the user asked to stop.
     fn interrupted(&mut self) -> bool;
 }
 
-/// Answers are read this long after the last time, or after so many probes of one target.
+/// Interval at which answers are read; they are read earlier after many probes of one target.
 const LOOK: Duration = Duration::from_millis(200);
 const LOOK_SENDS: u32 = 32;
-/// While a session is being opened.
+/// Interval while a session is being opened.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// The last answers are waited for at least and at most this long.
+/// Shortest and longest wait for the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 const LAST_ANSWERS_MOST: Duration = Duration::from_secs(3);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Where rows go, counted on their way.
+/// Receiver of rows, which counts them.
 pub(crate) struct Out {
     rows: Sender<Row>,
     status: BTreeMap<Text, TargetStatus>,
@@ -220,10 +220,9 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Finds the targets and opens their sockets. `first_seq` says with which number the probes of a target go on.
+    /// Resolves the targets and opens their sockets. `first_seq` holds the first number of each target's probes.
     ///
-    /// # Errors
-    /// A name that nobody knows, or a socket that is not allowed.
+    /// # Errors An unknown name, or a socket that is not allowed.
     pub fn new(
         plan: MonitorPlan,
         access: &Access,
@@ -342,7 +341,7 @@ impl Monitor {
         self.report_steps();
     }
 
-    /// A step of the wall clock is said; where labels have come to be more than a second off, they follow.
+    /// Reports steps of the wall clock. Once labels are more than a second off, they follow it.
     fn report_steps(&mut self) {
         while let Some(by) = self.clocks.take_step() {
             let move_by = self.clocks.label_error_ns();
@@ -404,7 +403,7 @@ impl Monitor {
         });
     }
 
-    /// Until something is due or a connection moves.
+    /// Waits until something is due or a connection moves.
     fn wait(&mut self) {
         let now = self.clock.now();
         let soon = self.probed.iter().any(Probed::is_asking);
@@ -453,7 +452,7 @@ impl Monitor {
     }
 }
 
-/// The next deadline of a series that does not drift, past `now`.
+/// Next deadline of a series that does not drift, past `now`.
 fn after(due: Time, interval: Duration, now: Time) -> Time {
     let late = now.saturating_since(due).as_nanos() / interval.as_nanos().max(1);
     due + interval * (late + 1)

@@ -1,4 +1,4 @@
-//! Each target's socket around its pure half.
+//! Targets: each one's socket around its pure half.
 
 use super::fresh::Fresh;
 use super::target::{Target, TargetError, TargetKind};
@@ -26,14 +26,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// Looks names up again, in threads of their own because that may take minutes.
+/// Resolver that looks names up again, in threads of its own because that may take minutes.
 pub struct Resolver {
     only_v4: bool,
     only_v6: bool,
     asked: BTreeMap<String, (Time, Option<Receiver<SocketAddr>>)>,
 }
 
-/// A name is not looked up more often.
+/// Shortest interval between two look-ups of a name.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Resolver {
@@ -45,7 +45,7 @@ impl Resolver {
         }
     }
 
-    /// The address of a target as it is now, once that is known.
+    /// Present address of a target, if it is known.
     fn ask(&mut self, now: Time, host: &str, port: u16) -> Option<SocketAddr> {
         if host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
             return None;
@@ -80,12 +80,12 @@ impl Resolver {
     }
 }
 
-/// A target and how it is probed.
+/// Target with its socket and state.
 pub struct Probed {
     target: Target,
     name: Text,
     how: How,
-    /// When it was last heard of, to know when to look its name up again.
+    /// Time of the last answer, which decides when the name is looked up again.
     answered_at: Time,
 }
 
@@ -93,7 +93,7 @@ enum How {
     Server {
         lasting: Box<Lasting>,
         wire: Box<Wire>,
-        /// Yields the key for probes, where the server is known by its pin.
+        /// Source of the key for probes, if the server is known by its pin.
         key: Option<Receiver<Result<Credential, String>>>,
     },
     Echo {
@@ -109,7 +109,7 @@ const KEY_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 /// Patience with one such request.
 const KEY_WITHIN: Duration = Duration::from_secs(20);
 
-/// Asks a server with a pin for the key of its probes, in a thread of its own, until there is one.
+/// Requests the key for probes from a server with a pin, in a thread of its own, until there is one.
 fn probe_key(
     server: SocketAddr,
     access: &Access,
@@ -141,7 +141,7 @@ fn probe_key(
     Ok(answer)
 }
 
-/// Hands the key to the session once it has come, or says why it has not.
+/// Hands the key to the session once it has come, or reports the reason of the failure.
 fn take_key(
     key: &mut Option<Receiver<Result<Credential, String>>>,
     lasting: &mut Lasting,
@@ -169,14 +169,13 @@ enum Question {
     },
 }
 
-/// After this much silence a target's name is looked up again.
+/// Silence after which a target's name is looked up again.
 const UNHEARD: Duration = Duration::from_secs(20);
-/// Fifteen seconds of probes each millisecond; three minutes of one each 11 ms.
+/// Greatest number of probes in flight: fifteen seconds at one each millisecond; three minutes at one each 11 ms.
 const CAPACITY: usize = 16_384;
 
 impl Probed {
-    /// # Errors
-    /// The name is unknown, or the socket is not allowed.
+    /// # Errors An unknown name, or a socket that is not allowed.
     pub fn open(
         target: &Target,
         plan: &MonitorPlan,
@@ -286,7 +285,7 @@ impl Probed {
         }
     }
 
-    /// The address it is reached from.
+    /// Local address by which the target is reached.
     pub fn local(&self) -> Option<IpAddr> {
         match &self.how {
             How::Server { wire, .. } | How::Echo { wire, .. } => wire.local,
@@ -322,12 +321,12 @@ impl Probed {
         }
     }
 
-    /// Whether probes leave often enough for silence to mean something within seconds.
+    /// True if probes leave often enough for silence to mean something within seconds.
     pub fn asked_lately(&self) -> bool {
         self.target.interval <= Duration::from_secs(2)
     }
 
-    /// Probes since the last look.
+    /// Number of probes since the last look.
     pub fn sends(&self) -> u32 {
         match &self.how {
             How::Server { wire, .. } | How::Echo { wire, .. } => wire.sends,
@@ -464,7 +463,7 @@ impl Probed {
         }
     }
 
-    /// What time brings, and connections that moved.
+    /// Handles due times, and connections that moved.
     pub fn advance(&mut self, now: Time, clock: Clock, out: &mut Out) {
         match &mut self.how {
             How::Server { lasting, .. } => {
@@ -482,7 +481,7 @@ impl Probed {
         }
     }
 
-    /// Whether an address changed: ours by which it is reached, or its own.
+    /// Reports changed addresses: the local one, or the target's.
     pub fn each_second(&mut self, now: Time, clock: Clock, resolver: &mut Resolver, out: &mut Out) {
         let answers = out.status.get(&self.name).map_or(0, |s| s.answered);
         if answers > 0 && self.trouble().is_none() && !self.is_asking() {
@@ -566,7 +565,7 @@ impl Probed {
         }
     }
 
-    /// Writes what is open; nothing more will come.
+    /// Writes open slots; nothing more will come.
     pub fn finish(&mut self, now: Time, out: &mut Out) {
         match &mut self.how {
             How::Server { lasting, wire, .. } => {
@@ -591,7 +590,8 @@ impl Probed {
     }
 }
 
-/// RFC 9110 section 7.2: the port is named where it is not the usual one, and an IPv6 address stands in brackets.
+/// Text of an HTTP request. RFC 9110 section 7.2: the port is named if it is not the usual one, and an IPv6 address
+/// stands in brackets.
 fn request(host: &str, port: u16, usual: u16, path: &str) -> String {
     let host = if host.contains(':') {
         format!("[{host}]")
@@ -620,7 +620,7 @@ fn drain(mut next: impl FnMut() -> Option<base::record::Row>, out: &mut Out) {
 }
 
 impl Question {
-    /// The probe that a datagram answers.
+    /// Probe that a datagram answers.
     fn answered(
         &mut self,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! What can be monitored.
+//! Targets that can be monitored.
 
 use super::tls::Tls;
 use crate::resolve::ResolveError;
@@ -11,25 +11,25 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum TargetKind {
-    /// `tailback serve` at this name, with port if it is not the usual one.
+    /// Server (`tailback serve`) at this name, with port if it is not the usual one.
     Server(String),
     /// ICMP echo.
     Icmp(String),
-    /// The time that a TCP connection takes.
+    /// Time to set up a TCP connection.
     Tcp { host: String, port: u16 },
-    /// A GET on a fresh connection: from its start until the first byte.
+    /// GET on a fresh connection: time from its start until the first byte.
     Http {
         host: String,
         port: u16,
         path: String,
     },
-    /// The same inside TLS: a handshake later.
+    /// GET inside TLS, with the time of its handshake.
     Https {
         host: String,
         port: u16,
         path: String,
     },
-    /// A query for the address of `name`.
+    /// Query for the address of `name`.
     Dns { name: String, server: String },
 }
 
@@ -68,14 +68,13 @@ fn hint(e: &io::Error, target: &str) -> &'static str {
 }
 
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Other people's servers are asked once a second unless the user says otherwise.
+/// Default interval for other people's servers: once a second.
 const POLITE: Duration = Duration::from_secs(1);
 
 impl Target {
-    /// What a person writes, probed each `interval` unless it says another one.
+    /// Reads a target as a person writes it, probed each `interval` unless it says another one.
     ///
-    /// # Errors
-    /// It cannot be read, or the interval is not one that can be kept.
+    /// # Errors A target that cannot be read, or an interval that cannot be kept.
     pub fn parse(text: &str, interval: Duration) -> Result<Target, TargetError> {
         let unreadable = |why| TargetError::Unreadable {
             text: text.into(),
@@ -173,7 +172,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Its name in the recording: our own server is `udp`, as in `tailback test`.
+    /// Name in the recording: our own server is `udp`, as in `tailback test`.
     pub fn name(&self) -> String {
         match &self.kind {
             TargetKind::Server(_) => "udp".into(),
@@ -191,7 +190,7 @@ impl Target {
         }
     }
 
-    /// The name to look up, and its port.
+    /// Host name to look up, and its port.
     pub(super) fn host(&self) -> (&str, u16) {
         match &self.kind {
             TargetKind::Server(host) => (host, control::DEFAULT_PORT),

@@ -1,6 +1,6 @@
-//! TLS around a connection of an `https://` target. A probe sends nothing secret and believes nothing that it reads, so the
-//! server's certificate is not checked: a router whose clock begins in 1970, or a name that only its owner signed, has
-//! delays like any other. No session is resumed: each probe is a whole handshake, and the next costs what the last did.
+//! TLS around a connection of an `https://` target. A probe sends nothing secret and trusts nothing that it reads, so
+//! the server's certificate is not checked. A router whose clock begins in 1970, or a self-signed name, has delays like
+//! any other. No session is resumed: each probe is a whole handshake and costs as much as the last.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// How to speak to one server.
+/// TLS settings for one server.
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -37,10 +37,9 @@ impl Tls {
         })
     }
 
-    /// A handshake that will send `request` as soon as it may.
+    /// Starts a handshake that sends `request` as soon as it may.
     ///
-    /// # Errors
-    /// The library's own, which sends nothing yet.
+    /// # Errors Those of the TLS library, which sends nothing yet.
     pub fn begin(&self, request: &str) -> io::Result<Session> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
@@ -49,20 +48,19 @@ impl Tls {
     }
 }
 
-/// One connection's half of the protocol.
+/// Client's side of the protocol on one connection.
 pub struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Whether the protocol waits for room to write rather than for something to read.
+    /// True if the protocol waits to write rather than to read.
     pub fn wants_write(&self) -> bool {
         self.0.wants_write()
     }
 
-    /// Moves the protocol as far as the socket lets it: the number of bytes of the answer that came, at most one; `Ok(0)` is
-    /// the end of the connection.
+    /// Advances the protocol as far as the socket allows. Returns the number of bytes of the answer that came, at most
+    /// one; `Ok(0)` is the end of the connection.
     ///
-    /// # Errors
-    /// `WouldBlock` while neither answer nor end has come; what the server or the network did wrong.
+    /// # Errors `WouldBlock` while neither answer nor end has come; a fault of the server or the network.
     pub fn read(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
         loop {
             while self.0.wants_write() {
@@ -86,7 +84,7 @@ impl Session {
     }
 }
 
-/// Takes any certificate for good.
+/// Verifier that accepts any certificate.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -133,7 +131,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::spawn;
 
-    /// Serves one connection with a certificate of another name that was valid for a day, signed by nobody else.
+    /// Serves one connection with a self-signed certificate of another name that was valid for a day.
     fn server(answer: &'static str) -> std::net::SocketAddr {
         let certificate = CertificateDer::from(include_bytes!("tls_test/cert.der").to_vec());
         let key = PrivateKeyDer::try_from(include_bytes!("tls_test/key.der").to_vec()).unwrap();
@@ -159,7 +157,7 @@ mod tests {
         address
     }
 
-    /// The request goes out, and what comes back: bytes, the end, or what went wrong.
+    /// Sends the request. Returns the number of bytes, the end of the connection, or the error.
     fn ask(address: std::net::SocketAddr) -> io::Result<usize> {
         let mut session = Tls::new("far.example")?.begin("GET / HTTP/1.1\r\n\r\n")?;
         // A blocking socket: `WouldBlock` cannot be.

@@ -1,4 +1,4 @@
-//! Why probing does not begin or does not go on, and what to try.
+//! Errors of probing, with their remedies.
 
 use base::Duration;
 use measure::handshake::Failure;

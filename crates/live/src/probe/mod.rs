@@ -1,11 +1,11 @@
-//! The prober: one thread that sends probes on time and reads their fates now and then.
+//! Prober: one thread that sends probes on time and reads their fates at intervals.
 //!
-//! It sleeps until the next slot, sends, and sleeps again. Answers and transmit times wait in the
-//! kernel, which has stamped them, until there are enough to be worth a system call: nobody needs to be
-//! woken when one arrives. That is why a probe costs one wake-up and two to four system calls.
+//! It sleeps until the next slot, sends, and sleeps again. The kernel stamps answers and transmit times and holds them
+//! until there are enough to be worth a system call: an arrival wakes nobody. So a probe costs one wake-up and two to
+//! four system calls.
 
 mod error;
-pub mod host;
+pub use crate::sys::thread as host;
 mod thread;
 pub mod wire;
 
@@ -28,31 +28,31 @@ use std::thread::JoinHandle;
 use thread::{Command, Driver};
 use wire::{Kind, Wire};
 
-/// What to probe and how.
+/// Settings of a prober.
 #[derive(Clone, Debug)]
 pub struct ProbePlan {
     pub server: SocketAddr,
     pub interval: Duration,
-    /// The shortest interval that will be asked for later by [`Prober::set_interval`].
+    /// Shortest interval that [`Prober::set_interval`] may set later.
     pub shortest_interval: Duration,
-    /// The key that signs probes, or the pin of a server that gives one inside TLS.
+    /// Key that signs probes, or the pin of a server that gives one inside TLS.
     pub access: Access,
-    /// A probe unanswered for this long is lost.
+    /// Time after which an unanswered probe is lost.
     pub lost_after: Duration,
-    /// The server is taken for gone after this much silence.
+    /// Silence after which the server counts as gone.
     pub silent_after: Duration,
     /// TOS or traffic-class byte of probes and answers: DSCP in the upper six bits, ECN in the lower two.
     pub tos: u8,
-    /// How long to try to reach the server.
+    /// Longest time to try to reach the server.
     pub patience: Duration,
     /// Name of the target in the recording.
     pub target: Text,
-    /// Where what is sent and what comes back is counted, trains not.
+    /// Counter of sent and received packets, without trains.
     pub tally: Tally,
 }
 
 impl ProbePlan {
-    /// Ten milliseconds between probes, ten seconds until one is lost, no marks.
+    /// Default settings: ten milliseconds between probes, ten seconds until one is lost, no marks.
     pub fn new(server: SocketAddr) -> ProbePlan {
         ProbePlan {
             server,
@@ -82,7 +82,7 @@ impl ProbePlan {
     }
 }
 
-/// IP and UDP headers.
+/// Size of the IP and UDP headers.
 fn ip_overhead(server: SocketAddr) -> u16 {
     if server.ip().to_canonical().is_ipv4() {
         28
@@ -91,7 +91,7 @@ fn ip_overhead(server: SocketAddr) -> u16 {
     }
 }
 
-/// What the prober did so far.
+/// Counts of the prober so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProbeSummary {
     pub session: Stats,
@@ -99,20 +99,20 @@ pub struct ProbeSummary {
     pub cpu: Duration,
     /// System calls of the prober's thread, without those of the channel its rows go through.
     pub system_calls: u64,
-    /// Whether the thread runs at a real-time priority.
+    /// True if the thread runs at a real-time priority.
     pub realtime: bool,
-    /// By how much the far clock is ahead and plus or minus how much, ns, whatever the path's asymmetry.
+    /// Far clock minus near clock and its uncertainty, ns, for any asymmetry of the path.
     pub far_ahead_ns: Option<(i64, i64)>,
 }
 
-/// What a short train of packets showed: rough rates at the bottleneck, of whole IP packets.
+/// Result of a short train of packets: rough rates at the bottleneck, of whole IP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrainEstimate {
     pub up: BitsPerSec,
     pub down: BitsPerSec,
 }
 
-/// A running prober; dropping it stops it.
+/// Running prober; dropping it stops it.
 pub struct Prober {
     commands: Sender<Command>,
     shared: Arc<Mutex<Shared>>,
@@ -127,15 +127,14 @@ struct Shared {
     trouble: Option<ProbeError>,
 }
 
-/// Kernel receive times are missing for 4 to 13 ms after they were asked for, when nobody else on the host
-/// uses them.
+/// Time until kernel receive times work: they are missing for 4 to 13 ms after the request, if no other process on the
+/// host uses them.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 impl Prober {
     /// Opens a session with the server and starts probing; rows go to `rows` until [`Prober::stop`].
     ///
-    /// # Errors
-    /// Says why there is no session: nobody there, wrong key, no budget, no socket.
+    /// # Errors Reason why there is no session: no server, wrong key, no budget, no socket.
     pub fn start(plan: ProbePlan, clock: Clock, rows: Sender<Row>) -> Result<Prober, ProbeError> {
         let server = plan.server;
         let local = |what: &'static str| {
@@ -193,7 +192,7 @@ impl Prober {
         })
     }
 
-    /// Changes the interval from the next slot on. Gives the one that is used: the server may allow no shorter.
+    /// Changes the interval from the next slot on. Returns the interval in use: the server may allow no shorter one.
     pub fn set_interval(&self, interval: Duration) -> Duration {
         let granted = interval.max(self.min_interval);
         // A thread that has ended has said why: see `health`.
@@ -201,12 +200,11 @@ impl Prober {
         granted
     }
 
-    /// Sends `count` packets of `ip_size` back to back, which the server sends back together, and reads the
-    /// rate of either direction from their spacing. `None` where too few came back. Blocks for a few seconds
-    /// at most. Eight of 1200 bytes take 1.2 s of a line of 65 kbit/s in each direction.
+    /// Sends `count` packets of `ip_size` back to back, which the server sends back together, and reads the rate of
+    /// either direction from their spacing. `None` if too few came back. Blocks for a few seconds at most. Eight of
+    /// 1200 bytes take 1.2 s on a link of 65 kbit/s in each direction.
     ///
-    /// # Errors
-    /// When the prober has ended.
+    /// # Errors The prober has ended.
     pub fn train(&self, count: u8, ip_size: Bytes) -> Result<Option<TrainEstimate>, ProbeError> {
         let (reply, answer) = mpsc::channel();
         let payload = ip_size
@@ -226,10 +224,9 @@ impl Prober {
         Ok(thread::estimate(&arrivals, ip_size))
     }
 
-    /// Whether the server still answers.
+    /// Checks that the server still answers.
     ///
-    /// # Errors
-    /// Why it does not.
+    /// # Errors Reason why it does not.
     pub fn health(&self) -> Result<(), ProbeError> {
         lock(&self.shared).trouble.clone().map_or(Ok(()), Err)
     }
@@ -238,7 +235,7 @@ impl Prober {
         lock(&self.shared).summary
     }
 
-    /// Sends no more, waits for answers that may still come (a few round trips), and writes all that is open.
+    /// Stops sending, waits for late answers (a few round trips), and writes all open slots.
     pub fn stop(mut self) -> ProbeSummary {
         self.join();
         self.summary()
@@ -266,7 +263,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
         .expect("nobody panics while holding this lock")
 }
 
-/// What an error of a socket says of the way to the server, if it does.
+/// Meaning of a socket's error for the path to the server, if it has one.
 fn gone(e: &io::Error, server: SocketAddr) -> Option<ProbeError> {
     match e.raw_os_error()? {
         libc::ECONNREFUSED => Some(ProbeError::PortClosed { server }),

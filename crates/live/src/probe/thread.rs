@@ -1,4 +1,4 @@
-//! The prober's thread: the clock and the [`Wire`] around [`Session`].
+//! Prober's thread: the clock and the [`Wire`] around [`Session`].
 
 use super::wire::{Found, Wall, Wire, told};
 use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
@@ -32,11 +32,11 @@ pub(super) struct Driver {
     wall: Wall,
     batch: Batch,
     buffer: [u8; MAX_LEN],
-    /// Beside those of the wire.
+    /// System calls besides those of the wire.
     system_calls: u64,
     last_look: Time,
     trouble: Option<ProbeError>,
-    /// When the trouble was last seen.
+    /// Time at which the trouble was last seen.
     trouble_at: Time,
     train: Option<RunningTrain>,
     /// Packets in the plan's tally.
@@ -51,17 +51,17 @@ struct RunningTrain {
     reply: Sender<TrainResult>,
 }
 
-/// Answers are read this long after the last time, or after so many probes, whichever is first: they and
-/// the transmit times must fit the socket's buffer, and rows should be fresh within a second.
+/// Interval at which answers are read, or sooner after many probes: answers and transmit times must fit the socket's
+/// buffer, and rows should be fresh within a second.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOK_SENDS: u32 = 32;
-/// And this often where probes are rare.
+/// Interval at which answers are read if probes are rare.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(250);
-/// How long to wait for a train, and for its next datagram once they have begun to come: at 65 kbit/s
-/// they are up to 0.2 s apart.
+/// Longest wait for a train, and for its next datagram once they have begun to come: at 65 kbit/s they are up to 0.2 s
+/// apart.
 const TRAIN_PATIENCE: Duration = Duration::from_secs(8);
 const TRAIN_PAUSE: Duration = Duration::from_secs(1);
-/// The last answers are waited for at least this long.
+/// Shortest wait for the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 impl Driver {
@@ -129,7 +129,7 @@ impl Driver {
         }
     }
 
-    /// Probes and answers since the last time.
+    /// Counts probes and answers since the last call.
     fn count(&mut self) {
         let stats = self.session.stats();
         let packets = stats.sent + stats.received;
@@ -225,7 +225,7 @@ impl Driver {
         });
     }
 
-    /// The first sign of a trouble is an event of the recording; its end clears it.
+    /// Reports a trouble when it begins, as an event of the recording; its end clears it.
     fn set_trouble(&mut self, trouble: ProbeError) {
         let now = self.clock.now();
         if self.trouble.is_none() {
@@ -323,8 +323,8 @@ impl Driver {
     }
 }
 
-/// Rates from the spacing of a train: what came after the first datagram, by the time it took. `None`
-/// with fewer than three datagrams. Faster than one datagram a microsecond is not told apart.
+/// Rates from the spacing of a train: bytes after the first datagram, by the time they took. `None` with fewer than
+/// three datagrams. Rates above one datagram a microsecond are not told apart.
 pub(super) fn estimate(train: &TrainResult, ip_size: Bytes) -> Option<super::TrainEstimate> {
     let rate = |mut times: Vec<i64>| {
         times.sort_unstable();

@@ -1,4 +1,4 @@
-//! A datagram socket whose kernel says when each datagram left and arrived: the one around all that probes.
+//! Datagram socket whose kernel stamps the departure and arrival of each datagram; all probes use it.
 
 use crate::clock::Clock;
 use crate::timestamp::{self, Batch, NetError, Received, SentNumbers, compare_clocks};
@@ -16,10 +16,10 @@ pub enum Kind {
     Icmp,
 }
 
-/// The scale of the kernel's stamps, which are wall time, and the steps that it made.
+/// Scale of the kernel's stamps, which are wall time, with its steps.
 pub struct Wall {
     clock: WallClock,
-    /// When a step was noticed last.
+    /// Time at which a step was last noticed.
     stepped_at: Option<Time>,
     steps: VecDeque<i64>,
 }
@@ -35,7 +35,7 @@ impl Wall {
         wall
     }
 
-    /// Compares the wall clock; to be done right after stamps were read.
+    /// Compares the wall clock; call it just after stamps were read.
     fn compare(&mut self, clock: Clock) {
         if let Some(by) = self.clock.observe(compare_clocks(clock)) {
             self.stepped_at = Some(clock.now());
@@ -43,12 +43,12 @@ impl Wall {
         }
     }
 
-    /// Whether all stamps since `since` are on one scale.
+    /// True if all stamps since `since` are on one scale.
     fn steady_since(&self, since: Time) -> bool {
         self.stepped_at.is_none_or(|at| at < since)
     }
 
-    /// By how much the wall clock was set forward, ns; each step is told once.
+    /// Step of the wall clock, ns, forward positive; each step is returned once.
     pub fn take_step(&mut self) -> Option<i64> {
         self.steps.pop_front()
     }
@@ -56,23 +56,23 @@ impl Wall {
 
 pub struct Wire {
     socket: Socket,
-    /// Whether IPv4 datagrams come with their header.
+    /// True if IPv4 datagrams come with their header.
     pub raw: bool,
     pub remote: SocketAddr,
     pub local: Option<IpAddr>,
     tx: SentNumbers,
-    /// Datagrams since the last look.
+    /// Number of datagrams sent since the last look.
     pub sends: u32,
     pub system_calls: u64,
     last_look: Time,
     hops: bool,
 }
 
-/// What was found in the socket's queues.
+/// Message from one of the socket's queues.
 pub enum Found<'a> {
-    /// Datagram `seq` left then.
+    /// Departure of datagram `seq` and its time.
     Left(u64, Time),
-    /// A datagram came: when, whether that is the kernel's time, and whether clocks ran through.
+    /// Arrival of a datagram: its time, if that is the kernel's, and if clocks ran without a step.
     Came {
         at: Time,
         kernel: bool,
@@ -80,10 +80,10 @@ pub enum Found<'a> {
         received: &'a Received,
         bytes: &'a [u8],
     },
-    /// The network complains; what about, [`told`] says.
+    /// Error of the network; [`told`] says which.
     Trouble(i32),
-    /// A router or the far host complains about a datagram of ours, whose payload it quotes as far as it likes: of a wire
-    /// that [`Wire::listen_to_hops`].
+    /// Error from a router or the far host about a datagram of ours, with the part of its payload that is quoted; on a
+    /// wire that [`Wire::listen_to_hops`].
     Hop {
         at: Time,
         steady: bool,
@@ -93,8 +93,7 @@ pub enum Found<'a> {
 }
 
 impl Wire {
-    /// # Errors
-    /// No such socket is allowed, or there is no route.
+    /// # Errors Such a socket is not allowed, or there is no route.
     pub fn open(kind: Kind, remote: SocketAddr, clock: Clock) -> io::Result<Wire> {
         let v6 = remote.is_ipv6();
         let domain = Domain::for_address(remote);
@@ -144,23 +143,21 @@ impl Wire {
         })
     }
 
-    /// Sets the TOS or traffic-class byte of all that is sent.
+    /// Sets the TOS or traffic-class byte of sent datagrams.
     ///
-    /// # Errors
-    /// When the kernel refuses the value.
+    /// # Errors The kernel refuses the value.
     pub fn set_tos(&self, tos: u8) -> io::Result<()> {
         timestamp::set_tos(self.fd(), self.remote.is_ipv6(), tos)
     }
 
-    /// From now on ICMP errors are news and no trouble.
+    /// Makes ICMP errors news instead of trouble.
     pub fn listen_to_hops(&mut self) {
         self.hops = true;
     }
 
-    /// How many routers what is sent may pass.
+    /// Sets the hop limit of sent datagrams.
     ///
-    /// # Errors
-    /// When the kernel refuses the value.
+    /// # Errors The kernel refuses the value.
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
         let (level, name) = if self.remote.is_ipv6() {
             (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS)
@@ -170,10 +167,9 @@ impl Wire {
         timestamp::set_int(self.fd(), level, name, i32::from(ttl))
     }
 
-    /// The next datagram, waited for at most this long.
+    /// Waits for the next datagram, at most this long.
     ///
-    /// # Errors
-    /// Nothing came (`WouldBlock`), or the network complains.
+    /// # Errors Nothing came (`WouldBlock`), or an error of the network.
     pub fn receive_within(&self, wait: Duration, buffer: &mut [u8]) -> io::Result<usize> {
         timestamp::set_receive_timeout(self.fd(), wait)?;
         Ok(nix::sys::socket::recv(
@@ -187,8 +183,7 @@ impl Wire {
         self.socket.as_raw_fd()
     }
 
-    /// # Errors
-    /// The datagram did not leave.
+    /// # Errors The datagram was not sent.
     pub fn send(&mut self, bytes: &[u8], probe: Option<u64>) -> io::Result<()> {
         self.sends += 1;
         let mut result = Ok(());
@@ -214,7 +209,7 @@ impl Wire {
         result
     }
 
-    /// Reads everything that is there.
+    /// Reads all messages from the socket's queues.
     pub fn look(
         &mut self,
         batch: &mut Batch,
@@ -301,7 +296,7 @@ impl Wire {
     }
 }
 
-/// What a socket says once after an ICMP error has come, which then also stands in its error queue.
+/// True for errors that a socket reports once after an ICMP error, which is then in its error queue too.
 fn is_news(errno: i32) -> bool {
     matches!(
         errno,
@@ -309,7 +304,7 @@ fn is_news(errno: i32) -> bool {
     )
 }
 
-/// What the network's or the kernel's complaint means.
+/// Meaning of an error of the network or the kernel.
 pub fn told(errno: i32) -> String {
     match errno {
         libc::ECONNREFUSED => "nothing listens on its port (ICMP port unreachable)".into(),
@@ -317,7 +312,7 @@ pub fn told(errno: i32) -> String {
     }
 }
 
-/// The address that packets to `remote` leave from now; `None` without a route.
+/// Local address of packets to `remote`; `None` without a route.
 pub fn local_towards(remote: SocketAddr) -> Option<IpAddr> {
     let socket = Socket::new(Domain::for_address(remote), Type::DGRAM, None).ok()?;
     socket.connect(&remote.into()).ok()?;

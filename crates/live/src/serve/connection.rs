@@ -1,4 +1,4 @@
-//! One connection: hello and greeting, a request, its answer.
+//! Connection of a client: greeting, request, answer.
 
 use super::Shared;
 use super::datagrams::Carrier;
@@ -33,28 +33,28 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A request has to be here by then. A modem's queue of seconds delays each of the handshake's packets.
+/// Time within which a request has to come. A modem's queue of seconds delays each of the handshake's packets.
 const REQUEST_WITHIN: Duration = Duration::from_secs(20);
-/// A TLS handshake is over by then: two round trips through a queue of seconds.
+/// Time within which a TLS handshake has to end: two round trips through a queue of seconds.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// A report has to be taken by then, even over GPRS.
+/// Time within which a report has to be taken, even over GPRS.
 const REPORT_WITHIN: Duration = Duration::from_secs(120);
-/// A flow that moves nothing for this long ends.
+/// Time without progress after which a flow ends.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// A transfer of a given size that moves nothing for this long ends: TCP's timer has doubled to a minute by then.
+/// Time without progress after which a transfer of a given size ends: TCP's timer has doubled to a minute by then.
 const FETCH_PATIENCE: Duration = Duration::from_secs(120);
-/// The longest time in the queue for the uplink.
+/// Longest time in the queue for the uplink.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// How often a client in the queue hears of its place.
+/// Interval at which a client in the queue is told its place.
 const TELL_NS: i64 = 1_000_000_000;
-/// A turn is lost after this long without load, while others wait.
+/// Time without load after which a turn is lost, while others wait.
 const IDLE_TURN_NS: i64 = 60_000_000_000;
 const GONE: PollFlags = PEER_DONE
     .union(PollFlags::POLLHUP)
     .union(PollFlags::POLLERR);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Says why a connection is not served, without a thread of its own and without ever waiting.
+/// Refuses a connection with the reason, without a thread of its own and without ever waiting.
 pub fn turn_away(mut stream: &TcpStream, why: Refusal, text: &str, shared: &Shared) {
     let users = shared.ring.users();
     let greeting = Greeting {
@@ -79,14 +79,14 @@ fn refusal(why: Refusal, text: &str) -> Vec<u8> {
     .encode()
 }
 
-/// Serves it to its end, whatever the client does.
+/// Serves a connection to its end, whatever the client does.
 pub fn serve(stream: &Arc<TcpStream>, permit: Permit, udp: &UdpSocket, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     // An error here is the client's silence or its hanging up: there is nobody to tell.
     let _ = talk(stream, &permit, udp, shared);
 }
 
-/// Greets, and reads the request of somebody who may make one; none where it has been refused.
+/// Greets the client, and reads its request if it may make one; none if it was refused.
 fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'a>, Request)>> {
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
     let from = stream.peer_addr()?.ip();
@@ -158,7 +158,7 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
     refuse(&strange(pipe), (why, e.to_string()), shared).map(|()| None)
 }
 
-/// The first byte that comes, which stays to be read.
+/// Peeks at the first byte, which stays to be read.
 fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8> {
     stream.set_read_timeout(Some(TICK))?;
     let mut first = [0];
@@ -173,7 +173,7 @@ fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8>
     }
 }
 
-/// Waits until this address may begin a TLS handshake.
+/// Waits until this address may start a TLS handshake.
 fn await_turn<'a>(
     tls: &'a Tls,
     from: IpAddr,
@@ -344,7 +344,7 @@ fn expired(until: i64, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads exactly so much by the monotonic time `until`.
+/// Fills `buf` by the monotonic time `until`.
 fn read_all(
     mut stream: &TcpStream,
     pipe: &mut Pipe,
@@ -405,7 +405,7 @@ pub(super) fn write_all(
     Ok(())
 }
 
-/// Tells the client that its flow begins, and the report when. Gives the length of what was sent.
+/// Tells the client that its flow starts, and the report when. Returns the length of the message.
 pub(super) fn accept(
     stream: &Line,
     flow: &FlowPermit,
@@ -485,7 +485,7 @@ fn upload(stream: &Line, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> i
     finish(stream, &flow, &end, shared)
 }
 
-/// A flow downwards, sent with the controller of that name; what the client gets to hear where there is none.
+/// Prepares a flow to the client with the named controller; an unknown one is answered with a refusal.
 fn sending<'a>(
     stream: &TcpStream,
     permit: &'a Permit,
@@ -537,7 +537,7 @@ fn download(
     finish(stream, &flow, &end, shared)
 }
 
-/// Books what a flow downwards has moved, `counted` of it already.
+/// Books the bytes that a flow to the client has moved; `counted` of them are booked already.
 fn acknowledged(
     flow: &mut FlowPermit,
     at: Duration,
@@ -648,7 +648,7 @@ fn datagrams(
     finish(stream, &flow, &end, shared)
 }
 
-/// Lets a client wait until it has the uplink, tells it its place, and keeps the uplink for it until it closes.
+/// Lets a client wait for the uplink, tells it its place, and keeps the uplink for it until it closes.
 fn turn(stream: &Line, permit: &Permit, lasts: Duration, shared: &Shared) -> io::Result<()> {
     let place = match shared.quota.wait(permit, lasts) {
         Ok(place) => place,
@@ -697,7 +697,7 @@ fn turn(stream: &Line, permit: &Permit, lasts: Duration, shared: &Shared) -> io:
     Ok(())
 }
 
-/// Has the kernel ask whether a silent client lives, after this time and then three times as often.
+/// Sets TCP keep-alive: the first probe after this time, then three times as often.
 pub(super) fn keep_alive(stream: &TcpStream, after: std::time::Duration) {
     let keepalive = TcpKeepalive::new()
         .with_time(after)

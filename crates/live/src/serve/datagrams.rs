@@ -1,7 +1,7 @@
 //! UDP load at the server's end. It shares the port with the probes: a filter in the kernel tells the two
 //! apart by their first bytes, so that neither waits behind the other.
 //!
-//! Only a flow that was let in over TCP has a token, and datagrams go only to an address and port that has returned a
+//! Only a flow that was admitted over TCP has a token, and datagrams go only to an address and port that has returned a
 //! cookie: `measure::control::inbox` decides.
 
 use super::line::Line;
@@ -12,6 +12,7 @@ use crate::load::ceiling::{Gate, HEADERS};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
 use crate::load::pump::{End, Payload};
+use crate::sys::option::{attach_filter, statement};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use measure::control::datagram::{Header, MAGIC};
@@ -25,7 +26,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How long a download waits for the datagram that shows it the way.
+/// Time for which a download waits for the datagram that shows it the path.
 pub const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
 
 type SharedInbox = Arc<Mutex<Inbox>>;
@@ -33,7 +34,7 @@ type SharedInbox = Arc<Mutex<Inbox>>;
 #[derive(Clone, Default)]
 pub struct Inboxes(Arc<Mutex<BTreeMap<u64, SharedInbox>>>);
 
-/// An inbox that is open for as long as this lives.
+/// Inbox that stays open until this is dropped.
 pub struct Open<'a> {
     inboxes: &'a Inboxes,
     pub token: u64,
@@ -54,7 +55,7 @@ impl Inboxes {
 }
 
 impl Open<'_> {
-    /// Where the client has proven that it receives.
+    /// Address at which the client has proven that it receives.
     pub fn address(&self) -> Option<SocketAddr> {
         lock(&self.inbox).address()
     }
@@ -66,18 +67,11 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Lets the kernel give datagrams of load to the second socket of a port, and all others to the first.
+/// Makes the kernel hand datagrams of load to the second socket of a port, and all others to the first.
 ///
-/// # Errors
-/// The kernel takes no such filter (before 4.6).
+/// # Errors The kernel has no such filter (before 4.6).
 pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
     // linux/bpf_common.h; the offset is into the UDP payload, and a load beyond its end gives 0.
-    let statement = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
     let mut program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         statement(
@@ -89,26 +83,8 @@ pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 1),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to
-    // outlive the call, which copies them.
-    let failed = unsafe {
-        libc::setsockopt(
-            second.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_REUSEPORT_CBPF,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let option = libc::SO_ATTACH_REUSEPORT_CBPF;
+    attach_filter(second.as_raw_fd(), option, &mut program)
 }
 
 /// Receives for all flows of a port until `stop` is set.
@@ -152,7 +128,7 @@ fn is_passing(e: &io::Error) -> bool {
     )
 }
 
-/// One flow of datagrams, from what was asked for to its end.
+/// Flow of datagrams, from the request to its end.
 pub struct Carrier<'a> {
     pub stream: &'a Line<'a>,
     pub socket: &'a UdpSocket,
@@ -163,7 +139,7 @@ pub struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// `accept` tells the client the token and gives the flow's beginning.
+    /// Carries the flow. `accept` tells the client the token and returns the flow's start.
     pub fn carry(
         &self,
         flow: &mut FlowPermit,
@@ -255,7 +231,7 @@ impl Carrier<'_> {
     }
 }
 
-/// Watch over an upward flow: datagrams keep coming, and no faster than was granted.
+/// Checks on a flow to the server: datagrams keep coming, and no faster than granted.
 struct Upward {
     granted: BitsPerSec,
     began: i64,
@@ -275,7 +251,7 @@ impl Upward {
         }
     }
 
-    /// Takes the payload bytes and the datagrams so far; gives the bytes of whole packets since the last time.
+    /// Takes the payload bytes and the datagrams so far. Returns the bytes of whole packets since the last call.
     fn more(&mut self, now: i64, bytes: u64, datagrams: u64) -> u64 {
         if bytes > self.bytes {
             (self.bytes, self.moved) = (bytes, now);
@@ -298,7 +274,7 @@ impl Upward {
     }
 }
 
-/// The rate at which datagrams have left of late.
+/// Recent rate of sent datagrams.
 #[derive(Default)]
 struct SentRate {
     before: (i64, u64),

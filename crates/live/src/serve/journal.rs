@@ -1,7 +1,7 @@
 //! Log of a server for machines: one entry for each session that ends, each refusal and each reading of the key file.
 //!
-//! Entries pass through a bounded channel, so a reader that stands still delays nobody. Their number is limited: what was
-//! left out is counted in the next entry.
+//! Entries pass through a bounded channel, so a reader that stands still delays nobody. Their number is limited; the
+//! next entry counts those that were left out.
 
 use super::sync::lock;
 use crate::clock::Clock;
@@ -12,20 +12,20 @@ use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
-/// Entries a second in the long run, and at once.
+/// Entries a second in the long run, and the largest burst.
 const PER_SECOND: f64 = 20.0;
 const AT_ONCE: f64 = 200.0;
 
-/// One entry.
+/// Entry of the log.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Entry {
     /// UNIX time, ns.
     pub time_ns: i64,
     pub event: Happened,
-    /// Address of the client, without port; absent where no client is concerned.
+    /// Address of the client, without port; absent if no client is concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<IpAddr>,
-    /// User whose key the client has; absent where everybody is served, and in refusals.
+    /// User whose key the client has; absent if the server needs no keys, and in refusals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<str>>,
     /// Kind of the session or of the request, such as `download`.
@@ -50,7 +50,7 @@ pub struct Entry {
 pub enum Happened {
     Session,
     Refused,
-    /// The key file was read, or could not be.
+    /// Result of reading the key file.
     Keys,
 }
 

@@ -1,7 +1,7 @@
-//! The report of a flow as it is kept: in bounded memory, however long the flow and however often it is sampled.
+//! Report of a flow in bounded memory, for any length of the flow and any number of samples.
 //!
-//! All samples of a client, and of all clients together, have a budget. A flow that finds it used up keeps every other of
-//! its samples from then on, and the latest always, so that its totals stay right and its course gets coarser.
+//! All samples of a client, and of all clients together, have a budget. A flow that finds it used up keeps every second
+//! sample from then on, and the latest always, so that its totals stay right and its course gets coarser.
 
 use measure::control::{FlowReport, MAX_REPORT_SAMPLES, Sample};
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Samples kept for one client: the tests of an hour have fewer. They take about 5 MB.
 const OF_CLIENT: usize = 40_000;
-/// Samples kept for all.
+/// Samples kept for all clients.
 const OF_ALL: usize = 120_000;
 const OF_FLOW: usize = 20_000;
 const _: () = assert!(OF_CLIENT <= MAX_REPORT_SAMPLES);
-/// A flow with fewer than this is not thinned.
+/// Number of samples below which a flow is not thinned.
 const FEW: usize = 16;
 
 pub struct Kept {
     report: FlowReport,
-    /// One of so many samples is kept.
+    /// Interval between kept samples, in samples.
     every: u32,
-    /// Samples since the last that was kept.
+    /// Samples since the last kept one.
     since: u32,
-    /// Whether the last one stands only until the next comes.
+    /// True if the last sample stands only until the next one comes.
     passing: bool,
     charged: usize,
     client: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ impl Kept {
         self.all.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// Every other sample goes.
+    /// Drops every second sample.
     fn thin(&mut self) {
         let mut number = 0usize;
         self.report.samples.retain(|_| {

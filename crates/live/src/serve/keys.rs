@@ -1,4 +1,4 @@
-//! Who may come in: the users of the key file, which is read again when it changes, and how wrong keys are answered.
+//! Users of the key file, which is read again when it changes, and the answers to wrong keys.
 
 use super::Shared;
 use super::journal::{Entry, Happened};
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The file is looked at this often, and sessions whose key is gone end within as much.
+/// Interval of the checks of the file; sessions whose key is gone end within this time.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(500);
-/// A wrong key is answered no sooner.
+/// Shortest time until a wrong key is answered.
 pub const WRONG_AFTER_NS: i64 = 1_000_000_000;
-/// Wrong keys that are answered: of one network a second, and at once; of all.
+/// Wrong keys that are answered: of one network, a second and in a burst; then of all.
 const OF_NETWORK: (f64, f64) = (1.0, 5.0);
 const OF_ALL: (f64, f64) = (50.0, 50.0);
-/// A larger file of keys is a mistake.
+/// Size above which a key file is a mistake.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// Where the keys come from.
+/// Source of the keys.
 #[derive(Clone, Debug)]
 pub enum Keys {
-    /// A file, which is read again when it changes.
+    /// File that is read again when it changes.
     File(PathBuf),
-    /// These, for as long as the server runs.
+    /// Fixed keys, for the server's whole run.
     Fixed(KeyFile),
 }
 
@@ -50,8 +50,7 @@ pub enum KeysError {
 
 /// Reads a file of keys.
 ///
-/// # Errors
-/// It cannot be read, others can read it as well, or a line is wrong.
+/// # Errors The file cannot be read, other users can read it, or a line is wrong.
 pub fn read(path: &Path) -> Result<KeyFile, KeysError> {
     let (file, fault) = read_lines(path)?;
     fault.map_or(Ok(file), Err)
@@ -82,7 +81,7 @@ fn read_lines(path: &Path) -> Result<(KeyFile, Option<KeysError>), KeysError> {
     Ok((file, fault))
 }
 
-/// What tells that a file has changed.
+/// Facts that show that a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Mark(u64, u64, (i64, i64), (i64, i64));
 
@@ -97,16 +96,16 @@ fn mark(path: &Path) -> Option<Mark> {
     ))
 }
 
-/// The keys of a running server.
+/// Keys of a running server.
 pub struct Ring {
     path: Option<PathBuf>,
     users: Mutex<Option<Arc<Users>>>,
-    /// Null where keys come from no file.
+    /// State of the file; null if the keys come from no file.
     reload: Mutex<Option<Reload>>,
-    /// Set to have the file read even if it has not changed.
+    /// True to have the file read even if it has not changed.
     asked: AtomicBool,
     faulty: AtomicBool,
-    /// Grows whenever the users change.
+    /// Number that grows whenever the users change.
     generation: AtomicU64,
     wrong: Mutex<ByNetwork>,
     served: Mutex<BTreeMap<u64, (Identity, Arc<TcpStream>)>>,
@@ -117,7 +116,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection of a user, which is closed when the user's key is gone.
+/// Connection of a user, which is closed when the user's key is gone.
 pub struct Served<'a> {
     ring: &'a Ring,
     id: u64,
@@ -130,8 +129,7 @@ impl Drop for Served<'_> {
 }
 
 impl Ring {
-    /// # Errors
-    /// The file cannot be read, or a line of it is wrong.
+    /// # Errors The file cannot be read, or a line of it is wrong.
     pub fn new(keys: Option<&Keys>) -> Result<Ring, KeysError> {
         let (path, file) = match keys {
             None => (None, None),
@@ -153,7 +151,7 @@ impl Ring {
         })
     }
 
-    /// Who is served; none where everybody is.
+    /// Users that are served; none if everybody is.
     pub fn users(&self) -> Option<Arc<Users>> {
         lock(&self.users).clone()
     }
@@ -172,7 +170,7 @@ impl Ring {
         self.faulty.load(Ordering::Relaxed)
     }
 
-    /// Reads the key file. Returns what the operator should know.
+    /// Reads the key file. Returns the news for the operator.
     fn reload(&self, path: &Path) -> Option<News> {
         let mut guard = lock(&self.reload);
         let reload = guard.as_mut()?;
@@ -202,7 +200,7 @@ impl Ring {
         !lock(&self.wrong).has(mono(), ip)
     }
 
-    /// Notes a connection that is to end with its user's key.
+    /// Registers a connection that is to end with its user's key.
     pub fn serve(&self, identity: &Identity, stream: &Arc<TcpStream>) -> Served<'_> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.served).insert(id, (identity.clone(), stream.clone()));
@@ -230,7 +228,7 @@ pub fn unix_s(clock: Clock) -> i64 {
     clock.unix_ns() / 1_000_000_000
 }
 
-/// Looks after the keys until the server stops: reads the file again when it changes, when asked to and while it has a
+/// Maintains the keys until the server stops: reads the file again when it changes, on request and while it has a
 /// fault, and ends the sessions of keys that are gone or have expired.
 pub(super) fn watch(shared: &Shared, mut say: impl FnMut(String)) {
     let ring = &shared.ring;

@@ -1,4 +1,4 @@
-//! The server's end of a control connection: its socket, which carries the load, and what is said over it.
+//! Server's end of a control connection: its socket, which carries the load, and the messages on it.
 
 use super::Shared;
 use super::connection::write_all;
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 pub struct Line<'a> {
     stream: &'a TcpStream,
     talk: RefCell<(Pipe, ServerEnd)>,
-    /// Null where everybody is served.
+    /// User of the connection; null if everybody is served.
     pub user: Option<Identity>,
 }
 
@@ -35,7 +35,7 @@ impl AsFd for Line<'_> {
     }
 }
 
-/// Reads what is there and never waits.
+/// Reader that never waits.
 struct WithoutWaiting<'a>(&'a TcpStream);
 
 impl Read for WithoutWaiting<'_> {
@@ -54,7 +54,7 @@ impl Write for WithoutWaiting<'_> {
     }
 }
 
-/// What came of looking for a frame.
+/// Result of looking for a frame.
 pub enum Heard {
     Frame(Vec<u8>),
     Nothing,
@@ -75,12 +75,12 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// True if what is said travels inside TLS.
+    /// True if messages travel inside TLS.
     pub fn is_secret(&self) -> bool {
         self.talk.borrow().0.is_tls()
     }
 
-    /// Says it by the monotonic time `until`; gives the length of what was sent.
+    /// Sends a message by the monotonic time `until`. Returns its length.
     pub fn say(&self, response: &Response, until: i64, shared: &Shared) -> io::Result<u64> {
         self.say_encoded(response.encode(), until, shared)
     }
@@ -95,10 +95,9 @@ impl<'a> Line<'a> {
         Ok(bytes.len() as u64)
     }
 
-    /// The next frame of the client, if it is there.
+    /// Next frame of the client, if it has come.
     ///
-    /// # Errors
-    /// The connection has failed, or what came is no frame, or not signed by the client.
+    /// # Errors The connection has failed, or the bytes are no frame, or are not signed by the client.
     pub fn heard(&self) -> io::Result<Heard> {
         let (pipe, end) = &mut *self.talk.borrow_mut();
         let mut buf = [0; 256];

@@ -1,9 +1,9 @@
-//! Ports that are opened for a while because a client asked for them: the sockets of a [`Post`], which decides what is
-//! kept and what is answered.
+//! Ports that are opened for a while at a client's request: the sockets of a [`Post`], which decides what is kept and
+//! what is answered.
 //!
-//! One thread serves them all and the connection that they were asked for on, which closes them when it ends. Ports are
-//! opened only where the operator allows them (`tailback serve --allow-listen`), and only at addresses of the interface
-//! that the client's connection came in by.
+//! One thread serves them all and the connection of the request, whose end closes them. Ports are opened only if the
+//! operator allows them (`tailback serve --allow-listen`), and only at addresses of the interface that the client's
+//! connection came in by.
 
 use super::Shared;
 use super::connection::{finish, refuse};
@@ -13,6 +13,7 @@ use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::sys::option;
 use crate::timestamp::set_whole;
 use base::Duration;
 use base::record::Direction;
@@ -29,23 +30,23 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A report is taken by then, even over GPRS.
+/// Time within which a report has to be taken, even over GPRS.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
-/// A connection that has brought nothing for so long is answered with what has come.
+/// Silence after which a connection is answered with the bytes so far.
 const PAUSE_NS: i64 = 1_000_000_000;
-/// A connection to one of the ports is closed after this, whatever it does.
+/// Time after which a connection to one of the ports is closed in any case.
 const CALL_NS: i64 = 20_000_000_000;
-/// Connections to the ports at once.
+/// Greatest number of connections to the ports.
 const MOST_CALLS: usize = 32;
-/// Ports that the server holds open for all clients together: each takes a descriptor.
+/// Greatest number of open ports for all clients together: each takes a descriptor.
 const MOST_PORTS: usize = 256;
-/// Descriptors that all of it takes at most, with connections to the ports.
+/// Greatest number of descriptors that the ports take, with connections to them.
 pub const MOST_DESCRIPTORS: usize = MOST_PORTS + 4 * MOST_CALLS;
-/// Ports that are tried where any will do.
+/// Number of ports that are tried if any will do.
 const TRIES: u32 = 64;
-/// The longest datagram that is read; a longer one counts as this long.
+/// Longest datagram that is read; a longer one counts as this long.
 const MOST_READ: usize = 16 << 10;
-/// linux/tcp.h: keep the headers of the packet that began a connection, and give them.
+/// Socket option of linux/tcp.h: keep the headers of the packet that began a connection, and return them.
 const TCP_SAVE_SYN: i32 = 27;
 const TCP_SAVED_SYN: i32 = 28;
 
@@ -54,7 +55,7 @@ enum Port {
     Udp(UdpSocket),
 }
 
-/// A connection to one of the ports.
+/// Connection to one of the ports.
 struct Call {
     stream: TcpStream,
     listener: usize,
@@ -75,7 +76,7 @@ struct Open {
     sent: u64,
 }
 
-/// Ports reserved among those of the whole server, for as long as this lives.
+/// Ports reserved among those of the whole server, until this is dropped.
 struct Reserved<'a> {
     all: &'a AtomicUsize,
     count: usize,
@@ -178,7 +179,7 @@ fn canonical(a: SocketAddr) -> SocketAddr {
     SocketAddr::new(a.ip().to_canonical(), a.port())
 }
 
-/// How far an address reaches: from elsewhere a private one is as good as none.
+/// Reach of an address: from elsewhere a private one is useless.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
     Host,
@@ -200,8 +201,8 @@ fn reach(ip: IpAddr) -> Reach {
     }
 }
 
-/// Addresses of the interface that has `here`, of the same reach; of the other family also those that reach farther or
-/// less far, down to its own site, farthest first.
+/// Addresses of the interface that has `here`, of the same reach. Those of the other family may reach farther or less
+/// far, down to the interface's own site; they are sorted by reach, farthest first.
 fn addresses(here: IpAddr) -> Vec<IpAddr> {
     let Ok(all) = nix::ifaddrs::getifaddrs() else {
         return vec![here];
@@ -234,7 +235,7 @@ fn of_interface(here: IpAddr, all: &[(String, IpAddr)]) -> Vec<IpAddr> {
     found
 }
 
-/// Opens one port: the one that is wanted, or any that is allowed and free.
+/// Opens one port: the requested one, or any that is allowed and free.
 fn open(
     wanted: &Wanted,
     here: SocketAddr,
@@ -317,42 +318,16 @@ fn open_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr
 }
 
 fn keep_syn(socket: &Socket) -> io::Result<()> {
-    let on = 1i32;
-    // SAFETY: the option takes an int, whose address and size are given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            TCP_SAVE_SYN,
-            (&raw const on).cast(),
-            size_of::<i32>() as u32,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    option::set_int(socket.as_raw_fd(), libc::IPPROTO_TCP, TCP_SAVE_SYN, 1)
 }
 
-/// The headers of the packet that began this connection; empty where the kernel has none.
+/// Headers of the packet that began this connection; empty if the kernel has none.
 fn saved_syn(stream: &TcpStream) -> Vec<u8> {
     let mut buf = [0u8; 200];
-    let mut len = buf.len() as u32;
-    // SAFETY: the kernel writes at most `len` bytes, which is the length of `buf`, and says how many.
-    let done = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            TCP_SAVED_SYN,
-            buf.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if done == 0 {
-        buf[..(len as usize).min(buf.len())].to_vec()
-    } else {
-        Vec::new()
+    let fd = stream.as_raw_fd();
+    match option::get(fd, libc::IPPROTO_TCP, TCP_SAVED_SYN, &mut buf) {
+        Ok(len) => buf[..len].to_vec(),
+        Err(_) => Vec::new(),
     }
 }
 
@@ -395,7 +370,7 @@ impl Open {
         }
     }
 
-    /// Until something happens, but not for long: calls have their times too.
+    /// Waits until something happens, for a short time at most: calls have deadlines too.
     fn wait(&self, stream: &TcpStream) {
         let mut fds = vec![PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
         for port in self.ports.iter().flatten() {
@@ -414,7 +389,7 @@ impl Open {
         let _ = poll(&mut fds, PollTimeout::from(50u8));
     }
 
-    /// Takes what has come. So many at once of each port: a flood there does not keep the others waiting.
+    /// Takes arrivals, at most a fixed number of each port: a flood there does not keep the others waiting.
     fn take(&mut self) {
         const AT_ONCE: usize = 64;
         for i in 0..self.ports.len() {
@@ -473,7 +448,7 @@ impl Open {
         }
     }
 
-    /// Whether there is more to be done for it.
+    /// True if the call needs further service.
     fn serve_call(&mut self, call: &mut Call, now: i64) -> bool {
         let mut over = false;
         // Bounded, so that one that never stops sending does not keep the others waiting.

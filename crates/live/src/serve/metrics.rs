@@ -5,10 +5,10 @@
 use super::ServerStats;
 use std::fmt::Write;
 
-/// A metric: its name after `tailback_`, its type, its help.
+/// Metric: its name after `tailback_`, its type, its help.
 pub type Metric = (&'static str, &'static str, &'static str);
 
-/// Every metric, in the order of the text.
+/// All metrics, in the order of the text.
 pub const METRICS: &[Metric] = &[
     ("connections_total", "counter", "TCP connections accepted"),
     ("refused_total", "counter", "Requests refused, by reason"),
@@ -100,7 +100,7 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
-/// The text of all metrics.
+/// Text of all metrics.
 pub fn render(stats: &ServerStats) -> String {
     let mut out = String::new();
     for (name, kind, help) in METRICS {

@@ -1,7 +1,7 @@
-//! The far end: one port, over TCP load and its control, over UDP the reflector of probes.
+//! Server: one port, with load and control over TCP and the reflector of probes over UDP.
 //!
-//! A thread accepts, each connection has a thread of its own, and none of them outlives its deadline:
-//! a request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
+//! A thread accepts connections, each connection has a thread of its own, and none of them outlives its deadline: a
+//! request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
 
 mod connection;
 mod datagrams;
@@ -57,18 +57,18 @@ pub struct ServeConfig {
     /// Addresses to listen on, over UDP and TCP. Sockets belong to the network namespace of the thread
     /// that starts the server.
     pub listen: Vec<SocketAddr>,
-    /// Keys of the users who are served; without them everybody is.
+    /// Keys of the users who are served; without them everybody is served.
     pub keys: Option<Keys>,
     /// Key of the server's TLS.
     pub tls: TlsKey,
-    /// Refuse control messages outside TLS.
+    /// True to refuse control messages outside TLS.
     pub tls_only: bool,
     pub budgets: Budgets,
-    /// The same for probes.
+    /// Budget of probes.
     pub probe_budget: measure::reflector::Budget,
-    /// Networks whose clients are served; all where there is none.
+    /// Networks whose clients are served; all if there is none.
     pub allow: Vec<Network>,
-    /// Ports that it opens for a while when a client asks for them; none by default.
+    /// Ports that it opens for a while at a client's request; none by default.
     pub allow_listen: PortSet,
     /// Upper limit on what the server sends and asks for, both directions combined.
     pub max_rate: Option<BitsPerSec>,
@@ -84,7 +84,7 @@ pub struct ServeConfig {
 pub const MAX_UDP_RATE: BitsPerSec = BitsPerSec::from_mbps(10_000);
 
 impl Default for ServeConfig {
-    /// All addresses of both families, on the usual port, for everybody.
+    /// Default: all addresses of both families, on the usual port, for everybody.
     fn default() -> ServeConfig {
         ServeConfig {
             listen: vec![(Ipv6Addr::UNSPECIFIED, measure::control::DEFAULT_PORT).into()],
@@ -143,7 +143,7 @@ pub enum ServeError {
     Thread(#[source] io::Error),
 }
 
-/// What a server has done so far.
+/// Counts of a server so far.
 #[derive(Clone, Debug, Default)]
 pub struct ServerStats {
     pub connections: u64,
@@ -151,13 +151,13 @@ pub struct ServerStats {
     pub flows: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Datagrams and connections of others at ports that were open for clients.
+    /// Datagrams and connections of other hosts at ports that were open for clients.
     pub foreign: u64,
-    /// Requests with a key that nobody has.
+    /// Requests with an unknown key.
     pub wrong_keys: u64,
     /// Bytes that each user with a key has moved in the current hour.
     pub users: Vec<(Arc<str>, u64)>,
-    /// TLS handshakes that have begun.
+    /// TLS handshakes that were started.
     pub tls_handshakes: u64,
     /// True while the key file has a fault or cannot be read.
     pub key_file_faulty: bool,
@@ -184,7 +184,7 @@ struct Counters {
     tls_handshakes: AtomicU64,
 }
 
-/// What all threads of a server share.
+/// State that all threads of a server share.
 struct Shared {
     ring: Ring,
     tls: Option<Tls>,
@@ -201,9 +201,9 @@ struct Shared {
     journal: Arc<Journal>,
     counters: Counters,
     datagrams: Inboxes,
-    /// Made for the first download.
+    /// Data for downloads, made for the first one.
     payload: OnceLock<Payload>,
-    /// Processor time for trains that are waited for awake.
+    /// Budget of processor time for trains that are waited for awake.
     awake: train::Awake,
 }
 
@@ -220,7 +220,7 @@ impl Shared {
     }
 }
 
-/// A running server. Dropping it stops it.
+/// Running server. Dropping it stops it.
 pub struct Server {
     addrs: Vec<SocketAddr>,
     shared: Arc<Shared>,
@@ -231,8 +231,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// # Errors
-    /// An address cannot be listened on; the message says what to do about it.
+    /// # Errors An address cannot be listened on; the message gives the remedy.
     pub fn start(config: ServeConfig) -> Result<Server, ServeError> {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);
@@ -345,7 +344,7 @@ impl Server {
         Ok(())
     }
 
-    /// The first address it listens on; `0` in the plan has become a port here.
+    /// First address it listens on; a port of `0` in the plan has become a real one.
     pub fn local_addr(&self) -> SocketAddr {
         self.addrs[0]
     }
@@ -379,7 +378,7 @@ impl Server {
         }
     }
 
-    /// What has gone wrong with the server as a whole, if anything; it serves on as far as it can.
+    /// Fault of the server as a whole, if there is one; it continues as far as it can.
     pub fn trouble(&self) -> Option<String> {
         self.trouble
             .lock()
@@ -387,7 +386,7 @@ impl Server {
             .clone()
     }
 
-    /// What the operator should know and has not been told: keys that were read again, or could not be.
+    /// News for the operator since the last call: keys that were read again, or could not be.
     pub fn notes(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.notes))
     }
@@ -397,17 +396,17 @@ impl Server {
         self.shared.ring.read_again();
     }
 
-    /// Pin of the server's public key, where it speaks TLS.
+    /// Pin of the server's public key, if it speaks TLS.
     pub fn pin(&self) -> Option<Pin> {
         self.shared.tls.as_ref().map(|tls| tls.pin)
     }
 
-    /// Bytes that each user has moved in the current hour, both directions together.
+    /// Bytes that each user has moved in the current hour, both directions combined.
     pub fn used(&self) -> Vec<(Arc<str>, u64)> {
         self.shared.quota.used()
     }
 
-    /// Ends every flow and thread, within about a quarter of a second.
+    /// Stops every flow and thread, within about a quarter of a second.
     pub fn stop(mut self) {
         self.end();
     }
@@ -426,8 +425,8 @@ impl Drop for Server {
     }
 }
 
-/// Lowers the number of connections to what the process may have open: a train's connection takes three descriptors, and
-/// ports that are open for clients have their own.
+/// Lowers the number of connections to the limit of open files: a train's connection takes three descriptors, and ports
+/// that are open for clients have their own.
 fn within_descriptors(budgets: Budgets, ports: usize) -> Budgets {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let own = 64 + 8 * ports + listeners::MOST_DESCRIPTORS;
@@ -453,7 +452,7 @@ fn within_descriptors(budgets: Budgets, ports: usize) -> Budgets {
     }
 }
 
-/// The sockets of one port: TCP, and UDP twice, which the kernel divides between.
+/// Sockets of one port: one of TCP, and two of UDP, between which the kernel divides.
 struct Port {
     addr: SocketAddr,
     tcp: TcpListener,
@@ -461,7 +460,7 @@ struct Port {
     load: UdpSocket,
 }
 
-/// Where any port will do, one that is free in both protocols.
+/// Binds the address; if any port will do, one that is free in both protocols.
 fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     let mut tries = if addr.port() == 0 { 20 } else { 1 };
     loop {
@@ -537,7 +536,7 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
 
 const NOT_ALLOWED: &str =
     "this server serves certain networks only, and this address is in none of them";
-/// Interval at which the hours of accounts are looked at.
+/// Interval of the checks for accounts whose hour is over.
 const ROLL: std::time::Duration = std::time::Duration::from_secs(1);
 const FULL: &str = "the server is full: try again in a minute";
 

@@ -1,17 +1,18 @@
-//! The networks whose clients a server serves.
+//! Networks whose clients a server serves.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network, written as `192.0.2.0/24`, `2001:db8::/32`, or a single address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Network, written as `192.0.2.0/24`, `2001:db8::/32`, or a single address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// An address as a number whose first bits are those of the network, and how many bits it has.
+/// Address as a number whose first bits are those of the network, and its number of bits.
 fn number(ip: IpAddr) -> (u128, u8) {
     match ip {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
@@ -57,6 +58,20 @@ impl FromStr for Network {
             return Err(wrong());
         }
         Ok(Network { address, bits })
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Network, String> {
+        text.parse()
+    }
+}
+
+impl From<Network> for String {
+    fn from(it: Network) -> String {
+        it.to_string()
     }
 }
 

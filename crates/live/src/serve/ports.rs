@@ -1,15 +1,16 @@
-//! The ports that an operator lets clients have opened.
+//! Ports that clients may have opened.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A set of ports, written as `80,443,40000-40999`, or `any`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Set of ports, written as `80,443,40000-40999`, or `any`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PortSet(Vec<RangeInclusive<u16>>);
 
 impl PortSet {
-    /// All ports; those below 1024 only where the server may bind them.
+    /// All ports; those below 1024 only if the server may bind them.
     pub fn any() -> PortSet {
         PortSet(vec![1..=u16::MAX])
     }
@@ -27,7 +28,7 @@ impl PortSet {
         self.0.iter().any(|r| *r.start() < port)
     }
 
-    /// A port for one that does not care: one above 1023 where the set has any. `random` decides; 0 where the set is
+    /// Port for a client without a preference: one above 1023 if the set has any. `random` decides; 0 if the set is
     /// empty.
     pub fn draw(&self, random: u64) -> u16 {
         let high = |r: &RangeInclusive<u16>| (*r.start()).max(1024)..=*r.end();
@@ -72,6 +73,20 @@ impl FromStr for PortSet {
             .map(one)
             .collect::<Result<_, _>>()
             .map(PortSet)
+    }
+}
+
+impl TryFrom<String> for PortSet {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<PortSet, String> {
+        text.parse()
+    }
+}
+
+impl From<PortSet> for String {
+    fn from(it: PortSet) -> String {
+        it.to_string()
     }
 }
 

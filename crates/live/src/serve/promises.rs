@@ -1,5 +1,5 @@
 //! Rates of UDP load and of trains that were promised to clients. Datagrams do not slow down for others, so they are
-//! admitted by their rate and refused where the sum would exceed the operator's limit.
+//! admitted by their rate and refused if the sum would exceed the operator's limit.
 
 use super::lock;
 use super::quota::Refused;
@@ -21,7 +21,7 @@ pub struct Promises {
     promised: Mutex<u64>,
 }
 
-/// A promise, kept for as long as this lives.
+/// Promise, kept until this is dropped.
 #[derive(Debug)]
 pub struct Promise<'a> {
     promised: &'a Mutex<u64>,
@@ -36,7 +36,7 @@ impl Drop for Promise<'_> {
 }
 
 impl Promises {
-    /// `most`: limit of all UDP load. `ceiling`: limit of everything (`--max-rate`).
+    /// Creates an account. `most`: limit of all UDP load. `ceiling`: limit of everything (`--max-rate`).
     pub fn new(most: BitsPerSec, ceiling: Option<BitsPerSec>) -> Promises {
         Promises {
             most: ceiling.map_or(most, |c| c.min(most)),
@@ -47,8 +47,7 @@ impl Promises {
 
     /// Promises a rate of whole IP packets.
     ///
-    /// # Errors
-    /// The sum would exceed the limit.
+    /// # Errors The sum would exceed the limit.
     pub fn rate(&self, rate: BitsPerSec, what: &str) -> Result<Promise<'_>, Refused> {
         let mut promised = lock(&self.promised);
         let sum = promised.saturating_add(rate.get());

@@ -1,7 +1,7 @@
-//! TLS 1.3 for control messages: the server's key and certificate, and how many handshakes it takes on.
+//! TLS 1.3 for control messages: the server's key and certificate, and the limit on handshakes.
 //!
-//! The certificate is signed by its own key and made anew at each start. Clients look at the public key alone, so the
-//! private key is all that has to be kept.
+//! The certificate is signed by its own key and made anew at each start. Clients check the public key alone, so only
+//! the private key has to be stored.
 
 use super::keys::KeysError;
 use crate::clock::mono_ns;
@@ -23,25 +23,25 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Handshakes of one network a second, and at once; of all. One takes about 0.5 ms of a core.
+/// Handshakes of one network, a second and in a burst; then of all. One takes about 0.5 ms of a core.
 const OF_NETWORK: (f64, f64) = (25.0, 100.0);
 const OF_ALL: (f64, f64) = (100.0, 200.0);
-/// Handshakes that are going on: of one network, and of all.
+/// Greatest number of handshakes at once: of one network, and of all.
 const AT_ONCE_OF_NETWORK: usize = 16;
 const AT_ONCE: usize = 64;
 const KEY_FILE: &str = "tls-key.der";
 
-/// Where the server's private key comes from.
+/// Source of the server's private key.
 #[derive(Clone, Debug, Default)]
 pub enum TlsKey {
     /// No TLS.
     #[default]
     Off,
-    /// Made for this run.
+    /// Key made for this run.
     Fresh,
-    /// Kept in this directory, and made there if there is none.
+    /// Key stored in this directory, and made there if there is none.
     KeptIn(PathBuf),
-    /// The operator's own, as PEM files.
+    /// Operator's own key, as PEM files.
     Own { certificate: PathBuf, key: PathBuf },
 }
 
@@ -71,7 +71,7 @@ struct Busy {
     networks: BTreeMap<IpAddr, usize>,
 }
 
-/// TLS of a running server.
+/// TLS state of a running server.
 pub struct Tls {
     pub config: Arc<rustls::ServerConfig>,
     pub pin: Pin,
@@ -81,7 +81,7 @@ pub struct Tls {
     busy: Mutex<Busy>,
 }
 
-/// A handshake that is going on.
+/// Handshake in progress.
 pub struct Handshake<'a> {
     tls: &'a Tls,
     network: IpAddr,
@@ -105,10 +105,9 @@ impl Drop for Handshake<'_> {
 }
 
 impl Tls {
-    /// None where there is to be none.
+    /// Loads or makes the key; none if TLS is off.
     ///
-    /// # Errors
-    /// The key cannot be read, made or used.
+    /// # Errors The key cannot be read, made or used.
     pub fn new(key: &TlsKey) -> Result<Option<Tls>, TlsError> {
         let (certificates, key) = match key {
             TlsKey::Off => return Ok(None),
@@ -141,7 +140,7 @@ impl Tls {
         }))
     }
 
-    /// Begins a handshake with this address; none where its network, or all together, have had their share.
+    /// Starts a handshake with this address; none if its network, or all together, have used up their share.
     pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
         let network = neighbourhood(ip);
         let mut busy = lock(&self.busy);
@@ -168,7 +167,7 @@ fn self_signed(key: KeyPair) -> Result<Identity, TlsError> {
     Ok((vec![certificate.der().clone()], key.into()))
 }
 
-/// The key in this directory, which is made if there is none.
+/// Key in this directory, which is made if there is none.
 fn kept(directory: &Path) -> Result<KeyPair, TlsError> {
     let path = directory.join(KEY_FILE);
     let failed = |what| {
@@ -197,7 +196,7 @@ fn kept(directory: &Path) -> Result<KeyPair, TlsError> {
     }
 }
 
-/// Writes a file whole, for nobody else to read, unless there is one.
+/// Writes a file as a whole, for nobody else to read, unless there is one.
 fn put(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = directory.join(format!(".{:016x}", u64::from_ne_bytes(random_bytes())));
     let mut file = std::fs::OpenOptions::new()

@@ -1,7 +1,7 @@
-//! The server's end of a crafted train: sends it, or stamps what arrives of it.
+//! Server's end of a crafted train: it sends the train, or stamps its arrivals.
 //!
-//! It has a socket of its own on the server's port, connected to where the client showed it the way from, so that
-//! neither other clients nor probes pass through it.
+//! It has a socket of its own on the server's port, connected to the address that the client showed, so that neither
+//! other clients nor probes pass through it.
 
 use super::connection::{accept, finish, refuse};
 use super::datagrams::SHOWN_WITHIN_NS;
@@ -14,6 +14,7 @@ use crate::craft::passage::{self, QUIET_NS, Waits};
 use crate::load::ceiling::HEADERS;
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
+use crate::sys::option::unacknowledged;
 use base::Duration;
 use base::program::Program;
 use base::record::Direction;
@@ -22,17 +23,17 @@ use nix::poll::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-/// The stamps have to be taken by then, even over GPRS.
+/// Time within which the stamps have to be taken, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
-/// The answer that begins a train has arrived by then, or the line is in a worse state than a train can tell.
+/// Time within which the answer that starts a train has to arrive; otherwise the link is in a worse state than a train
+/// can tell.
 const SETTLED_WITHIN_NS: i64 = 5_000_000_000;
-/// Acknowledgements and the like leave the line before a train begins.
+/// Time for acknowledgements to leave the link before a train starts.
 const LEAD_NS: i64 = 20_000_000;
-/// How much longer than its program a train may take: the queue that it filled drains.
+/// Time that a train may take longer than its program: the queue that it filled drains.
 const DRAIN: Duration = Duration::from_secs(60);
 
 pub struct Host<'a> {
@@ -117,7 +118,7 @@ fn count(host: &Host, direction: Direction, stamps: &Stamps, program: &Program) 
     counter.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Waits for the datagram that shows the way back; none where it does not come in time.
+/// Waits for the datagram that shows the path back; none if it does not come in time.
 fn shown(host: &Host, began: i64, address: &dyn Fn() -> Option<SocketAddr>) -> Option<SocketAddr> {
     while mono_ns() - began < SHOWN_WITHIN_NS && !host.shared.stop.load(Ordering::Relaxed) {
         if let Some(far) = address() {
@@ -135,20 +136,13 @@ fn gone(host: &Host) -> bool {
     wait(host.stream, PEER_DONE, 0).intersects(PEER_DONE | PollFlags::POLLHUP | PollFlags::POLLERR)
 }
 
-/// Waits until what was said over TCP has arrived: it would take a place in the queue that the train is to find empty.
+/// Waits until the messages over TCP have arrived: they would take a place in the queue that the train is to find
+/// empty.
 fn settle(host: &Host) {
     let until = mono_ns() + SETTLED_WITHIN_NS;
-    while unsent(host.stream) > 0 && mono_ns() < until && !gone(host) {
+    while unacknowledged(host.stream) > 0 && mono_ns() < until && !gone(host) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-}
-
-/// Bytes that the far end has not acknowledged.
-fn unsent(stream: &TcpStream) -> i32 {
-    let mut bytes = 0i32;
-    // SAFETY: SIOCOUTQ, which is TIOCOUTQ by another name, writes an int to the address given.
-    unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    bytes
 }
 
 /// Time that a program is waited for awake, ns: a little before each of its instants.
@@ -162,7 +156,7 @@ fn awake_ns(program: &Program) -> i64 {
     sum
 }
 
-/// Processor time that trains may be waited for awake: so much in the long run, and at once.
+/// Processor time for waiting awake: share in the long run, and burst.
 const AWAKE_SHARE: f64 = 0.1;
 const AWAKE_AT_ONCE_NS: f64 = 1e9;
 
@@ -176,7 +170,7 @@ impl Default for Awake {
 }
 
 impl Awake {
-    /// Takes so much time from the budget, if it is there.
+    /// Takes `ns` from the budget, if they are there.
     fn take(&self, now: i64, ns: i64) -> bool {
         let mut budget = lock(&self.0);
         let (level, at) = *budget;
@@ -188,8 +182,8 @@ impl Awake {
     }
 }
 
-/// True if a program never pauses for long. Only then may the kernel ask meanwhile whether the client lives: a question
-/// in a pause would wake a radio whose sleep is measured.
+/// True if a program never pauses for long. Only then may the kernel probe the client's life meanwhile: a keep-alive in
+/// a pause would wake a radio whose sleep is measured.
 fn is_steady(program: &Program) -> bool {
     const PAUSE: Duration = Duration::from_secs(1);
     let mut before = Duration::ZERO;
@@ -200,7 +194,7 @@ fn is_steady(program: &Program) -> bool {
     })
 }
 
-/// Has the kernel ask whether the client lives, so that a train does not go on to a host that has vanished.
+/// Sets keep-alive, so that a train does not continue to a host that has vanished.
 fn watch_over(stream: &TcpStream) {
     let second = std::time::Duration::from_secs(1);
     let keepalive = TcpKeepalive::new()
@@ -211,7 +205,8 @@ fn watch_over(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
-/// Books a train against the server's rate limit while it passes. The train keeps its instants; flows that can wait pay.
+/// Books a train against the server's rate limit while it passes. The train keeps its instants; flows that can wait
+/// pay.
 struct Booked<'a> {
     shared: &'a Shared,
     datagram: u64,
@@ -228,7 +223,7 @@ impl Booked<'_> {
         }
     }
 
-    /// So many datagrams have passed.
+    /// Books the datagrams up to this number.
     fn up_to(&mut self, count: u64) {
         let more = count.saturating_sub(self.count);
         self.count = self.count.max(count);

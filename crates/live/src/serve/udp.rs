@@ -1,5 +1,5 @@
-//! The reflector's thread: receives probes with the kernel's receive time, lets [`Reflector`] decide, and
-//! sends its answers with the kernel's transmit time for the answer after.
+//! Reflector's thread: it receives probes with the kernel's receive time, lets [`Reflector`] decide, and sends its
+//! answers. The kernel's transmit time of one goes into the next.
 
 use super::keys::{Ring, unix_s};
 use super::lock;
@@ -19,16 +19,15 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How often the thread looks at `stop` and at its trains when nothing comes.
+/// Interval at which the thread checks `stop` and its trains when nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
 const BATCH: usize = 32;
-/// Probes are dropped while the server is behind its rate limit by more than this: load that can wait waits first.
+/// Lag behind the server's rate limit above which probes are dropped: load that can wait waits first.
 const MOST_BEHIND_NS: i64 = 500_000_000;
 
-/// A reflector with a fresh secret that knows which kernel it runs on.
+/// Creates a reflector with a fresh secret that knows the boot of its kernel.
 ///
-/// # Errors
-/// When the kernel has no random numbers.
+/// # Errors The kernel has no random numbers.
 pub fn reflector(budget: Budget, users: Option<Arc<Users>>, clock: Clock) -> io::Result<Reflector> {
     Ok(Reflector::new(
         budget,
@@ -39,7 +38,7 @@ pub fn reflector(budget: Budget, users: Option<Arc<Users>>, clock: Clock) -> io:
     ))
 }
 
-/// What a reflector's thread did.
+/// Counts of a reflector's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServeSummary {
     pub reflector: Stats,
@@ -51,10 +50,9 @@ pub struct ServeSummary {
     pub without_rx_stamp: u64,
 }
 
-/// Serves clients of these networks, or all where there is none, until `stop` is set: blocks the calling thread.
+/// Serves clients of these networks, or all if there is none, until `stop` is set: blocks the calling thread.
 ///
-/// # Errors
-/// When the socket cannot be set up or fails.
+/// # Errors The socket cannot be set up or fails.
 pub fn run(
     socket: &UdpSocket,
     reflector: Reflector,
@@ -72,11 +70,11 @@ pub fn run(
     run_within(socket, reflector, clock, &within, stop)
 }
 
-/// What a server has around its reflectors.
+/// Server around its reflectors.
 pub(super) struct Within<'a> {
     pub allow: &'a [Network],
     pub ceiling: &'a Ceiling,
-    /// Keys of the users, where there are some.
+    /// Keys of the users, if there are any.
     pub ring: Option<&'a Ring>,
     /// Counters of this reflector, brought up to date ten times a second.
     pub published: &'a Mutex<Published>,
@@ -220,8 +218,8 @@ pub(super) fn run_within(
     Ok(summary)
 }
 
-/// Sends what the reflector has to say. Returns the bytes of it, headers included. The kernel counts datagrams from 0
-/// since timestamps were asked for, the reflector since it began: its count is `ahead` of the kernel's.
+/// Sends the reflector's messages. Returns their bytes, headers included. The kernel counts datagrams from 0 since
+/// timestamps were enabled, the reflector since it began: its count is `ahead` of the kernel's.
 fn transmit(
     fd: RawFd,
     reflector: &mut Reflector,

@@ -1,17 +1,17 @@
-//! The uplink belongs to one client at a time: two loads at once would measure each other. Others wait in a queue, in
-//! the order in which they came, and know their place.
+//! Uplink of the server: one client at a time may load it, for two loads at once would measure each other. Other
+//! clients wait in a queue, in the order of their arrival, and are told their place.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A client whose load has ended keeps the uplink to itself for this long: a test has pauses between its phases.
+/// Time for which a client keeps the uplink after the end of its load: a test has pauses between its phases.
 pub const LINGER_NS: i64 = 10_000_000_000;
-/// The longest time that one client has the uplink to itself while others ask for it.
+/// Longest time that one client has the uplink to itself while others ask for it.
 pub const TURN_NS: i64 = 600_000_000_000;
-/// Whoever was refused is expected back within this.
+/// Time within which a refused client is expected to come back.
 const WANTED_NS: i64 = 60_000_000_000;
-/// Clients that wait: of all, and of one neighbourhood.
+/// Greatest number of clients that wait: of all, and of one neighbourhood.
 const MOST_WAITING: usize = 16;
 const MOST_OF_NEIGHBOURHOOD: usize = 2;
 
@@ -24,18 +24,18 @@ pub struct Standing {
     pub after_ns: i64,
 }
 
-/// The client that loads the uplink.
+/// Client that loads the uplink.
 struct Lease<K> {
     client: K,
     since: i64,
-    /// Its flows of load, and when the last of them is over.
+    /// Number of its load flows, and the time at which the last of them is over.
     flows: u32,
     until: i64,
-    /// Connections that hold the client's turn between its flows.
+    /// Number of connections that hold the client's turn between its flows.
     held: u32,
-    /// When another client last asked.
+    /// Time at which another client last asked.
     wanted: Option<i64>,
-    /// Set when its turn is over and another client waits: its flows end.
+    /// Flag that is set when its turn is over and another client waits: its flows end.
     cut: Arc<AtomicBool>,
 }
 
@@ -43,7 +43,7 @@ struct Waiter<K> {
     client: K,
     neighbourhood: K,
     connections: u32,
-    /// Length of the load that it wants, ns.
+    /// Length of the requested load, ns.
     lasts_ns: i64,
 }
 
@@ -74,8 +74,7 @@ impl<K: Copy + Eq> Uplink<K> {
 
     /// Gives the uplink to a client for one flow. The flag that it returns is set when the flow has to end.
     ///
-    /// # Errors
-    /// The place that the client would have in the queue.
+    /// # Errors The place that the client would have in the queue.
     pub fn take(&mut self, now: i64, client: K, until: i64) -> Result<Arc<AtomicBool>, Standing> {
         let waits = |queue: &VecDeque<Waiter<K>>| queue.iter().any(|w| w.client != client);
         if let Some(held) = self.lease.as_mut().filter(|l| !is_over(l, now)) {
@@ -119,7 +118,7 @@ impl<K: Copy + Eq> Uplink<K> {
         cut
     }
 
-    /// A flow of this client is over.
+    /// Ends a flow of this client.
     pub fn end(&mut self, now: i64, client: K) {
         if let Some(held) = self.lease.as_mut().filter(|l| l.client == client) {
             held.flows = held.flows.saturating_sub(1);
@@ -162,7 +161,7 @@ impl<K: Copy + Eq> Uplink<K> {
         held.cut.clone()
     }
 
-    /// A connection that held the turn is over.
+    /// Releases the turn that a connection held.
     pub fn release(&mut self, now: i64, client: K) {
         if let Some(held) = self.lease.as_mut().filter(|l| l.client == client) {
             held.held = held.held.saturating_sub(1);
@@ -178,7 +177,7 @@ impl<K: Copy + Eq> Uplink<K> {
         its.is_some_and(|l| l.flows == 0) && self.queue.iter().any(|w| w.client != client)
     }
 
-    /// A connection that [joined](Uplink::join) waits no longer.
+    /// Removes a connection that [joined](Uplink::join) from the queue.
     pub fn leave(&mut self, client: K) {
         if let Some(at) = self.queue.iter().position(|w| w.client == client) {
             self.queue[at].connections -= 1;
@@ -188,7 +187,7 @@ impl<K: Copy + Eq> Uplink<K> {
         }
     }
 
-    /// Place of a client that waits. If its turn has come, the uplink is reserved for it.
+    /// Place of a waiting client. If its turn has come, the uplink is reserved for it.
     pub fn ask(&mut self, now: i64, client: K) -> Standing {
         if let Some(held) = self.lease.as_mut().filter(|l| !is_over(l, now)) {
             if held.client == client {
@@ -234,7 +233,7 @@ impl<K: Copy + Eq> Uplink<K> {
         standing
     }
 
-    /// Moves the times of the lease into the past.
+    /// Moves the times of the lease into the past, for tests.
     #[cfg(test)]
     pub fn age(&mut self, since: i64, until: i64) {
         if let Some(held) = &mut self.lease {

@@ -8,11 +8,17 @@ use std::net::Ipv4Addr;
 /// Ethernet and IP fields of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
+    /// Source address of Ethernet.
     pub src_mac: [u8; 6],
+    /// Destination address of Ethernet.
     pub dst_mac: [u8; 6],
+    /// Source address.
     pub src: Ipv4Addr,
+    /// Destination address.
     pub dst: Ipv4Addr,
+    /// Identification of the IP packet.
     pub id: u16,
+    /// Time to live.
     pub ttl: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
@@ -21,18 +27,25 @@ pub struct Outer {
 /// A TCP header and the length of its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tcp<'a> {
+    /// Source port.
     pub src_port: u16,
+    /// Destination port.
     pub dst_port: u16,
+    /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
     /// Bits of [`super::frame::flag`].
     pub flags: u8,
     /// Ninth flag: AE of RFC 9768, once NS.
     pub accurate: bool,
+    /// Window field.
     pub window: u16,
     /// MSS option, on a SYN.
     pub mss: Option<u16>,
+    /// Window scale of a first packet.
     pub window_scale: Option<u8>,
+    /// True to permit SACK, in a first packet.
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
@@ -42,9 +55,12 @@ pub struct Tcp<'a> {
     pub payload: u32,
 }
 
+/// Header of UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp<'a> {
+    /// Source port.
     pub src_port: u16,
+    /// Destination port.
     pub dst_port: u16,
     /// First bytes of the payload; the rest of it is zero.
     pub head: &'a [u8],
@@ -77,6 +93,7 @@ impl Composed {
     }
 }
 
+/// Composes a frame with a TCP segment.
 pub fn tcp(outer: &Outer, tcp: &Tcp) -> Composed {
     let mut frame = head(outer, 6);
     let at = frame.len();
@@ -97,6 +114,7 @@ pub fn tcp(outer: &Outer, tcp: &Tcp) -> Composed {
     whole(frame, len)
 }
 
+/// Composes a frame with a UDP datagram.
 pub fn udp(outer: &Outer, udp: &Udp) -> Composed {
     let mut frame = head(outer, 17);
     let at = frame.len();

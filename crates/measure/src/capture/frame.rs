@@ -11,12 +11,16 @@ use super::{LinkType, Record};
 /// Address in 16 bytes; IPv4 is mapped behind ::ffff (RFC 4291 section 2.5.5.2).
 pub type Address = [u8; 16];
 
+/// Headers of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
+    /// Source address.
     pub src: Address,
+    /// Destination address.
     pub dst: Address,
     /// Identification of IPv4 or of an IPv6 fragment; 0 if there is none.
     pub id: u32,
+    /// Time to live, or hop limit.
     pub ttl: u8,
     /// VLAN of the outermost tag; 0 if there is none.
     pub vlan: u16,
@@ -26,7 +30,9 @@ pub struct Frame<'a> {
     pub traffic_class: u8,
     /// Length of the IP packet on the wire, bytes.
     pub ip_len: u32,
+    /// Fragment header, if the packet is a fragment.
     pub fragment: Option<Fragment>,
+    /// Transport header.
     pub transport: Transport<'a>,
     /// Captured bytes of the IP payload: the transport's header and data.
     pub body: &'a [u8],
@@ -41,6 +47,7 @@ pub struct Fragment {
     pub more: bool,
 }
 
+/// Transport header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport<'a> {
     Tcp(Tcp<'a>),
@@ -59,15 +66,22 @@ pub enum Transport<'a> {
     },
 }
 
+/// TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp<'a> {
+    /// Source port.
     pub src_port: u16,
+    /// Destination port.
     pub dst_port: u16,
+    /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
+    /// Flags.
     pub flags: u8,
     /// Window as in the header, not scaled.
     pub window: u16,
+    /// Checksum.
     pub checksum: u16,
     /// Bytes of data on the wire.
     pub payload: u32,
@@ -79,26 +93,38 @@ pub struct Tcp<'a> {
 
 /// Bits of [`Tcp::flags`].
 pub mod flag {
+    /// Flag of the last packet.
     pub const FIN: u8 = 0x01;
+    /// Flag of the first packet.
     pub const SYN: u8 = 0x02;
+    /// Flag of a reset.
     pub const RST: u8 = 0x04;
+    /// Flag of a push.
     pub const PSH: u8 = 0x08;
+    /// Flag of an acknowledgement.
     pub const ACK: u8 = 0x10;
+    /// Flag of urgent data.
     pub const URG: u8 = 0x20;
+    /// Flag of ECN echo.
     pub const ECE: u8 = 0x40;
+    /// Flag of a reduced congestion window.
     pub const CWR: u8 = 0x80;
 }
 
 /// TCP options that matter for delay and loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// Maximum segment size.
     pub mss: Option<u16>,
+    /// Window scale.
     pub window_scale: Option<u8>,
+    /// True if SACK is permitted.
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
     /// True if there were timestamps, captured completely or not; then TSval, if captured.
     pub stamped: bool,
+    /// Timestamp of the sender.
     pub tsval: Option<u32>,
     /// True if not all of the options were captured.
     pub cut: bool,
@@ -115,11 +141,13 @@ impl Options {
 }
 
 impl Tcp<'_> {
+    /// True if the flag is set.
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
+    /// Options of the header.
     pub fn parse_options(&self) -> Options {
         Options {
             cut: self.options_cut,
@@ -136,6 +164,7 @@ impl Tcp<'_> {
 }
 
 impl Options {
+    /// No options.
     pub const NONE: Options = Options {
         mss: None,
         window_scale: None,

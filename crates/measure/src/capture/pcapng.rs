@@ -10,21 +10,32 @@ use std::net::Ipv4Addr;
 
 /// Codes of a block's options; each is written with a length and padding.
 mod option {
+    /// Option: comment.
     pub const COMMENT: u16 = 1;
+    /// Option of a section: program that wrote it.
     pub const SHB_USERAPPL: u16 = 4;
+    /// Option of an interface: name.
     pub const IF_NAME: u16 = 2;
+    /// Option of an interface: description.
     pub const IF_DESCRIPTION: u16 = 3;
+    /// Option of an interface: speed.
     pub const IF_SPEED: u16 = 8;
+    /// Option of an interface: resolution of times.
     pub const IF_TSRESOL: u16 = 9;
+    /// Option of an interface: length of the frame check sequence.
     pub const IF_FCSLEN: u16 = 13;
+    /// Option of a packet: flags.
     pub const EPB_FLAGS: u16 = 2;
 }
 
 /// Interface at which packets were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface<'a> {
+    /// Link layer of its packets.
     pub link: LinkType,
+    /// Name of the interface.
     pub name: &'a str,
+    /// Description of the interface.
     pub description: &'a str,
     /// Bits per second.
     pub speed: Option<u64>,
@@ -39,16 +50,20 @@ pub enum Way {
     Out,
 }
 
+/// Packet to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Number of the interface, in the order in which they were written.
     pub interface: u32,
     /// Capture time, UNIX ns.
     pub t_ns: i64,
+    /// Length on the wire.
     pub original_len: u32,
     /// Captured bytes.
     pub data: &'a [u8],
+    /// Direction of the packet, if it is known.
     pub way: Option<Way>,
+    /// Comment beside the packet.
     pub comment: Option<&'a str>,
 }
 

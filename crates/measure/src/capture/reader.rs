@@ -16,11 +16,13 @@ use std::io::{self, Read};
 pub struct Record<'a> {
     /// Capture time, UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.
     pub t_ns: Option<i64>,
+    /// Link layer of the packet.
     pub link: LinkType,
     /// Number of the interface within its section of a pcapng file; 0 in the classic format.
     pub interface: u32,
     /// Length on the wire, bytes; `data` may hold less.
     pub original_len: u32,
+    /// Captured bytes.
     pub data: &'a [u8],
 }
 
@@ -31,9 +33,11 @@ pub struct Damage {
     pub offset: u64,
     /// Bytes skipped.
     pub skipped: u64,
+    /// Fault in words.
     pub why: String,
 }
 
+/// Reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     #[error(
@@ -114,6 +118,7 @@ enum Step {
     Bad(String),
 }
 
+/// Reader of a capture: pcap or pcapng.
 pub struct Reader<R> {
     input: R,
     buffer: Vec<u8>,
@@ -140,6 +145,7 @@ pub struct Reader<R> {
 pub struct Comment {
     /// Number of the packet that it belongs to, from 1; `None` for a comment on the whole file or an interface.
     pub packet: Option<u64>,
+    /// Text of the comment.
     pub text: String,
 }
 

@@ -16,6 +16,7 @@ pub const MAX_LEN: usize = 1200;
 /// Length of a hello and of the challenge that answers it.
 pub const HELLO_LEN: usize = HEADER_LEN + COOKIE_LEN;
 const PROOF_LEN: usize = HELLO_LEN + 8;
+/// Length of a cookie, bytes.
 pub const COOKIE_LEN: usize = 16;
 /// Sequence number of a hello; such special numbers are not load.
 const HELLO: u64 = u64::MAX;
@@ -25,12 +26,14 @@ const PROOF: u64 = u64::MAX - 2;
 /// Header before the padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// Token of the flow.
     pub token: u64,
     /// Sequence number, from 0.
     pub seq: u64,
 }
 
 impl Header {
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
         out[..4].copy_from_slice(&MAGIC);
@@ -90,6 +93,7 @@ impl Message {
         Some((token, message))
     }
 
+    /// Encodes the message with the token of its flow.
     pub fn encode(&self, token: u64) -> Vec<u8> {
         let seq = match self {
             Message::Hello => HELLO,
@@ -113,6 +117,7 @@ impl Message {
 }
 
 impl DatagramCount {
+    /// Counts a datagram.
     pub fn count(&mut self, seq: u64) {
         self.received = self.received.saturating_add(1);
         match seq.checked_add(1) {

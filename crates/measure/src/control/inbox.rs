@@ -37,7 +37,9 @@ pub struct Inbox {
     feedback: VecDeque<(i64, u64)>,
     /// Highest rate that feedback of the last window has shown.
     shown: Option<BitsPerSec>,
+    /// Counts of the datagrams.
     pub count: DatagramCount,
+    /// Payload bytes received.
     pub bytes: u64,
 }
 

@@ -19,15 +19,18 @@ pub const MOST_ARRIVALS: usize = 512;
 pub const MOST_BYTES: usize = 512;
 /// Shortest datagram that the server sends to order; the longest follows.
 pub const LEAST_DATAGRAM: usize = MARK_LEN;
+/// Longest datagram that the server sends on request, bytes.
 pub const MOST_DATAGRAM: usize = 3000;
 /// Maximum number of orders on one connection: each makes the server send one datagram or one report.
 pub const MOST_ORDERS: u32 = 1024;
 /// Longest time that ports stay open, to measure how long a NAT keeps its mappings (`nat:lifetime=`). Bytes sent
 /// meanwhile count towards the client's budget.
 pub const LONGEST: Duration = Duration::from_secs(1200);
+/// Length of a token, bytes.
 pub const TOKEN_LEN: usize = 8;
 /// Length of the mark that proves that the server wrote a message.
 pub const MARK_LEN: usize = 16;
+/// Length of a cookie, bytes.
 pub const COOKIE_LEN: usize = 16;
 /// Length of the answer to a knock (UDP), and so of the shortest knock that is answered.
 pub const KNOCK_LEN: usize = 52;
@@ -36,6 +39,7 @@ pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) 
 const MOST_SYN: usize = 200;
 const MOST_ADDRESSES: usize = 64;
 
+/// Transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
     Tcp,
@@ -43,6 +47,7 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Name in texts.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "TCP",
@@ -68,7 +73,9 @@ const PLACES: [Place; 4] = [Place::Here, Place::Elsewhere, Place::V4, Place::V6]
 /// A port to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
+    /// Transport protocol of the port.
     pub transport: Transport,
+    /// Address at which it opens.
     pub place: Place,
     /// Port number; 0 for any free port.
     pub port: u16,
@@ -108,6 +115,7 @@ const ANSWERS: [Answer; 7] = [
 ];
 
 impl Wanted {
+    /// Port to open.
     pub fn new(transport: Transport, place: Place, port: u16) -> Wanted {
         Wanted {
             transport,
@@ -127,8 +135,10 @@ pub enum Opened {
     Not(String),
 }
 
+/// Answer with the ports that are open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
+    /// Token that a message to the ports has to carry.
     pub token: [u8; TOKEN_LEN],
     /// Source of the request as the server sees it.
     pub from: SocketAddr,
@@ -145,6 +155,7 @@ pub struct Listening {
 pub struct Arrival {
     /// Index of the port, in the order of the request.
     pub listener: u32,
+    /// Source address.
     pub from: Option<SocketAddr>,
     /// Number of bytes that arrived.
     pub len: u32,
@@ -369,7 +380,7 @@ impl Order {
                 w.number(u64::from(*len));
             }
         }
-        debug_assert!(w.0.len() <= super::seal::MOST_FRAME);
+        debug_assert!(w.0.len() <= super::types::MOST_FRAME);
         w.0
     }
 
@@ -432,6 +443,7 @@ fn mask(token: &[u8; TOKEN_LEN]) -> [u8; MARK_LEN] {
 }
 
 impl Knocked {
+    /// Encodes the answer to a knock.
     pub fn encode(&self, token: &[u8; TOKEN_LEN]) -> [u8; KNOCK_LEN] {
         let mut out = [0; KNOCK_LEN];
         out[..16].copy_from_slice(&mark(token));

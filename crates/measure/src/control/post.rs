@@ -18,8 +18,11 @@ pub type Author = fn(Answer, &[u8; TOKEN_LEN]) -> Vec<u8>;
 /// A datagram to send from one of the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sending {
+    /// Index of the port that sends.
     pub listener: usize,
+    /// Destination address.
     pub to: SocketAddr,
+    /// Bytes to send.
     pub bytes: Vec<u8>,
 }
 
@@ -59,6 +62,7 @@ impl Post {
         }
     }
 
+    /// Ports in the order of the request.
     pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
     }
@@ -73,6 +77,7 @@ impl Post {
         self.foreign
     }
 
+    /// True if the bytes hold the token.
     pub fn shows_token(&self, bytes: &[u8]) -> bool {
         let holds = |part: &[u8]| bytes.windows(part.len()).any(|w| w == part);
         holds(&self.token) || holds(&self.written)

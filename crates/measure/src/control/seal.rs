@@ -16,6 +16,7 @@
 //! replayed, reordered, reflected to its author or moved to another connection. The bytes of a load are not signed:
 //! they are only counted.
 
+pub use super::types::MOST_FRAME;
 use super::{
     ControlError, GREETING_LEN, Greeting, HELLO_LEN, MAGIC, MAX_REPORT_BODY, MAX_REQUEST_BODY,
     MAX_RESPONSE_BODY, MAX_STAMPS_BODY, REQUEST_HEADER_LEN, RESPONSE_HEADER_LEN, Refusal, Request,
@@ -25,9 +26,8 @@ use crate::keys::{Credential, ID_LEN, Identity, SessionKeys, UserId, UserKey, Us
 use crate::wire::Key;
 use sha2::{Digest, Sha256};
 
+/// Length of a signature, bytes.
 pub const TAG_LEN: usize = 32;
-/// Longest body of a frame.
-pub const MOST_FRAME: usize = 128;
 const SIGNED: u8 = 0x80;
 const PONG: u8 = 0;
 
@@ -36,6 +36,7 @@ const PONG: u8 = 0;
 pub struct Transcript([u8; 32]);
 
 impl Transcript {
+    /// Transcript of the greeting.
     pub fn new(hello: &[u8; HELLO_LEN], greeting: &[u8; GREETING_LEN]) -> Transcript {
         let hash = Sha256::new().chain_update(hello).chain_update(greeting);
         Transcript(hash.finalize().into())
@@ -271,9 +272,11 @@ pub struct Asked(Vec<u8>);
 /// Request of a client that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
+    /// Request of the client.
     pub request: Request,
     /// User of the key; null if everybody is served.
     pub user: Option<Identity>,
+    /// Server's end of the signed connection.
     pub end: ServerEnd,
 }
 

@@ -10,10 +10,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Line that starts at a sequence number.
     pub fn new(first: u32) -> Line {
         Line { base: first, at: 0 }
     }
 
+    /// Position of a sequence number.
     pub fn place(&mut self, seq: u32) -> i64 {
         let place = self.at + i64::from(seq.wrapping_sub(self.base) as i32);
         if place > self.at {

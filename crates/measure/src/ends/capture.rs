@@ -10,7 +10,9 @@ pub(super) const PIECES: u16 = 0x100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
+    /// Lower endpoint.
     pub low: Endpoint,
+    /// Higher endpoint.
     pub high: Endpoint,
     /// IP protocol; [`PIECES`] is added for fragments.
     pub protocol: u16,
@@ -19,10 +21,15 @@ pub(super) struct Key {
 /// Options of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Syn {
+    /// Sequence number.
     pub seq: u32,
+    /// Maximum segment size.
     pub mss: Option<u16>,
+    /// Window scale.
     pub window_scale: Option<u8>,
+    /// True if SACK is permitted.
     pub sack_permitted: bool,
+    /// True if timestamps are on.
     pub timestamps: bool,
     /// True if the capture does not hold all of them.
     pub cut: bool,
@@ -30,30 +37,41 @@ pub struct Syn {
 
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
+    /// Endpoints of the flow.
     pub key: Key,
     /// Indices of packets in the order of time, by direction: from the lower end, from the higher end.
     pub packets: [Vec<u32>; 2],
     /// Packets of each direction that the capture holds twice.
     twice: [Twice; 2],
+    /// First packet of each direction.
     pub syn: [Option<Syn>; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
+    /// Time, ns.
     pub t_ns: i64,
     /// Offset, if the packet is a fragment.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
+    /// Payload bytes.
     pub payload: u32,
+    /// Timestamp of the sender.
     pub timestamp: u32,
+    /// Identification of the IP packet.
     pub id: u32,
     /// Hash of the payload's first bytes, or of the options if there is no payload.
     pub hash: u32,
+    /// Bytes of the IP packet.
     pub ip_len: u32,
     /// Number in the capture, from 1; 0 beyond what 32 bits count.
     pub frame: u32,
+    /// Flags of TCP.
     pub flags: u8,
+    /// Time to live, or hop limit.
     pub ttl: u8,
+    /// Traffic class.
     pub traffic_class: u8,
 }
 
@@ -78,6 +96,7 @@ impl Capture {
         self.frames = self.frames.wrapping_add(1);
     }
 
+    /// Adds a packet.
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
         self.pass();
         let mut p = Packet {
@@ -178,10 +197,12 @@ impl Capture {
         self.packets.push(p);
     }
 
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
+    /// True if there is no packet.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

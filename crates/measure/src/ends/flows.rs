@@ -8,7 +8,9 @@ use std::net::IpAddr;
 /// A flow at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Both {
+    /// Index of the flow in the near capture.
     pub near: usize,
+    /// Index of the flow in the far capture.
     pub far: usize,
     /// True if the far end's directions are reversed: translated addresses changed their order.
     pub turned: bool,

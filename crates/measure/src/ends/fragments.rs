@@ -1,6 +1,6 @@
 //! Fragmented datagrams: which of the fragments arrived.
 //!
-//! **Source.** Gao Peng, *Campus-Wide Smart Grid Communication Network Project Report*, EPFL 2012 (document 004),
+//! **Source.** P. Gao, *Campus-Wide Smart Grid Communication Network Project Report*, EPFL 2012,
 //! sections 3.3 and 4.5 (first and second fragments counted at both ends); RFC 791, RFC 8200.
 
 use super::capture::Packet;
@@ -13,12 +13,15 @@ pub struct Fragments {
     pub sent: [u64; 3],
     /// Fragments of each of these kinds that the downstream end saw.
     pub arrived: [u64; 3],
+    /// Fragmented datagrams.
     pub datagrams: u64,
     /// Datagrams all of whose fragments arrived.
     pub whole: u64,
     /// Datagrams whose first fragment was lost and whose second was not; and so on.
     pub lost_first_only: u64,
+    /// Datagrams that lost the second fragment only.
     pub lost_second_only: u64,
+    /// Datagrams that lost both.
     pub lost_both: u64,
 }
 

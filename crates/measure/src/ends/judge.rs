@@ -12,6 +12,7 @@ pub(super) struct Judge<'a> {
     near: &'a Capture,
     far: &'a Capture,
     flow: u32,
+    /// Direction of the packets.
     pub way: Way,
     tcp: bool,
     /// SYN at the upstream end and at the downstream end.
@@ -36,6 +37,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Judge<'a> {
+    /// Creates a judge of one direction of a flow.
     pub fn new(
         near: &'a Capture,
         far: &'a Capture,
@@ -133,6 +135,7 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Counts of the direction.
     pub fn direction(
         &self,
         mut t: Seen<'_>,
@@ -352,6 +355,7 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Counts the fragments of both directions.
     pub fn pieces(&self, t: &Seen<'_>, span: Span, out: &mut [Fragments; 2]) {
         let arrived: Vec<u32> = t.pairs.iter().map(|p| p.0).collect();
         let pieces = t

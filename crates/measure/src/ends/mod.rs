@@ -34,15 +34,19 @@ pub use pairing::{Changes, Direction, FlowPair, Lost, LostWhy, Pair, Way, match_
 /// Result of matching two captures.
 #[derive(Clone, Debug, Default)]
 pub struct Matched {
+    /// Flows that both captures have.
     pub flows: Vec<FlowPair>,
     /// Pairs in the order of the near end's clock.
     pub pairs: Vec<Pair>,
+    /// Lost packets.
     pub lost: Vec<Lost>,
     /// Flows that only one of the ends saw.
     pub near_only_flows: usize,
+    /// Flows that only the far capture has.
     pub far_only_flows: usize,
     /// Packets captured twice at one end, and counted once.
     pub near_copies: u64,
+    /// Packets that the far capture holds twice.
     pub far_copies: u64,
     /// Packets sent before the other capture started or after it ended.
     pub outside: u64,

@@ -7,6 +7,7 @@ use crate::capture::frame::flag;
 use crate::track::Endpoint;
 use std::collections::{BTreeMap, HashMap};
 
+/// Direction of a packet: up or down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// Direction from the near end to the far one.
@@ -17,14 +18,19 @@ pub enum Way {
 /// A packet at both ends, each time on that end's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
+    /// Time at the near end, ns.
     pub near_ns: i64,
+    /// Time at the far end, ns.
     pub far_ns: i64,
+    /// Direction of the packet.
     pub way: Way,
+    /// Number of the flow.
     pub flow: u32,
     /// Length of the IP packet at its sender's end.
     pub bytes: u32,
 }
 
+/// Reason why a packet is missing at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostWhy {
     /// Lost between the two captures.
@@ -40,11 +46,17 @@ pub struct Lost {
     pub t_ns: i64,
     /// Number in the capture that saw it, from 1.
     pub frame: u32,
+    /// Direction of the packet.
     pub way: Way,
+    /// Number of the flow.
     pub flow: u32,
+    /// Bytes of the IP packet.
     pub bytes: u32,
+    /// Payload bytes.
     pub payload: u32,
+    /// Sequence number.
     pub seq: u32,
+    /// Reason why it is missing.
     pub why: LostWhy,
 }
 
@@ -53,12 +65,15 @@ pub struct Lost {
 pub struct Changes {
     /// Number of packets by the decrease of TTL or hop limit between upstream and downstream.
     pub hops: BTreeMap<i16, u64>,
+    /// Packets whose DSCP differs.
     pub dscp_changed: u64,
     /// Packets whose ECN-capable codepoint was cleared.
     pub ecn_cleared: u64,
     /// Packets that were marked CE.
     pub ecn_marked: u64,
+    /// Packets whose identification differs.
     pub identification_changed: u64,
+    /// Packets whose timestamp differs.
     pub timestamp_changed: u64,
     /// Difference by which sequence numbers are larger downstream.
     pub sequence_shift: u32,
@@ -81,6 +96,7 @@ pub struct Direction {
     pub not_captured: u64,
     /// Seen by the downstream end only: the upstream capture missed them, or they took another path.
     pub downstream_only: u64,
+    /// Packets that came more often than they were sent.
     pub duplicated: u64,
     /// Packets that arrived after one that was sent later (RFC 4737).
     pub reordered: u64,
@@ -93,27 +109,34 @@ pub struct Direction {
     /// Segments retransmitted although a copy had arrived at the downstream end: lost beyond it, its ACK lost, or
     /// spurious.
     pub repeated_after_arrival: u64,
+    /// Changes to the packets.
     pub changes: Changes,
 }
 
 /// A flow that both ends saw.
 #[derive(Clone, Debug)]
 pub struct FlowPair {
+    /// Number of the IP protocol.
     pub protocol: u8,
     /// True for fragmented datagrams between two addresses.
     pub pieces: bool,
     /// Sender and receiver of the direction from near to far, as the near end saw it and as the far end did.
     pub near: (Endpoint, Endpoint),
+    /// Endpoints at the far end.
     pub far: (Endpoint, Endpoint),
+    /// Counts of the uplink.
     pub up: Direction,
+    /// Counts of the downlink.
     pub down: Direction,
 }
 
 impl FlowPair {
+    /// True if addresses or ports differ between the ends.
     pub fn addresses_changed(&self) -> bool {
         self.near != self.far
     }
 
+    /// Counts of one direction.
     pub fn way(&self, way: Way) -> &Direction {
         match way {
             Way::Up => &self.up,
@@ -182,13 +205,19 @@ fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
 /// A direction of a flow, matched but not yet judged. Indices are those of the captures' packets.
 #[derive(Default)]
 pub(super) struct Raw {
+    /// Indexes of the same packet at both ends.
     pub pairs: Vec<(u32, u32)>,
+    /// Indexes of packets that only the near capture has.
     pub near_only: Vec<u32>,
+    /// Indexes of packets that only the far capture has.
     pub far_only: Vec<u32>,
     /// Further copies of a packet that has its twin.
     pub near_more: Vec<u32>,
+    /// Further copies of packets in the far capture.
     pub far_more: Vec<u32>,
+    /// Packets told apart by order and delay.
     pub ambiguous: u64,
+    /// Offsets of the sequence numbers between the ends.
     pub shift: (u32, u32),
 }
 
@@ -259,23 +288,8 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
         ..Matched::default()
     };
     for (i, (b, seen)) in both.iter().zip(seen).enumerate() {
-        let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
         let up = usize::from(ways[i][0] != Way::Up);
-        let ends = |flow: &Flow, from_low: bool| {
-            if from_low {
-                (flow.key.low, flow.key.high)
-            } else {
-                (flow.key.high, flow.key.low)
-            }
-        };
-        let mut pair = FlowPair {
-            protocol: (n.key.protocol & 0xff) as u8,
-            pieces: n.key.protocol & PIECES != 0,
-            near: ends(n, up == 0),
-            far: ends(f, (up == 0) != b.turned),
-            up: Direction::default(),
-            down: Direction::default(),
-        };
+        let mut pair = flow_pair(&near.flows[b.near], &far.flows[b.far], up, b.turned);
         for (w, seen) in seen.into_iter().enumerate() {
             let judge = &judges[i][w];
             let span = spans[usize::from(judge.way == Way::Down)];
@@ -293,6 +307,25 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
     out.pairs.sort_by_key(|p| (p.near_ns, p.far_ns, p.flow));
     out.lost.sort_by_key(|l| (l.t_ns, l.flow, l.seq));
     out
+}
+
+/// Addresses of a flow at both ends, that of the sender of `up` first.
+fn flow_pair(near: &Flow, far: &Flow, up: usize, turned: bool) -> FlowPair {
+    let ends = |flow: &Flow, from_low: bool| {
+        if from_low {
+            (flow.key.low, flow.key.high)
+        } else {
+            (flow.key.high, flow.key.low)
+        }
+    };
+    FlowPair {
+        protocol: (near.key.protocol & 0xff) as u8,
+        pieces: near.key.protocol & PIECES != 0,
+        near: ends(near, up == 0),
+        far: ends(far, (up == 0) != turned),
+        up: Direction::default(),
+        down: Direction::default(),
+    }
 }
 
 /// Packets of one direction with their twins.
@@ -316,53 +349,20 @@ fn one_by_one(
     let tcp = n.key.protocol == 6;
     let options: &[Fields] = if tcp { &TCP_FIELDS } else { &OTHER_FIELDS };
     // Any set of fields that finds nine tenths of the best set's matches is enough; the first is the strictest.
-    let found: Vec<usize> = options
-        .iter()
-        .map(|o| {
-            let mut counts: HashMap<u64, u32> = HashMap::new();
-            for i in ours {
-                *counts
-                    .entry(key(&near.packets[*i as usize], *o, (0, 0)))
-                    .or_default() += 1;
-            }
-            let there = theirs.iter().filter(|i| {
-                let at = counts.get_mut(&key(&far.packets[**i as usize], *o, shift));
-                at.is_some_and(|c| {
-                    let left = *c > 0;
-                    *c -= u32::from(left);
-                    left
-                })
-            });
-            there.count()
-        })
+    let near_key = |i: u32, o| key(&near.packets[i as usize], o, (0, 0));
+    let far_key = |i: u32, o| key(&far.packets[i as usize], o, shift);
+    let found: Vec<usize> = (options.iter())
+        .map(|o| in_common(ours, theirs, |i| near_key(i, *o), |i| far_key(i, *o)))
         .collect();
     let most = found.iter().copied().max().unwrap_or(0);
     let chosen = found.iter().position(|c| 10 * c >= 9 * most).unwrap_or(0);
-    let mut groups: HashMap<u64, (Vec<u32>, Vec<u32>)> = HashMap::new();
-    let mut order = Vec::new();
-    for i in ours {
-        let k = key(&near.packets[*i as usize], options[chosen], (0, 0));
-        let g = groups.entry(k).or_insert_with(|| {
-            order.push(k);
-            Default::default()
-        });
-        g.0.push(*i);
-    }
-    for i in theirs {
-        let k = key(&far.packets[*i as usize], options[chosen], shift);
-        let g = groups.entry(k).or_insert_with(|| {
-            order.push(k);
-            Default::default()
-        });
-        g.1.push(*i);
-    }
+    let o = options[chosen];
     let mut raw = Raw {
         shift,
         ..Raw::default()
     };
     let mut unsure = Vec::new();
-    for k in order {
-        let (a, b) = &groups[&k];
+    for (a, b) in groups(ours, theirs, |i| near_key(i, o), |i| far_key(i, o)) {
         if a.len() == b.len() {
             raw.pairs.extend(a.iter().copied().zip(b.iter().copied()));
         } else if b.is_empty() {
@@ -370,9 +370,63 @@ fn one_by_one(
         } else if a.is_empty() {
             raw.far_only.extend(b);
         } else {
-            unsure.push((a.clone(), b.clone()));
+            unsure.push((a, b));
         }
     }
+    settle(near, far, unsure, &mut raw);
+    raw.pairs.sort_unstable();
+    raw
+}
+
+/// Number of packets with the same key on both sides.
+fn in_common(
+    ours: &[u32],
+    theirs: &[u32],
+    near: impl Fn(u32) -> u64,
+    far: impl Fn(u32) -> u64,
+) -> usize {
+    let mut counts: HashMap<u64, u32> = HashMap::new();
+    for i in ours {
+        *counts.entry(near(*i)).or_default() += 1;
+    }
+    let there = theirs.iter().filter(|i| {
+        counts.get_mut(&far(**i)).is_some_and(|c| {
+            let left = *c > 0;
+            *c -= u32::from(left);
+            left
+        })
+    });
+    there.count()
+}
+
+/// Packets of both sides by key, in the order in which the keys appear first.
+fn groups(
+    ours: &[u32],
+    theirs: &[u32],
+    near: impl Fn(u32) -> u64,
+    far: impl Fn(u32) -> u64,
+) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut groups: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    let mut place = |k: u64, groups: &mut Vec<_>| {
+        *places.entry(k).or_insert_with(|| {
+            groups.push(Default::default());
+            groups.len() - 1
+        })
+    };
+    for i in ours {
+        let at = place(near(*i), &mut groups);
+        groups[at].0.push(*i);
+    }
+    for i in theirs {
+        let at = place(far(*i), &mut groups);
+        groups[at].1.push(*i);
+    }
+    groups
+}
+
+/// Pairs packets whose keys both sides have in different numbers: in order, with the lag of their certain neighbours.
+fn settle(near: &Capture, far: &Capture, unsure: Vec<(Vec<u32>, Vec<u32>)>, raw: &mut Raw) {
     let time = |n: u32, f: u32| (near.packets[n as usize].t_ns, far.packets[f as usize].t_ns);
     let mut lags: Vec<(i64, i64)> = raw
         .pairs
@@ -400,8 +454,6 @@ fn one_by_one(
             raw.far_more.extend(left);
         }
     }
-    raw.pairs.sort_unstable();
-    raw
 }
 
 /// Pairs in order, each of the shorter list with the one of the longer that has the least error; and the unpaired rest.
@@ -514,7 +566,9 @@ fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
 /// capture ended, or the other one had ended.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
+    /// Time range of the upstream capture, ns.
     pub upstream: (i64, i64),
+    /// Time range of the downstream capture, ns.
     pub downstream: (i64, i64),
 }
 
@@ -524,6 +578,7 @@ impl Span {
         downstream: (i64::MAX, i64::MIN),
     };
 
+    /// Widens both ranges.
     pub fn widen(&mut self, up: i64, down: i64) {
         self.upstream = (self.upstream.0.min(up), self.upstream.1.max(up));
         self.downstream = (self.downstream.0.min(down), self.downstream.1.max(down));

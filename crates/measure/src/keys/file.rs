@@ -24,7 +24,9 @@ const LONGEST_PASSPHRASE: usize = 1024;
 /// A key of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// Name of the user.
     pub name: String,
+    /// Key, or passphrase.
     pub secret: Secret,
     /// End of the last day on which the key is valid, UNIX s; null for no end.
     pub until: Option<i64>,
@@ -35,7 +37,9 @@ pub struct Line {
 /// A parsed file of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFile {
+    /// Salt of stretched passphrases.
     pub salt: Option<Salt>,
+    /// Keys in order.
     pub lines: Vec<Line>,
 }
 
@@ -45,6 +49,7 @@ pub struct KeyFile {
 pub struct KeyFileError {
     /// Line number, from 1.
     pub line: usize,
+    /// Fault in words.
     pub what: String,
 }
 

@@ -23,7 +23,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Length of a key, bytes.
 pub const KEY_LEN: usize = 32;
+/// Length of a salt, bytes.
 pub const SALT_LEN: usize = 16;
 /// Length of a user's identifier on the wire, bytes.
 pub const ID_LEN: usize = 16;
@@ -119,6 +121,7 @@ impl UserKey {
 pub struct Ticket {
     /// Random identifier of the key on the wire.
     pub id: UserId,
+    /// Key of the ticket.
     pub key: UserKey,
 }
 
@@ -186,6 +189,7 @@ pub struct Credential {
 }
 
 impl Credential {
+    /// Creates a credential.
     pub fn new(name: &str, secret: Secret) -> Credential {
         Credential {
             name: name.into(),
@@ -208,10 +212,12 @@ impl Credential {
         self.ticket.is_some()
     }
 
+    /// Name of the user.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Identifier of the user under this salt.
     pub fn id(&self, salt: &Salt) -> UserId {
         self.ticket.unwrap_or_else(|| user_id(salt, &self.name))
     }

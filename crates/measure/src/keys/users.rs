@@ -7,6 +7,7 @@ use std::sync::Arc;
 /// A user with the key that admitted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// Name of the user.
     pub name: Arc<str>,
     key: [u8; 4],
 }
@@ -76,6 +77,7 @@ impl Users {
         users
     }
 
+    /// Salt of stretched passphrases.
     pub fn salt(&self) -> Salt {
         self.salt
     }

@@ -11,7 +11,7 @@
 //! - *unknown*: several ACKs released it together. A sender that splits its super-segments before the capture looks
 //!   like a sender that paces, or like a sender whose ACKs arrived in bunches.
 //!
-//! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012 (document 002), sections
+//! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012, sections
 //! 5.2.2 and 6.6, which attributes every burst to offload and delayed ACKs together and asks for a better rule.
 //! RFC 5681 section 3.1: slow start sends twice what was acknowledged. **Limits.** If the capture is far from the
 //! sender, the ACK that released a burst cannot be determined.
@@ -30,12 +30,14 @@ pub enum BurstKind {
 }
 
 impl BurstKind {
+    /// All values, in order.
     pub const ALL: [BurstKind; 4] = [
         BurstKind::Offload,
         BurstKind::Acks,
         BurstKind::Application,
         BurstKind::Unknown,
     ];
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             BurstKind::Offload => "offload",
@@ -97,9 +99,11 @@ impl Burst {
 pub struct Bursts {
     /// Bursts of more than two segments, by kind in the order of [`BurstKind::ALL`]; and their bytes.
     pub count: [u64; 4],
+    /// Bytes of the bursts, by kind.
     pub bytes: [u64; 4],
     /// Sizes of all bursts, single packets included, in bytes.
     pub sizes: Quantiles,
+    /// Largest burst, bytes.
     pub largest: u64,
     least_gap: i64,
     now: Burst,
@@ -188,6 +192,7 @@ impl Bursts {
         self.now.number
     }
 
+    /// Ends the present burst.
     pub fn close(&mut self, mss: u64) {
         let b = std::mem::take(&mut self.now);
         self.now.number = b.number;

@@ -8,9 +8,13 @@ use super::key::Endpoint;
 pub struct Connection {
     /// Number of the connection, in the order of first packets.
     pub number: u32,
+    /// End that sent the first packet.
     pub a: Endpoint,
+    /// Other end.
     pub b: Endpoint,
+    /// Time of the first packet, ns.
     pub first_ns: i64,
+    /// Time of the last packet, ns.
     pub last_ns: i64,
     /// Directions: data sent by `a`, and data sent by `b`.
     pub halves: [Half; 2],

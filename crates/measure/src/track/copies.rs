@@ -122,6 +122,7 @@ fn content(p: &Packet, connection: u32) -> u64 {
 }
 
 impl Sight {
+    /// Sight of a packet with this content, at a time and place.
     #[inline(always)]
     pub fn new(content: u64, t: i64, place: u32) -> Sight {
         Sight {

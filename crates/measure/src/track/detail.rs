@@ -13,16 +13,23 @@ use std::collections::VecDeque;
 pub struct Bin {
     /// New payload bytes, and retransmitted payload bytes.
     pub fresh_bytes: u64,
+    /// Retransmitted bytes.
     pub again_bytes: u64,
     /// Payload bytes acknowledged.
     pub acked_bytes: u64,
+    /// Greatest number of bytes in flight.
     pub in_flight_max: u64,
+    /// Number of round trips.
     pub rtt_count: u32,
     /// RTTs without a delayed ACK: of ACKs that cannot have been held back, of SACK blocks and of retransmissions.
     pub prompt_count: u32,
+    /// Sum of the round trips without a delayed ACK, ns.
     pub prompt_sum_ns: i64,
+    /// Least round trip, ns.
     pub rtt_min_ns: i64,
+    /// Greatest round trip, ns.
     pub rtt_max_ns: i64,
+    /// Sum of the round trips, ns.
     pub rtt_sum_ns: i64,
 }
 
@@ -60,8 +67,11 @@ impl Bin {
 /// sent, not with time.
 #[derive(Clone, Debug)]
 pub struct Course {
+    /// Begin of the first bin, ns.
     pub begin_ns: i64,
+    /// Width of a bin, ns.
     pub width_ns: i64,
+    /// Bins in order.
     pub bins: Vec<Bin>,
     end: i64,
     touched: u32,
@@ -118,7 +128,9 @@ impl Course {
 /// acknowledge.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bunches {
+    /// ACKs in bunches.
     pub acks: u64,
+    /// Number of bunches.
     pub rows: u64,
     first_t: i64,
     last_t: i64,
@@ -154,15 +166,20 @@ fn whole(ns: i64) -> u64 {
     ns.max(0) as u64
 }
 
+/// Details of a direction with more than a few data packets.
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// RTTs as in [`super::RoundTrips`], and those by timestamps, ns.
     pub rtt: Quantiles,
+    /// Round trips by timestamps.
     pub rtt_by_timestamps: Quantiles,
     /// Least RTT before the course starts.
     pub rtt_before_ns: Option<i64>,
+    /// Course over time.
     pub course: Course,
+    /// Bursts of the direction.
     pub bursts: Bursts,
+    /// Bunches of ACKs for it.
     pub bunches: Bunches,
     /// Timestamps that wait for their echo.
     stamps: VecDeque<(u32, i64)>,
@@ -178,9 +195,13 @@ pub struct Detail {
 /// An ACK in flight from the capture to the sender of the data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnderWay {
+    /// Time, ns.
     pub t: i64,
+    /// Position of the first unacknowledged byte.
     pub una: u64,
+    /// Window of the receiver, if its scale is known.
     pub window: Option<u64>,
+    /// Timestamp of the packet.
     pub stamp: Option<u32>,
 }
 

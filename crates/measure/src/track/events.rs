@@ -20,14 +20,18 @@ pub struct Events {
     pub out_of_order: u64,
     /// Hole-filling packets by cause: retransmitted after a loss before the capture, and reordered.
     pub upstream_repairs: u64,
+    /// Packets that were reordered.
     pub reordered: u64,
     /// Duplicate ACKs: without data or news, with an unchanged window, while data was outstanding; and the third of
     /// each row.
     pub duplicate_acks: u64,
+    /// Triple duplicate ACKs.
     pub triple_duplicate_acks: u64,
     /// ACKs that carried SACK blocks, and blocks that reported a duplicate (RFC 2883).
     pub sack_acks: u64,
+    /// Blocks that reported a duplicate (RFC 2883).
     pub dsacks: u64,
+    /// Packets that offer no window.
     pub zero_windows: u64,
     /// Data sent into a closed window.
     pub window_probes: u64,
@@ -37,21 +41,27 @@ pub struct Events {
     pub acks_of_unseen: u64,
     /// Packets with CE, with ECE, with CWR.
     pub ce: u64,
+    /// Packets with ECN echo.
     pub ece: u64,
+    /// Packets with a reduced congestion window.
     pub cwr: u64,
     /// Segments whose ACK may belong to either copy; segments acknowledged after a loss below them.
     pub acked_ambiguously: u64,
+    /// Segments acknowledged after a loss below them.
     pub acked_after_loss: u64,
     /// Packets that were captured before at another point, and at the same point.
     pub twice_elsewhere: u64,
+    /// Packets that were captured twice at the same point.
     pub twice_here: u64,
     /// Segments on the wire beyond one per packet: super-segments are split on the path.
     pub joined_segments: u64,
     /// Retransmissions by cause, in the order of [`Cause::ALL`], and the spurious ones.
     pub by_cause: [u64; 6],
+    /// Needless retransmissions.
     pub needless: u64,
     /// First hundred thousand retransmissions.
     pub retransmissions: Vec<Retransmission>,
+    /// Flow breaks in order.
     pub breaks: Vec<Break>,
     /// Packets that indicate other trouble, in the order of the capture; the first hundred thousand.
     pub marks: Vec<Mark>,
@@ -63,12 +73,15 @@ pub(super) const KEPT: usize = 100_000;
 /// A packet that indicates trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
+    /// Time, ns.
     pub t_ns: i64,
     /// Number of the packet in the capture, from 1.
     pub frame: u32,
+    /// Kind of the mark.
     pub kind: MarkKind,
 }
 
+/// Kind of a packet that shows a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
     /// Packet that filled a hole below the highest byte seen.
@@ -135,6 +148,7 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// All values, in order.
     pub const ALL: [Cause; 6] = [
         Cause::Timeout,
         Cause::Fast,
@@ -143,6 +157,7 @@ impl Cause {
         Cause::TailProbe,
         Cause::Unknown,
     ];
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Cause::Timeout => "timeout",
@@ -155,8 +170,10 @@ impl Cause {
     }
 }
 
+/// Retransmitted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
+    /// Time, ns.
     pub t_ns: i64,
     /// Number of the packet in the capture, from 1.
     pub frame: u32,
@@ -166,7 +183,9 @@ pub struct Retransmission {
     pub before_frame: u32,
     /// Position from the direction's first byte.
     pub position: u64,
+    /// Retransmitted bytes.
     pub bytes: u64,
+    /// Cause of the retransmission.
     pub cause: Cause,
     /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
     /// (RFC 2883).
@@ -176,7 +195,7 @@ pub struct Retransmission {
 }
 
 /// Cause to which a loss is attributed (A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi
-/// 2012, document 002, table 6.6.1).
+/// 2012, table 6.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Sent while the path carried nothing.

@@ -4,6 +4,7 @@ mod acked;
 mod again;
 mod cause;
 
+use super::act::Act;
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
 use super::copies::{Found, Twice};
 use super::detail::{Detail, UnderWay};
@@ -13,7 +14,7 @@ use super::packet::Packet;
 use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
 use super::tally::count;
-use super::watch::{Act, Watch};
+
 use crate::capture::frame::{Options, flag};
 use base::sketch::quantile;
 use std::ops::Range;
@@ -21,20 +22,25 @@ use std::ops::Range;
 /// Counters of every direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Packets of the direction.
     pub packets: u64,
     /// Packets with payload, and their payload bytes, copies included.
     pub data_packets: u64,
+    /// Payload bytes, retransmissions included.
     pub data_bytes: u64,
     /// Payload bytes counted once.
     pub unique_bytes: u64,
     /// Packets with at least one byte seen before (including a repeated SYN or FIN), and the number of such bytes.
     pub retransmitted_packets: u64,
+    /// Retransmitted bytes.
     pub retransmitted_bytes: u64,
+    /// ACKs without data.
     pub pure_acks: u64,
     /// Segments acknowledged together with a later one.
     pub acked_cumulatively: u64,
     /// Most bytes outstanding: as tcptrace counts them, and without those that SACK reported.
     pub outstanding_max: u64,
+    /// Greatest number of bytes in flight.
     pub in_flight_max: u64,
     /// Bytes sent before the first ACK of data.
     pub initial_window: u64,
@@ -42,8 +48,11 @@ pub struct Counts {
     pub longest_silence_ns: i64,
     /// Payload bytes of the largest packet.
     pub largest: u32,
+    /// First packets.
     pub syns: u32,
+    /// Last packets.
     pub fins: u32,
+    /// Resets.
     pub resets: u32,
 }
 
@@ -51,9 +60,13 @@ pub struct Counts {
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
+    /// Number of round trips.
     pub count: u64,
+    /// Sum of the round trips, ns.
     pub sum_ns: i64,
+    /// Least round trip, ns.
     pub min_ns: i64,
+    /// Greatest round trip, ns.
     pub max_ns: i64,
 }
 
@@ -79,6 +92,7 @@ impl RoundTrips {
         }
     }
 
+    /// Mean round trip, ns.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
@@ -87,15 +101,23 @@ impl RoundTrips {
 /// Results of one direction at its end.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
+    /// Counts of the direction.
     pub counts: Counts,
+    /// Round trips of its data.
     pub rtt: RoundTrips,
+    /// Time of its first packet, ns.
     pub first_ns: Option<i64>,
+    /// Time of its last packet, ns.
     pub last_ns: Option<i64>,
     /// Sequence number of the SYN.
     isn: Option<u32>,
+    /// Maximum segment size of its first packet.
     pub mss: Option<u16>,
+    /// Window scale of its first packet.
     pub window_scale: Option<u8>,
+    /// True if its first packet permits SACK.
     pub sack_permitted: bool,
+    /// True if it has timestamps.
     pub timestamps: bool,
     /// Payload bytes that the other end acknowledged or the sender numbered, but the capture does not hold.
     pub missing_bytes: u64,
@@ -270,6 +292,7 @@ impl State {
 /// A live direction.
 #[derive(Debug, Default)]
 pub(super) struct Side {
+    /// Figures of the direction.
     pub half: Half,
     state: State,
 }
@@ -395,10 +418,12 @@ impl Touch for Side {
 }
 
 impl Side {
+    /// Sequence number of the first packet.
     pub fn initial_seq(&self) -> Option<u32> {
         self.half.isn
     }
 
+    /// True if this is the next sequence number.
     pub fn expects(&self, seq: u32) -> bool {
         extend(self.state.next, seq) == self.state.next
     }
@@ -521,7 +546,7 @@ impl Side {
 
     /// Handles the packet's own data.
     #[inline(always)]
-    pub fn data<W: Watch>(&mut self, p: &Packet, other: &Side, watch: &mut W) {
+    pub fn data(&mut self, p: &Packet, other: &Side, told: &mut impl FnMut(Act)) {
         let s = &mut self.state;
         if !s.started {
             s.started = true;
@@ -602,7 +627,7 @@ impl Side {
         count(&mut self.half.counts.unique_bytes, fresh);
         self.state.data_t = p.t;
         let in_flight = self.flight(p, fresh, other, near);
-        watch.act(Act::Sent {
+        told(Act::Sent {
             t: p.t,
             position,
             bytes: u64::from(p.payload),

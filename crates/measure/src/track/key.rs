@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
+    /// Address of the endpoint.
     pub address: Address,
+    /// Port of the endpoint.
     pub port: u16,
 }
 
@@ -49,6 +51,7 @@ impl PartialEq for Key {
 pub struct Seeds([u64; 5]);
 
 impl Seeds {
+    /// Seeds from a number.
     pub fn new(seed: u64) -> Seeds {
         // The fractional part of pi, for a seed of 0.
         let mut state = seed ^ 0x243f_6a88_85a3_08d3;
@@ -129,6 +132,7 @@ impl Key {
         ]
     }
 
+    /// Hash of the key.
     #[inline(always)]
     pub fn hash(&self, Seeds([a, b, c, d, e]): &Seeds) -> u64 {
         let far = fold(self.low[0] ^ a, self.high[0] ^ b);

@@ -19,8 +19,11 @@ pub enum Limit {
 /// Time spent in each state, from the first data sent to the last acknowledged, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limited {
+    /// Time without data to send, ns.
     pub sender_ns: i64,
+    /// Time in which the receiver's window was full, ns.
     pub receiver_ns: i64,
+    /// Remaining time, ns.
     pub network_ns: i64,
 }
 
@@ -32,15 +35,18 @@ pub struct Limits {
     begun: bool,
     /// True once the FIN is acknowledged: nothing more is counted.
     over: bool,
+    /// Times by cause.
     pub spent: Limited,
 }
 
 /// Sender's knowledge at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
+    /// Bytes in flight.
     pub outstanding: u64,
     /// Window offered by the receiver; `None` if it is not known.
     pub window: Option<u64>,
+    /// Payload of a full segment, bytes.
     pub mss: u64,
     /// True if the last segment sent was a full one: more data was ready.
     pub more: bool,
@@ -51,6 +57,7 @@ pub struct Moment {
 }
 
 impl Limits {
+    /// Assigns the time up to `t` to its cause.
     #[inline]
     pub fn at(&mut self, t: i64, now: Moment) {
         if self.begun && !self.over {

@@ -5,6 +5,7 @@
 //! listed in the book's page on traces. **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended
 //! to 64 bits.
 
+mod act;
 mod bursts;
 mod connection;
 pub(crate) mod copies;
@@ -20,6 +21,7 @@ mod table;
 mod tally;
 mod watch;
 
+pub use act::Act;
 pub use bursts::{BurstKind, Bursts};
 pub use connection::Connection;
 pub use detail::{Bin, Course, Detail};
@@ -28,7 +30,7 @@ pub use half::{Counts, Half, RoundTrips};
 pub use key::Endpoint;
 pub use limits::Limited;
 pub use tally::Quantiles;
-pub use watch::{Act, Watch};
+pub use watch::Watch;
 
 use crate::capture::Record;
 use crate::capture::frame::{self, Frame, Options, Transport, flag};
@@ -198,10 +200,10 @@ impl Live {
             self.reset = true;
             return;
         }
-        sender.data(p, receiver, watch);
+        sender.data(p, receiver, &mut |act| watch.act(act));
         if p.has(flag::ACK) {
             watch.turn(self.number, 1 - direction);
-            receiver.acknowledged(p, options, sender, watch);
+            receiver.acknowledged(p, options, sender, &mut |act| watch.act(act));
         }
     }
 }
@@ -209,10 +211,15 @@ impl Live {
 /// UDP between two ends; a single capture shows nothing but sizes.
 #[derive(Clone, Debug)]
 pub struct Conversation {
+    /// First endpoint.
     pub a: Endpoint,
+    /// Other endpoint.
     pub b: Endpoint,
+    /// Time of the first packet, ns.
     pub first_ns: i64,
+    /// Time of the last packet, ns.
     pub last_ns: i64,
+    /// Packets of each direction.
     pub packets: [u64; 2],
     /// Payload bytes by direction.
     pub bytes: [u64; 2],
@@ -221,11 +228,17 @@ pub struct Conversation {
 /// Totals of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
+    /// Packets of the capture.
     pub packets: u64,
+    /// Bytes of IP packets.
     pub bytes: u64,
+    /// Packets of TCP.
     pub tcp_packets: u64,
+    /// Bytes of TCP's packets.
     pub tcp_bytes: u64,
+    /// Packets of UDP.
     pub udp_packets: u64,
+    /// Bytes of UDP's packets.
     pub udp_bytes: u64,
     /// Packets that are neither TCP nor UDP, or not IP.
     pub other_packets: u64,
@@ -235,6 +248,7 @@ pub struct Totals {
     pub tunnelled_packets: [u64; TUNNELS.len()],
     /// Packets with an earlier time than the packet before them, and the largest such difference.
     pub backward_packets: u64,
+    /// Largest step backward of the times, ns.
     pub backward_most_ns: i64,
     /// Packets captured too short to hold the transport header.
     pub cut_packets: u64,
@@ -242,6 +256,7 @@ pub struct Totals {
     pub cut_options_packets: u64,
     /// First fragments, and later fragments.
     pub first_fragments: u64,
+    /// Fragments after the first.
     pub later_fragments: u64,
     /// Packets without a time, which no connection can use.
     pub untimed_packets: u64,
@@ -249,7 +264,9 @@ pub struct Totals {
     pub evicted: u64,
     /// Finished connections that are not listed because there were too many.
     pub not_listed: u64,
+    /// Time of the first packet, ns.
     pub first_ns: Option<i64>,
+    /// Time of the last packet, ns.
     pub last_ns: Option<i64>,
 }
 
@@ -312,6 +329,7 @@ pub struct Tracker {
     begun: u32,
     /// Current batch; `None` only while it is followed.
     batch: Option<Box<Batch>>,
+    /// Sums over the capture so far.
     pub totals: Totals,
 }
 
@@ -330,6 +348,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
+    /// Creates a tracker.
     pub fn new(settings: Settings) -> Tracker {
         let seeds = Seeds::new(settings.seed);
         Tracker {
@@ -663,8 +682,11 @@ impl Tracker {
 /// Contents of a capture, grouped.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
+    /// Sums over the capture.
     pub totals: Totals,
+    /// Connections of TCP.
     pub connections: Vec<Connection>,
+    /// Conversations of UDP.
     pub conversations: Vec<Conversation>,
 }
 

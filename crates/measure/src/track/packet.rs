@@ -11,8 +11,11 @@ use crate::capture::{LinkType, Record};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
+    /// Time, ns.
     pub t: i64,
+    /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
     /// Number in the capture, from 1; 0 beyond what 32 bits count.
     pub frame: u32,
@@ -29,12 +32,15 @@ pub(super) struct Packet {
     pub stamp: u32,
     echo: u32,
     stamped: bool,
+    /// Window field.
     pub window: u16,
+    /// Checksum.
     pub checksum: u16,
     /// Index of its other options in the batch, plus one; 0 if it has none.
     options: u16,
     /// Index of its flow in the batch.
     pub flow: u16,
+    /// Flags of TCP.
     pub flags: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
@@ -43,6 +49,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
+    /// True if the flag is set.
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -93,11 +100,13 @@ static NO_OPTIONS: Options = Options::NONE;
 /// Two ends of packets in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
+    /// Endpoints of the flow.
     pub key: Key,
     /// Hash of the key.
     pub hash: u64,
     /// Last known place of the connection in the table, and the connection's number.
     pub place: u32,
+    /// Number of the connection.
     pub number: u32,
     /// Index among the remembered flows.
     known: u16,
@@ -127,6 +136,7 @@ const KNOWN: usize = 64;
 pub(super) struct Batch {
     packets: [Packet; BATCH],
     len: usize,
+    /// Flows of the batch.
     pub flows: Vec<Flow>,
     options: Vec<Options>,
     known: [Known; KNOWN],
@@ -205,6 +215,7 @@ impl Batch {
         known.at
     }
 
+    /// Adds a packet to the batch.
     #[inline(always)]
     pub fn push(
         &mut self,
@@ -326,6 +337,7 @@ impl Batch {
         )
     }
 
+    /// True if no further packet fits.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.len >= BATCH

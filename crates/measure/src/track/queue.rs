@@ -27,6 +27,7 @@ const WINDOW_NS: i64 = 300_000_000_000;
 pub struct Trail<'a> {
     /// Sender and receiver of the data.
     pub hosts: (IpAddr, IpAddr),
+    /// Time of the first packet, ns.
     pub first_ns: i64,
     /// Number of RTT samples.
     pub samples: u64,
@@ -39,8 +40,11 @@ pub struct Trail<'a> {
 /// Course over time: bins of equal width.
 #[derive(Clone, Debug)]
 pub struct Steps<'a> {
+    /// Begin of the first bin, ns.
     pub begin_ns: i64,
+    /// Width of a bin, ns.
     pub width_ns: i64,
+    /// Bins in order.
     pub bins: Cow<'a, [Bin]>,
 }
 
@@ -85,6 +89,7 @@ impl Trail<'_> {
 pub struct Waits {
     /// Index of the trail, from 0.
     pub trail: usize,
+    /// Least round trip, ns.
     pub base_ns: i64,
     /// Time and queueing delay of each bin that has a sample, ns.
     pub course: Vec<(i64, i64)>,

@@ -5,6 +5,7 @@ use super::table::Touch;
 /// Range of sequence space as it was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
+    /// Position of its first byte.
     pub start: u64,
     /// Time of the last transmission, ns.
     pub t: i64,
@@ -18,7 +19,9 @@ pub struct Segment {
     /// True if its last byte is not that of the packet sent, or if part of that was retransmitted: an ACK of it gives
     /// no RTT.
     pub cut: bool,
+    /// True if it is selectively acknowledged.
     pub sacked: bool,
+    /// Place in a super-segment.
     pub joined: Joined,
 }
 
@@ -62,6 +65,7 @@ impl Segment {
         Segment { joined, ..self }
     }
 
+    /// Position after its last byte.
     #[inline]
     pub fn end(&self) -> u64 {
         self.start + u64::from(self.bytes)
@@ -71,11 +75,15 @@ impl Segment {
 /// Sequence space below the highest byte that was never seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
+    /// Position of its first byte.
     pub start: u64,
+    /// Position after its last byte.
     pub end: u64,
     /// Arrival time of the data above it, with that packet's identification and timestamp.
     pub t: i64,
+    /// IP identification of the packet with that data.
     pub id: u32,
+    /// TCP timestamp of the packet with that data.
     pub tsval: Option<u32>,
 }
 
@@ -107,6 +115,7 @@ impl Touch for Segments {
 }
 
 impl Segments {
+    /// Appends a segment.
     #[inline(always)]
     pub fn push(&mut self, segment: Segment) {
         if self.store.len() == self.store.capacity() && !self.make_room() {
@@ -158,11 +167,13 @@ impl Segments {
         }
     }
 
+    /// Oldest segment.
     #[inline(always)]
     pub fn front(&self) -> Option<&Segment> {
         self.waiting().first()
     }
 
+    /// Removes the oldest segment.
     #[inline(always)]
     pub fn pop_front(&mut self) {
         let Some(gone) = self.waiting().first() else {
@@ -203,16 +214,19 @@ impl Segments {
         self.rare.get_or_insert_default()
     }
 
+    /// Bytes selectively acknowledged.
     #[inline(always)]
     pub fn sacked_bytes(&self) -> u64 {
         self.rare.as_ref().map_or(0, |r| r.sacked_bytes)
     }
 
+    /// True if there are holes.
     #[inline]
     pub fn has_holes(&self) -> bool {
         self.rare.as_ref().is_some_and(|r| !r.holes.is_empty())
     }
 
+    /// Adds a hole.
     pub fn add_hole(&mut self, hole: Hole) {
         let holes = &mut self.rare_mut().holes;
         let at = holes.partition_point(|h| h.start < hole.start);
@@ -358,6 +372,7 @@ impl Segments {
         first.map(|f| (f, bytes))
     }
 
+    /// Bytes in holes.
     pub fn missing(&self) -> u64 {
         let holes = self.rare.iter().flat_map(|r| &r.holes);
         holes.map(|h| h.end - h.start).sum()

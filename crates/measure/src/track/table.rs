@@ -103,17 +103,20 @@ pub trait Touch {
     fn touch(&self) -> u64;
 }
 
+/// Table of connections by key.
 #[derive(Debug)]
 pub struct Table<T> {
     places: Places,
     slots: Vec<Option<(Key, T)>>,
     free: Vec<u32>,
+    /// Seeds of the hash.
     pub seeds: Seeds,
     /// Place found last: most packets come in trains.
     recent: u32,
 }
 
 impl<T> Table<T> {
+    /// Creates an empty table.
     pub fn new(seeds: Seeds) -> Table<T> {
         Table {
             places: Places::new(),
@@ -124,10 +127,12 @@ impl<T> Table<T> {
         }
     }
 
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.places.len
     }
 
+    /// Place of a key.
     #[inline(always)]
     pub fn find(&mut self, key: &Key, hash: u64) -> Option<usize> {
         if self.key(self.recent) != Some(key) {
@@ -141,6 +146,7 @@ impl<T> Table<T> {
         self.slots.get(place as usize)?.as_ref().map(|(k, _)| k)
     }
 
+    /// Entry at a place.
     pub fn get(&self, place: usize) -> Option<&T> {
         self.slots.get(place)?.as_ref().map(|(_, v)| v)
     }
@@ -156,6 +162,7 @@ impl<T> Table<T> {
         place as usize
     }
 
+    /// Removes the entry at a place.
     pub fn remove(&mut self, place: usize) -> (Key, T) {
         let (key, value) = self.slots[place].take().expect("it is in use");
         self.places.remove(key.hash(&self.seeds), place as u32);
@@ -163,6 +170,7 @@ impl<T> Table<T> {
         (key, value)
     }
 
+    /// Entries with their places.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.slots
             .iter()

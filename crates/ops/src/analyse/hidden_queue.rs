@@ -1,20 +1,17 @@
-//! The queue that a gateway cannot see: its estimate over a recording, and over a simulation whose queue is known.
+//! The queue that a gateway cannot see: its estimate over a recording.
 
 use crate::scan::{self, Source};
 use crate::statistics::Ask;
 use crate::usage;
 use analysis::hidden_queue::{
-    BASE_NS, ByLaw, Course, Errors, HIDDEN_QUEUE_VERSION, HiddenQueue, Law, Observed, follow,
+    BASE_NS, ByLaw, HIDDEN_QUEUE_VERSION, HiddenQueue, Law, Observed, follow,
 };
 use analysis::saturation::Carried;
-use base::record::{Direction, Row, Status, TableId, Text};
+use base::record::{Direction, Status, TableId, Text};
 use base::{BitsPerSec, Duration};
-use sim::Draft;
-use sim::ScenarioError;
 use std::collections::BTreeMap;
-use toml::Table;
 
-/// What `tailback analyse --hidden-queue` says.
+/// Answer of `tailback analyse --hidden-queue`.
 ///
 /// # Errors
 /// A recording without probes or without counted bytes; a rate that cannot be found.
@@ -73,10 +70,10 @@ pub(crate) fn analysed(
     })
 }
 
-/// Begin, end and bytes.
+/// Begin, end and bytes of each interval.
 type Intervals = Vec<(i64, i64, i64)>;
 
-/// Of the target and the interface that the statistics are of.
+/// Packets and probes of the target and the interface that the statistics are about.
 fn observed(from: Source<'_>, ask: &Ask) -> anyhow::Result<Observed> {
     let within =
         |t: i64| ask.from_ns.is_none_or(|from| t >= from) && ask.to_ns.is_none_or(|to| t < to);
@@ -146,18 +143,18 @@ fn observed(from: Source<'_>, ask: &Ask) -> anyhow::Result<Observed> {
     Ok(seen)
 }
 
-/// The estimate over a simulation: `[calculate] what = "hidden-queue"`.
+/// Estimate over a simulation: `[calculate] what = "hidden-queue"`.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulated {
     law: Law,
-    /// What the estimator is told that the line carries.
+    /// Link capacity that the estimator assumes.
     capacity: BitsPerSec,
     every: Duration,
-    /// The stretch that it is run over, since the begin.
+    /// Begin of the stretch that the estimate covers, since the simulation's begin.
     from: Duration,
     to: Duration,
-    /// Whose first link's queue it is, with a probe and with `[sample] traffic`.
+    /// Scenario whose first link has the queue, with a probe and with `[sample] traffic`.
     scenario: Table,
 }
 
@@ -197,7 +194,7 @@ impl Simulated {
         Ok((follow(self.law, self.capacity, every, &seen), seen))
     }
 
-    /// Errors of the predictions as table 21 has them, and under `truth.` those against the queue as it was.
+    /// Errors of the predictions, in the columns of table 21; errors against the true queue begin with `truth.`.
     pub fn figures(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
         let (course, _) = self.course(seed)?;
         let mut all = BTreeMap::new();
@@ -224,7 +221,7 @@ impl Simulated {
         Ok(all)
     }
 
-    /// What is estimated, what is measured and what is true, each in ms, one value a second.
+    /// Estimated, measured and true waits, each in ms, one value a second.
     pub fn courses(&self, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
         let (course, seen) = self.course(seed)?;
         let capacity = self.capacity.get() as f64;
@@ -252,5 +249,5 @@ impl Simulated {
     }
 }
 
-/// A course has a value for each second.
+/// Step of a course: it has a value for each second.
 const STEP_NS: i64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! The file of `tailback analyse --tables`: which tables, over which spans, with which lines.
+//! The file of `tailback analyse --tables`: its tables, their spans and their rows.
 
 use super::spans::exclusions;
 use crate::read_text;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Of the times in it.
+    /// Time zone of the times in the file.
     zone: Option<String>,
-    /// What to leave out: a file beside it.
+    /// File of times to exclude, relative to this file.
     exclude: Option<PathBuf>,
     #[serde(rename = "table")]
     sheets: Vec<Sheet>,
@@ -28,13 +28,13 @@ pub(crate) struct Layout {
     sheets: Vec<Sheet>,
 }
 
-/// The span of a sheet is found again by its place.
+/// Name of a sheet's span, by the sheet's position.
 fn name(sheet: usize) -> String {
     format!("table {}", sheet + 1)
 }
 
 impl Layout {
-    /// Adds to `ask` what its tables need; their spans and limits replace those given.
+    /// Adds the spans and limits of the file's tables to `ask`, instead of those given.
     pub(crate) fn read(path: &Path, ask: &mut Ask) -> anyhow::Result<Layout> {
         let what = path.display();
         let file: File =
@@ -87,7 +87,7 @@ impl Layout {
         })
     }
 
-    /// Each with its caption.
+    /// Tables, each with its caption.
     pub(crate) fn tables(
         &self,
         s: &Statistics,

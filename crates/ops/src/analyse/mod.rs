@@ -28,33 +28,33 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Question to recordings. Times, spans and files are in the words of a person.
+/// Question to recordings. Times, spans and files are as a person writes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
     pub recordings: Vec<PathBuf>,
-    /// Statistics, also of a test.
+    /// True to give statistics, even of a test.
     pub statistics: bool,
-    /// Begin and end, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z.
+    /// Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z.
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Time zone of days and of times given without one; this host's where not given.
+    /// Time zone of days and of times without one; by default this host's.
     pub zone: Option<String>,
-    /// Figures of each window of that length.
+    /// Length of the windows that get figures of their own.
     pub window: Option<Duration>,
     /// Length of the sliding window.
     pub sliding: Option<Duration>,
     /// Further spans as NAME=FROM/TO.
     pub spans: Vec<String>,
-    /// File of stretches to leave out.
+    /// File of times to exclude.
     pub exclude: Option<PathBuf>,
-    /// True to leave out where the base line says that the instrument was at fault.
+    /// True to exclude times in which the base line shows a fault of the instrument.
     pub exclude_faults: bool,
     /// Limits of reliability in ms.
     pub limits: Vec<f64>,
     /// Tables of services: `built-in` or files.
     pub services: Vec<String>,
-    /// True where a failing service is asked for.
+    /// True if a failing service fails the run.
     pub fail: bool,
     /// True to treat the recordings as redundant uplinks.
     pub together: bool,
@@ -64,10 +64,10 @@ pub struct Plan {
     pub queue: bool,
     /// File that lays out the tables.
     pub tables: Option<PathBuf>,
-    /// Rates of the link; found where they can be.
+    /// Uplink rate; by default estimated, if possible.
     pub rate_up: Option<BitsPerSec>,
     pub rate_down: Option<BitsPerSec>,
-    /// Only this target.
+    /// Target to analyse, instead of all.
     pub target: Option<String>,
     pub threads: Option<usize>,
 }
@@ -83,9 +83,9 @@ pub struct Answer {
 
 /// Figures by the kind of recording and of question.
 pub enum Found {
-    /// The queue that each recording shows.
+    /// Queue of each recording.
     Queues(Vec<WhichQueue>),
-    /// One probe's recording.
+    /// Answer of one probe's recording.
     Probe(Box<(ProbeAnswer, Meta)>),
     /// Several recordings of one kind of probe, by name.
     Probes(Vec<(String, ProbeAnswer)>),
@@ -97,7 +97,7 @@ pub enum Found {
     /// Queues and transfers of a recording without probes.
     QueueSamples(Box<Inside>),
     Statistics(Box<Statistics>),
-    /// Tables as a file lays them out, one list a recording.
+    /// Tables in the layout of a file, one list for each recording.
     Laid(Vec<Vec<(String, Table)>>),
     /// Several recordings side by side.
     Compared(Box<SideBySide>),
@@ -113,7 +113,7 @@ pub enum Format {
 }
 
 impl Plan {
-    /// True if only statistics answer it.
+    /// True if only statistics answer the question.
     fn asks_for_statistics(&self) -> bool {
         let given = [&self.from, &self.to, &self.zone, &self.target];
         self.statistics
@@ -133,7 +133,7 @@ impl Plan {
             || self.tables.is_some()
     }
 
-    /// True if queues and transfers may answer it where there are no probes.
+    /// True if queues and transfers may answer the question of a recording without probes.
     fn takes_without_probes(&self) -> bool {
         self.recordings.len() == 1
             && !(self.fail || self.together || self.tables.is_some() || self.window.is_some())
@@ -202,12 +202,12 @@ fn answer(found: Found, zone: TimeZone, fails: bool) -> Answer {
     Answer { found, zone, fails }
 }
 
-/// An answer whose text has no times of a zone.
+/// Answer whose text has no times of a zone.
 fn plain(found: Found) -> Answer {
     answer(found, TimeZone::UTC, false)
 }
 
-/// Answers that a recording's own kind decides; `None` where statistics do.
+/// Answer determined by the recording's kind; `None` if statistics are needed.
 fn by_kind(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<Option<Found>> {
     let source = |path| Source { path, observer };
     let [path] = &plan.recordings[..] else {
@@ -240,7 +240,7 @@ fn queues(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<Found> {
     Ok(Found::Queues(all?))
 }
 
-/// Sets recordings side by side; the targets of a single one are its links.
+/// Compares recordings; the targets of a single one count as its links.
 fn several(all: Vec<(Source<'_>, Statistics)>, ask: &Ask, as_one: bool) -> anyhow::Result<Found> {
     let named: Vec<(String, &Statistics, &TargetStatistics)> = match &all[..] {
         // The links of one place may be targets of one recording.
@@ -285,7 +285,7 @@ fn failing(s: &Statistics) -> bool {
     verdicts.flat_map(|v| &v.spans).any(|j| j.can == Can::Fail)
 }
 
-/// Figures of queues and transfers alone; `why` there are no others.
+/// Figures of queues and transfers alone; `why` is the reason why there are no others.
 fn without_probes(from: Source<'_>, ask: &Ask, why: anyhow::Error) -> anyhow::Result<Found> {
     if queue_samples::had_probes(from) {
         return Err(why);
@@ -345,7 +345,7 @@ fn one(from: Source<'_>, ask: &Ask, without_faults: bool) -> anyhow::Result<Stat
     statistics::statistics(from, &again)
 }
 
-/// Our own probes, or the target that was probed most.
+/// Target of our own probes, or the target that was probed most.
 pub(crate) fn main_target(s: &Statistics) -> &TargetStatistics {
     let own = s.targets.iter().find(|t| t.target == "udp");
     own.or_else(|| s.targets.iter().max_by_key(|t| t.whole.sent))
@@ -353,10 +353,9 @@ pub(crate) fn main_target(s: &Statistics) -> &TargetStatistics {
 }
 
 impl Answer {
-    /// Writes the answer in a format. Text, Markdown and CSV are equal where an answer has no tables.
+    /// Writes the answer in a format. Text, Markdown and CSV are equal if an answer has no tables.
     ///
-    /// # Errors
-    /// What the receiver of the bytes says.
+    /// # Errors Those of the writer.
     pub fn write(&self, format: Format, style: Style, out: &mut dyn Write) -> anyhow::Result<()> {
         match format {
             Format::Json => self.json(out),
@@ -386,7 +385,7 @@ impl Answer {
         }
     }
 
-    /// The answer for a terminal.
+    /// Text of the answer for a terminal.
     pub fn text(&self, style: Style) -> String {
         use report::terminal;
         let zone = &self.zone;
@@ -400,7 +399,7 @@ impl Answer {
                 terminal::captioned(&report::again::tables(named), style)
                     + &terminal::pictures(&report::again::over_the_day(named), style)
             }
-            Found::Capture(loaded) => loaded.text(),
+            Found::Capture(loaded) => loaded.text(style.width),
             Found::Test(test) => terminal::text(&test.0, &test.1, style),
             Found::HiddenQueue(answer) => {
                 terminal::captioned(&[report::hidden_queue::table(answer, zone)], style)

@@ -1,4 +1,4 @@
-//! Recordings of probes: one answer, several beside each other, their pictures.
+//! Recordings of probes: one answer, several side by side, and their plots.
 
 use crate::progress::Observer;
 use crate::scan::{self, Source};
@@ -44,7 +44,7 @@ pub(crate) fn answers(
         .collect())
 }
 
-/// Recordings of one kind as one page, or their pictures over the day.
+/// Recordings of one kind as one page, or their plots over the day.
 pub(crate) fn draw_all(
     paths: &[PathBuf],
     page: bool,
@@ -60,11 +60,10 @@ pub(crate) fn draw_all(
             "a picture over the day takes more than five recordings, begun in different hours; write .html",
         ));
     }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked("over the day", &drawn))
+    Ok(report::probe::pictures("over the day", &plots))
 }
 
-/// Page of one recording, or all of its pictures, one below the other.
+/// Page of one recording, or all of its plots, one below the other.
 pub(crate) fn draw(from: Source<'_>, page: bool) -> anyhow::Result<String> {
     let recording = scan::whole(from)?;
     let answer = experiment::analyse(&recording)?;
@@ -78,6 +77,5 @@ pub(crate) fn draw(from: Source<'_>, page: bool) -> anyhow::Result<String> {
             from.display()
         )));
     }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked(&answer.probe, &drawn))
+    Ok(report::probe::pictures(&answer.probe, plots))
 }

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Reads all that a plan says in words.
+/// Reads the times, spans and limits of a plan.
 pub(super) fn ask(plan: &Plan) -> anyhow::Result<Ask> {
     let zone = times::zone(plan.zone.as_deref())?;
     let instant = |name: &str, text: &Option<String>| {
@@ -58,7 +58,7 @@ fn length(name: &str, d: Option<Duration>) -> anyhow::Result<Option<i64>> {
     }
 }
 
-/// Limits of reliability in nanoseconds, sorted; the usual ones where none is given.
+/// Limits of reliability in nanoseconds, sorted; the usual ones if none is given.
 fn limits(given: &[f64]) -> anyhow::Result<Vec<i64>> {
     let all = match given {
         [] => &analysis::reliability::LIMITS_MS[..],
@@ -116,7 +116,7 @@ struct ExclusionLine {
     reason: String,
 }
 
-/// Reads the stretches of time that a file leaves out; times without a zone are of `zone`.
+/// Reads the excluded times of a file; times without a zone are in `zone`.
 pub(super) fn exclusions(path: &Path, zone: &TimeZone) -> anyhow::Result<Vec<Exclusion>> {
     let file: ExclusionFile =
         toml::from_str(&read_text(path)?).map_err(|e| usage(format!("{}: {e}", path.display())))?;

@@ -1,10 +1,10 @@
-//! Figures of a formula drawn over one of its parameters.
+//! Curves of a formula's figures over one of its parameters.
 
 use super::unit;
 use crate::usage;
 use base::print::{RATE, SIZE, SPAN, Unit};
 use base::words::{Value, Words};
-use report::chart::{Chart, Draw, Series};
+use report::plot::{self, Draw, PlotSpec, Series};
 use theory::{Measure, Model, Output, parse};
 
 /// Steps of a curve.
@@ -61,46 +61,36 @@ pub(super) fn drawing(
         .fold(0.0, f64::max);
     let (scale, y_unit) = scale(&shown, most);
     let series = series(&shown, &points, axis.scale, scale);
-    let chart = Chart {
-        title: model.entry.summary.to_string(),
-        x: match axis.unit {
-            "" => key.to_string(),
-            unit => format!("{key}, {unit}"),
-        },
-        y: y_unit,
-        span: (axis.low / axis.scale, axis.high / axis.scale),
-        top: None,
-        series,
+    let x = match axis.unit {
+        "" => key.to_string(),
+        unit => format!("{key}, {unit}"),
     };
-    Ok(chart.svg())
+    let x = plot::Axis::even(x, axis.low / axis.scale, axis.high / axis.scale);
+    Ok(PlotSpec::lines(model.entry.summary, x, y_unit, series).svg())
 }
 
-/// A place on the axis, and the figures there.
+/// Position on the axis, and the figures there.
 type Evaluated<E> = (f64, Result<Vec<Option<f64>>, E>);
 
-/// One line a figure, each value divided by the scale of its axis.
+/// Series of each figure, each value divided by the scale of its axis.
 fn series<E>(
     shown: &[(usize, &Output)],
     points: &[Evaluated<E>],
     x_scale: f64,
     y_scale: f64,
 ) -> Vec<Series> {
-    let line = |(colour, (at, output)): (usize, &(usize, &Output))| Series {
-        name: output.name.replace('_', " "),
-        draw: Draw::Line,
-        colour,
-        points: points
-            .iter()
-            .map(|(x, v)| {
-                let y = v.as_ref().ok().and_then(|v| v[*at]);
-                (x / x_scale, y.map(|y| y / y_scale))
-            })
-            .collect(),
+    let line = |(colour, (at, output)): (usize, &(usize, &Output))| {
+        let points = points.iter().map(|(x, v)| {
+            let y = v.as_ref().ok().and_then(|v| v[*at]);
+            (x / x_scale, y.map(|y| y / y_scale))
+        });
+        let name = output.name.replace('_', " ");
+        Series::numbered(name, Draw::Line, colour, points.collect())
     };
     shown.iter().enumerate().map(line).collect()
 }
 
-/// The figures to draw and where each stands among the outputs. They share an axis, so they share a unit.
+/// Figures to draw, with their positions among the outputs. They share an axis, so they must share a unit.
 fn shown<'a>(
     model: &'a Model,
     values: &[Option<f64>],
@@ -138,7 +128,7 @@ fn shown<'a>(
     Ok(shown)
 }
 
-/// By what to divide, and the name of the axis, so that its marks are short numbers.
+/// Divisor and name of the axis, chosen so that its labels are short numbers.
 fn scale(shown: &[(usize, &Output)], most: f64) -> (f64, String) {
     let (scale, unit) = fitting(shown[0].1.measure, most);
     let name = match shown {
@@ -162,7 +152,7 @@ fn fitting(measure: Measure, most: f64) -> (f64, &'static str) {
     }
 }
 
-/// The axis of what is varied, in the units that the models reckon in.
+/// Axis of the varied parameter, in the units of the models.
 struct Axis {
     low: f64,
     high: f64,
@@ -199,7 +189,7 @@ impl Axis {
         })
     }
 
-    /// Where the curve is reckoned: in even steps, of what is counted at whole numbers only.
+    /// Positions at which the curve is computed: even steps, or whole numbers for a count.
     fn places(&self) -> Vec<f64> {
         let even = (0..=STEPS)
             .map(|i| self.low + (self.high - self.low) * f64::from(i) / f64::from(STEPS));
@@ -211,7 +201,7 @@ impl Axis {
         places
     }
 
-    /// A value as one would write it for the parameter.
+    /// Value as one would write it for the parameter.
     fn word(&self, value: f64) -> String {
         match self.measure {
             Measure::Time => format!("{}ns", (value * 1e9).round()),

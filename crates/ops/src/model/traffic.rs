@@ -1,4 +1,4 @@
-//! `tailback model NAME --traffic FILE`: parameters of document 003's table 3.1 from the packets of a capture.
+//! `tailback model NAME --traffic FILE`: parameters of table 3.1 of Thombre 2020 from the packets of a capture.
 
 use crate::{trace, usage};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use theory::{Model, weibull_scale};
 
-/// The parameters that the fits of a capture give, as `key=value`, without those that are given.
+/// Parameters from the fits of a capture, as `key=value`, without those already given.
 ///
 /// # Errors
 /// A model without such parameters, a file that is neither a capture nor the fits of one, a law that could not be fitted.
@@ -31,7 +31,7 @@ pub(super) fn fitted(path: &Path, model: &Model, given: &[String]) -> anyhow::Re
         .collect())
 }
 
-/// What `tailback trace --traffic --json` says of it.
+/// Output of `tailback trace --traffic --json` for the file.
 fn read(path: &Path) -> anyhow::Result<Value> {
     let at = path.display();
     let unreadable = |e| usage(format!("cannot read {at}: {e}"));
@@ -52,9 +52,9 @@ fn strange(path: &Path, what: &str) -> anyhow::Error {
     ))
 }
 
-/// Keys and values. What arrives in a unit of time is α·C·P + (1−α)·B·D, so that the rates of the capture, in which both
-/// protocols are what they are, stand for P·α and D·(1−α): the scales are divided by those shares, and the load of the model
-/// at the share of the capture is that of the capture.
+/// Keys and values. Arrivals in a unit of time are α·C·P + (1−α)·B·D. The rates of the capture, which holds both
+/// protocols, stand for P·α and D·(1−α): the scales are divided by those shares. The load of the model at the share of
+/// the capture is then that of the capture.
 fn parameters<'a>(
     fits: &Value,
     path: &Path,
@@ -101,12 +101,12 @@ fn parameters<'a>(
     Ok(all)
 }
 
-/// One protocol's traffic.
+/// Traffic of one protocol.
 struct Class {
-    /// Place in the list of classes.
+    /// Position in the list of classes.
     at: usize,
     protocol: &'static str,
-    /// Setting that leaves it out.
+    /// Setting that leaves this protocol out.
     alone: &'static str,
     /// Shape and scale of arrivals, and of sizes.
     keys: [&'static str; 4],
@@ -162,10 +162,10 @@ impl Class {
     }
 }
 
-/// The narrowest law that the models take: its deviation is 6 % of its mean.
+/// Shape of the narrowest law that the models take: its standard deviation is 6 % of its mean.
 const NARROWEST: f64 = 20.0;
 
-/// Shape of the fit, and the scale at which the mean is that of the capture: where the best Weibull law is a poor one, as for
+/// Shape of the fit, and the scale that gives the capture's mean. If the best Weibull law is a poor one, as for
 /// segments and ACKs in one direction, its own mean would be another load.
 fn weibull(law: &Value) -> Option<[f64; 2]> {
     let mean = law["mean"].as_f64().filter(|mean| *mean > 0.0)?;
@@ -175,7 +175,7 @@ fn weibull(law: &Value) -> Option<[f64; 2]> {
     Some([shape, weibull_scale(mean, shape)])
 }
 
-/// Packets all of one size, as a download's, have no law that could be fitted.
+/// Law of packets of one size, such as a download's, to which no law can be fitted.
 fn one_size(class: &Value) -> Option<[f64; 2]> {
     const ENOUGH: f64 = 20.0;
     let packets = class["packets"].as_f64().filter(|n| *n >= ENOUGH)?;

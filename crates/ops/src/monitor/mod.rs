@@ -17,26 +17,26 @@ use store::{Name, Options, Writer};
 use thinning::Guard;
 use writer::MonitorWriter;
 
-/// Targets to watch, and the recording to keep.
+/// Targets to probe, and the recording to write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Everything that decides what is recorded; `meta.json` keeps it.
+    /// Settings that decide what is recorded; `meta.json` stores them.
     pub monitor: MonitorPlan,
     /// Targets as the user names them, for the recording's title.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Name of the recording in reports; made of the targets' names where not given.
+    /// Name of the recording in reports; by default made of the targets' names.
     pub title: Option<String>,
-    /// Recording, which is gone on with if it is of the same plan.
+    /// Recording to write; an existing one of the same plan is continued.
     pub output: PathBuf,
-    /// Interval at which rows go to disk.
+    /// Interval at which rows are written to disk.
     pub flush: Duration,
     /// Least free space on the disk, below which old detail is thinned.
     pub keep_free: Option<Bytes>,
     /// Largest size of the recording, above which old detail is thinned.
     pub max_size: Option<Bytes>,
-    /// End after this time; until interrupted where not given.
+    /// Time after which the monitor stops; by default it runs until interrupted.
     pub duration: Option<Duration>,
 }
 
@@ -92,30 +92,27 @@ impl Plan {
 
 /// Reads targets as the user names them, each probed at `interval` unless it says otherwise.
 ///
-/// # Errors
-/// A target that makes no sense.
+/// # Errors A target that cannot be read.
 pub fn targets(names: &[String], interval: Duration) -> anyhow::Result<Vec<Target>> {
     let read = |t: &String| Target::parse(t, interval).map_err(|e| usage(e.to_string()));
     names.iter().map(read).collect()
 }
 
-/// The recording of a monitor.
+/// Recording of a monitor.
 pub struct Answer {
     pub recording: PathBuf,
 }
 
 /// Checks a plan without running it.
 ///
-/// # Errors
-/// As [`run`].
+/// # Errors Those of [`run`].
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     plan.check()
 }
 
-/// Watches the targets until the plan's end or an interruption.
+/// Probes the targets until the plan's end or an interruption.
 ///
-/// # Errors
-/// A plan that makes no sense, targets that cannot be probed, a recording that cannot be written.
+/// # Errors An invalid plan, targets that cannot be probed, a recording that cannot be written.
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -175,7 +172,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     Ok(Answer { recording })
 }
 
-/// The event with which each run begins.
+/// Event with which each run begins.
 fn began(meta: &Meta, resumed: bool, clock: Clock) -> Row {
     let run = serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -200,8 +197,8 @@ fn close(writer: Writer, meta: Meta) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The recording's facts, and its directory where there is one of the same plan to go on with. One of another plan is
-/// left alone: a sibling is begun.
+/// Facts of the recording, and its directory if there is one of the same plan to continue. A recording of another plan
+/// is left alone: a sibling is created.
 fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<(Meta, Option<PathBuf>)> {
     let monitor = serde_json::to_value(&plan.monitor)?;
     let interfaces = &plan.monitor.interfaces;
@@ -246,7 +243,7 @@ fn sibling(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()))
 }
 
-/// Numbers with which the probes go on: those of the delays on disk, plus one. Rows that a crash tore off are told.
+/// First sequence numbers of the run: those of the delays on disk, plus one. Rows lost in a crash are reported.
 fn next_numbers(path: &Path, observer: &dyn Observer) -> BTreeMap<String, u64> {
     let mut next: Vec<u64> = Vec::new();
     let mut words = Vec::new();
@@ -266,7 +263,7 @@ fn next_numbers(path: &Path, observer: &dyn Observer) -> BTreeMap<String, u64> {
     words.iter().map(ToString::to_string).zip(next).collect()
 }
 
-/// Passes the monitor's state on, and ends it in time.
+/// Forwards the monitor's state, and stops it in time.
 struct Watch<'w> {
     observer: &'w dyn Observer,
     writer: &'w MonitorWriter,

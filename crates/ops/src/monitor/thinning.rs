@@ -1,5 +1,5 @@
-//! What gives way when a recording would fill the disk: the oldest detail first, never the newest, and each step is
-//! taken for all closed days, from the oldest on, before the next one begins.
+//! Thinning: the oldest detail goes when a recording would fill the disk, never the newest. Each step is taken for all
+//! closed days, from the oldest on, before the next step begins.
 //!
 //! 1. Delays of single probes become distributions of a minute each; traffic and load become means of a minute.
 //! 2. Distributions, traffic and load of a minute become those of ten minutes.
@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use store::{DayFile, StoreError, Thin, Thinned};
 
-/// How much room a recording may take.
+/// Limits on the size of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Guard {
-    /// Room to be left for others; a twentieth of the file system or 1 GB, whichever is less, where not given.
+    /// Free space to leave on the disk; by default a twentieth of the file system or 1 GB, the smaller of both.
     pub keep_free: Option<Bytes>,
-    /// Most that the recording may take itself.
+    /// Largest size of the recording.
     pub max_size: Option<Bytes>,
 }
 
@@ -26,7 +26,7 @@ const MINUTE_NS: i64 = 60_000_000_000;
 const TEN_MINUTES_NS: i64 = 10 * MINUTE_NS;
 
 impl Guard {
-    /// Bytes that must be given up.
+    /// Bytes that must be freed.
     fn excess(&self, path: &Path, files: &[DayFile]) -> u64 {
         let taken: u64 = files.iter().map(|f| f.bytes).sum();
         let by_size = self
@@ -42,17 +42,17 @@ impl Guard {
     }
 }
 
-/// What was done to make room, and what stood in the way.
+/// Result of thinning: the steps taken, and the problems met.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// One line for each step, in their order.
+    /// Steps in order, one line each.
     pub steps: Vec<String>,
-    /// Whatever could not be done; the same trouble is the same line whenever it is met.
+    /// Steps that failed; the same problem gives the same line each time.
     pub troubles: Vec<String>,
 }
 
-/// Stages of a file's detail, from fine to none. A file goes through them in this order and never back, so that making
-/// room ends: after three stages nothing of the file is left to give.
+/// Stages of a file's detail, from fine to none. A file goes through them in this order and never back, so thinning
+/// ends: after three stages nothing of the file is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Minutes,
@@ -69,7 +69,7 @@ impl Stage {
         }
     }
 
-    /// The first stage that a table's files can be brought to; `None` for files that stay as long as the recording.
+    /// First stage that a table's files can be brought to; `None` for files that stay as long as the recording.
     fn first(table: TableId) -> Option<Stage> {
         match table {
             TableId::Delay | TableId::Distribution | TableId::Traffic | TableId::HostLoad => {
@@ -89,20 +89,21 @@ impl Stage {
     }
 }
 
-/// A file by table and name; a thinned one keeps its name.
+/// Table and name of a file; a thinned one keeps its name.
 type Key = (TableId, String);
 
-/// One round of making room.
+/// Round of thinning.
 struct Round<'r> {
     path: &'r Path,
-    /// The next stage to try of each file that was tried in this round; `None` where there is no further one.
+    /// Next stage of each file that was tried in this round; `None` if there is no further one.
     next: BTreeMap<Key, Option<Stage>>,
-    /// Stages that failed for want of room: each removal makes some.
+    /// Stages that failed because the disk was full: each removal frees some of it.
     full: Vec<(Key, Stage)>,
     kept: Kept,
 }
 
-/// Makes room as long as there is too little and `go_on` says yes; days from `open_day` on are still written to and stay.
+/// Frees space as long as there is too little and `go_on` says yes; days from `open_day` on are still written to and
+/// stay.
 pub fn keep_room(path: &Path, open_day: &str, guard: Guard, go_on: &dyn Fn() -> bool) -> Kept {
     let mut round = Round {
         path,
@@ -150,8 +151,8 @@ impl Round<'_> {
         }
     }
 
-    /// Tries one stage of one file. Whatever comes of it, this stage of the file is not tried again in this round, unless a
-    /// removal has made room meanwhile; files are removed once.
+    /// Tries one stage of one file. After that, this stage of the file is not tried again in this round, unless a
+    /// removal has freed space meanwhile; files are removed once.
     fn take(&mut self, file: &DayFile, stage: Stage, go_on: &dyn Fn() -> bool) {
         let name = format!("{} of {}", file.table.spec().name, file.stem);
         let key = (file.table, file.stem.clone());
@@ -222,12 +223,12 @@ struct Bin {
     lost: i64,
     invalid: i64,
     not_sent: i64,
-    /// Kept as they are until the bin is full: a histogram is a hundred times as large.
+    /// Single round trips, kept until the bin is full: a histogram is a hundred times as large.
     rtts_ms: Vec<f64>,
     merged: Option<Histogram>,
 }
 
-/// Rows of unanswered probes come three minutes late.
+/// Time for which a bin stays open: rows of unanswered probes come three minutes late.
 const OPEN_FOR_NS: i64 = 300_000_000_000;
 
 impl DelayBins {
@@ -264,13 +265,17 @@ impl DelayBins {
 
     fn merge(&mut self, d: &Distribution) {
         let bin = self.bin(d.t_ns, &d.target);
-        bin.sent += d.sent_packets;
-        bin.ok += d.ok_packets;
-        bin.late += d.late_packets;
-        bin.lost += d.lost_packets;
-        bin.invalid += d.invalid_packets;
-        bin.not_sent += d.not_sent_packets;
-        if let Ok(h) = Histogram::from_base64(&d.histogram) {
+        for (sum, n) in [
+            (&mut bin.sent, d.sent_packets),
+            (&mut bin.ok, d.ok_packets),
+            (&mut bin.late, d.late_packets),
+            (&mut bin.lost, d.lost_packets),
+            (&mut bin.invalid, d.invalid_packets),
+            (&mut bin.not_sent, d.not_sent_packets),
+        ] {
+            *sum = sum.saturating_add(n);
+        }
+        if let Ok(h) = d.rtts() {
             bin.merged.get_or_insert_with(Histogram::new).add(&h);
         }
     }
@@ -315,7 +320,7 @@ impl Thin for DelayBins {
     }
 }
 
-/// Sums of bytes over longer intervals. Where one of the counts is not known, the sum is not known.
+/// Sums of bytes over longer intervals. If one count is unknown, the sum is unknown.
 struct TrafficBins {
     bin_ns: i64,
     open: BTreeMap<Text, Traffic>,
@@ -352,7 +357,7 @@ impl Thin for TrafficBins {
     }
 }
 
-/// Means of the host's load.
+/// Means of the host's load over longer intervals.
 struct LoadBins {
     bin_ns: i64,
     at: Option<i64>,

@@ -1,5 +1,5 @@
-//! Rows of a monitor on their way to disk: nothing stays in memory, closed days become Parquet, and the disk is
-//! kept from filling up. It never ends the measurement: what goes wrong is told, and tried again.
+//! Writer of a monitor's rows: nothing stays in memory, closed days become Parquet, and the disk is kept from filling
+//! up. It never ends the measurement: failures are reported and tried again.
 
 use super::thinning::{self, Guard, Kept};
 use crate::progress::Observer;
@@ -15,17 +15,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use store::Writer;
 
-/// Rows wait this long for the disk at most, and are handed to it together.
+/// Longest time that rows wait before they are written together.
 const ROUND: Duration = Duration::from_millis(500);
-/// Closed days and free space are looked at this often.
+/// Interval of the checks for closed days and free space.
 const HOUSEKEEPING_NS: i64 = 60_000_000_000;
-/// A day is closed this long after its midnight: the rows of probes that nobody answered come three minutes later.
+/// Time from midnight until a day is closed: the rows of unanswered probes come three minutes late.
 const GRACE_NS: i64 = 600_000_000_000;
 
 /// Thread that takes the rows of a monitor.
 pub(super) struct MonitorWriter {
     pub(super) rows: Sender<Row>,
-    /// Sentences about the disk, for whoever looks on.
+    /// Sentences about the disk, for an observer.
     said: Receiver<String>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Writer>,
@@ -59,12 +59,12 @@ impl MonitorWriter {
         })
     }
 
-    /// Tells what the disk gave reason to say since it was asked last.
+    /// Forwards the sentences about the disk since the last call.
     pub(super) fn tell(&self, observer: &dyn Observer) {
         self.said.try_iter().for_each(|line| observer.warn(&line));
     }
 
-    /// Waits until every row has been taken. Gives the writer, to be closed.
+    /// Waits until every row has been taken. Returns the writer, to be closed.
     pub(super) fn finish(self, observer: &dyn Observer) -> Writer {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -80,12 +80,12 @@ struct Keeper {
     guard: Guard,
     say: Sender<String>,
     stop: Arc<AtomicBool>,
-    /// What went wrong last, until it goes right.
+    /// Latest failure, until the next success.
     told: Option<String>,
-    /// Rows that were refused and not told of yet.
+    /// Rows that were refused and not yet reported.
     refused: u64,
     chores: Option<JoinHandle<Kept>>,
-    /// What stood in the way of the last housekeeping.
+    /// Problems of the last housekeeping.
     troubles: BTreeSet<String>,
 }
 
@@ -117,12 +117,12 @@ impl Keeper {
         self.writer
     }
 
-    /// Says it to whoever looks on; nobody may.
+    /// Sends a sentence to the observer; it need not be there.
     fn say(&self, line: &str) {
         let _ = self.say.send(line.to_owned());
     }
 
-    /// A trouble of the disk is told when it begins and when it ends.
+    /// Reports a problem of the disk when it begins and when it ends.
     fn note(&mut self, trouble: Option<String>) {
         match (&self.told, trouble) {
             (None, Some(e)) => {
@@ -137,7 +137,7 @@ impl Keeper {
         }
     }
 
-    /// Rows that found no room are reported missing in the recording, once there is room again.
+    /// Reports refused rows as missing in the recording, once there is space again.
     fn tell_refused(&mut self) {
         let refused = self.writer.rows_refused();
         if refused > self.refused && self.told.is_none() {
@@ -158,7 +158,7 @@ impl Keeper {
         self.note(result.err().map(|e| e.to_string()));
     }
 
-    /// In a thread of its own: a day is turned into Parquet while the next one is recorded.
+    /// Starts housekeeping in its own thread: a day is turned into Parquet while the next one is recorded.
     fn begin_chores(&mut self, now_ns: i64) {
         let zone = Zoned::now().offset().seconds();
         self.writer.set_utc_offset(zone);
@@ -216,7 +216,7 @@ impl Keeper {
     }
 }
 
-/// Closes days and makes room; ends soon once `go_on` says no.
+/// Closes days and frees space; ends soon after `go_on` says no.
 fn chores(path: &Path, before: &str, guard: Guard, go_on: &dyn Fn() -> bool) -> Kept {
     // A damaged file is told of once, when the recording is gone on with; it stays as it is.
     let sealed = store::seal_days(path, before, go_on);

@@ -18,7 +18,7 @@ use live::load::{Access, Peer};
 use live::serve::{PortSet, ServeConfig};
 use live::tally::Tally;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Question to a link.
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 pub struct Plan {
     /// Kind with its parameters.
     pub probe: ProbeSpec,
-    /// Far end as the user names it; none with emulated links.
+    /// Server as the user names it; none with emulated links.
     #[serde(default)]
     pub server: Option<String>,
     /// Emulated links, near end first, with a router between one and the next.
@@ -41,18 +41,21 @@ pub struct Plan {
     pub others: Option<BitsPerSec>,
     /// Upper limit on traffic, both directions combined.
     pub budget: Bytes,
-    /// Interface whose counters show cross traffic; the one that leads to the server where not given.
+    /// Interface whose counters show cross traffic; by default the interface towards the server.
     #[serde(default)]
     pub interface: Option<String>,
-    /// Longest wait for cross traffic to end; none gives up at once.
+    /// Longest wait for cross traffic to end; without it the run gives up at once.
     #[serde(default)]
     pub hold_off: Option<Duration>,
     /// True to wait while another client loads the server's uplink.
     #[serde(default = "yes")]
     pub waits: bool,
-    /// True to measure in spite of cross traffic.
+    /// True to continue when there is cross traffic.
     #[serde(default)]
     pub beside_others: bool,
+    /// Addresses beside the server's that the probe may send to, if the server names them.
+    #[serde(default)]
+    pub also: Vec<IpAddr>,
     /// True to use one version of IP only.
     #[serde(default)]
     pub ipv4: bool,
@@ -61,7 +64,7 @@ pub struct Plan {
     /// Name of the run in its report.
     #[serde(default)]
     pub title: Option<String>,
-    /// Recording to write; one whose name says when it was made where not given.
+    /// Recording to write; by default its name is the current time.
     #[serde(default)]
     pub output: Option<PathBuf>,
 }
@@ -71,10 +74,9 @@ fn yes() -> bool {
 }
 
 impl Plan {
-    /// The plan as `meta.json` keeps it.
+    /// Plan as `meta.json` stores it.
     ///
-    /// # Errors
-    /// A link that is no JSON, which cannot be.
+    /// # Errors A link that is no JSON, which cannot happen.
     pub fn recorded(&self) -> anyhow::Result<serde_json::Value> {
         let mut plan = serde_json::json!({
             "probe": self.probe,
@@ -84,6 +86,7 @@ impl Plan {
             "budget": self.budget,
             "hold_off": self.hold_off,
             "beside_others": self.beside_others,
+            "also": self.also,
         });
         if let Some(seed) = self.virtual_seed {
             plan["virtual_seed"] = seed.into();
@@ -110,6 +113,7 @@ impl Plan {
             hold_off: recorded.hold_off,
             waits: true,
             beside_others: recorded.beside_others,
+            also: recorded.also,
             ipv4: false,
             ipv6: false,
             title: None,
@@ -129,6 +133,8 @@ struct Recorded {
     budget: Bytes,
     hold_off: Option<Duration>,
     beside_others: bool,
+    #[serde(default)]
+    also: Vec<IpAddr>,
 }
 
 #[derive(Deserialize)]
@@ -138,7 +144,7 @@ enum OneOrMany {
     Many(Vec<LinkSpec>),
 }
 
-/// One as itself, a chain as a list; null where there is none.
+/// JSON of the links: one as itself, a chain as a list; null if there is none.
 fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
     let json = match links {
         [] => Ok(serde_json::Value::Null),
@@ -155,18 +161,21 @@ pub struct Answer {
     pub end: End,
 }
 
-/// A plan whose server is found and whose namespaces can be made; it may run more than once.
+/// Plan whose server is resolved and whose namespaces can be made; it may run more than once.
 pub struct Ready<'p> {
     plan: &'p Plan,
-    access: &'p Access,
+    access: Access,
     server: Option<SocketAddr>,
 }
 
-/// Finds the server, or prepares this process for emulated links: it must have a single thread then.
+/// Resolves the server, or prepares this process for emulated links. In the second case the process must have a single
+/// thread.
 ///
 /// # Errors
 /// A server that is not found, links that this user may not emulate.
-pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>> {
+pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
+    let mut access = access.clone();
+    access.also.extend(&plan.also);
     let server = match (&plan.server, &plan.links[..]) {
         (Some(_), [_, ..]) => return Err(usage("give a server or links, not both")),
         (None, []) => return Err(usage("give a server, or links to emulate")),
@@ -175,12 +184,12 @@ pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>
             emulate::prepare()?;
             None
         }
-        (Some(name), []) => Some(live::resolve::server(
-            name,
-            measure::control::DEFAULT_PORT,
-            plan.ipv4,
-            plan.ipv6,
-        )?),
+        (Some(name), []) => {
+            let port = measure::control::DEFAULT_PORT;
+            let (server, all) = live::resolve::host(name, port, plan.ipv4, plan.ipv6)?;
+            access.also.extend(all);
+            Some(server)
+        }
     };
     Ok(Ready {
         plan,
@@ -189,16 +198,15 @@ pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>
     })
 }
 
-/// Asks the question once.
+/// Runs the experiment once.
 ///
-/// # Errors
-/// As [`ready`] and [`Ready::run`].
+/// # Errors Those of [`ready`] and [`Ready::run`].
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     ready(plan, access)?.run(progress)
 }
 
 impl Ready<'_> {
-    /// Asks the question, into a recording of its own.
+    /// Runs the experiment, into a new recording.
     ///
     /// # Errors
     /// A run that gave no figures.
@@ -264,15 +272,18 @@ impl Ready<'_> {
                 ..ServeConfig::default()
             },
         };
+        let access = Access {
+            also: vec![emulate::FAR_V4.into(), emulate::FAR_V6.into()],
+            ..Access::default()
+        };
         let (result, _) = here.run(session, |address, far| {
-            let to = (address, Some(far));
-            probe(self.plan, to, Access::default(), session, &mut watch)
+            probe(self.plan, (address, Some(far)), access, session, &mut watch)
         })?;
         result
     }
 }
 
-/// Carries the kind out from the calling thread's network namespace.
+/// Runs the experiment from the calling thread's network namespace.
 fn probe(
     plan: &Plan,
     (server, far): (SocketAddr, Option<&NetNs>),

@@ -1,4 +1,4 @@
-//! `tailback report`: pictures of recordings.
+//! `tailback report`: plots of recordings.
 
 mod png;
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Recordings to draw. The format follows the ending of `output`: .html is a page, .svg and .png are one plot.
+/// Recordings to draw. The extension of `output` decides the format: .html is a page, .svg and .png are one plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
@@ -26,20 +26,20 @@ pub struct Plan {
     pub plot: Plot,
     /// Connection of a capture: its number, or both ends as they are listed.
     pub connection: Option<String>,
-    /// Begin and end of the span to draw, such as 2026-05-16T09:17.
+    /// Begin of the time range, such as 2026-05-16T09:17.
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Time zone of days, hours and of times given without one; this host's where not given.
+    /// Time zone of days, hours and of times without one; by default this host's.
     pub zone: Option<String>,
-    /// Target whose round trips are drawn; our own, or the one probed most, where not given.
+    /// Target whose round trips are drawn; by default our own, or the one probed most.
     pub target: Option<String>,
-    /// Interface whose traffic is drawn; the one that carried most where not given.
+    /// Interface whose traffic is drawn; by default the one that carried most.
     pub interface: Option<String>,
-    /// File to write; report.html in the recording, comparison.html here for several, where not given.
+    /// File to write; by default report.html in the recording, or comparison.html in this directory for several.
     pub output: Option<PathBuf>,
 }
 
-/// The file that was written.
+/// Path of the written file.
 pub struct Answer {
     pub output: PathBuf,
 }
@@ -48,35 +48,36 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plot {
-    /// Round trips over time, download and upload below; losses marked
+    /// Round trips over time, with download and upload below; losses are marked
     #[default]
     Rtt,
-    /// Share of the probes answered within a time
+    /// Cumulative distribution: share of the probes answered within a time
     Cdf,
     /// Mean round trip over a sliding window, with traffic
     Smoothed,
     /// Smallest, 5 %, median, 95 % and largest, with traffic
     Bounds,
-    /// Distribution of each stretch of time, coloured by loss, with its 99th percentile
+    /// Distribution of round trips in each stretch of time, coloured by loss, with its 99th percentile
     Smoke,
-    /// Bytes a day
+    /// Bytes of each day
     Daily,
-    /// 95th percentile by weekday and hour
+    /// 95th percentile of the round trip by weekday and hour
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
-    /// Of a simulation: how long packets waited in each queue
+    /// Wait of packets in each queue of a simulation
     Queue,
-    /// Of a capture: bytes sent and acknowledged over time, what was sent again marked by its cause
+    /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
     Sequence,
-    /// Of a capture: bytes in flight over time
+    /// Bytes in flight over time, from a capture
     InFlight,
-    /// Of a capture: payload sent and acknowledged a second; of a simulation without probes: payload of its transfers
+    /// Payload sent and acknowledged a second, from a capture; payload of the transfers, from a simulation without
+    /// probes
     Throughput,
 }
 
 impl Plot {
-    /// Of the packets of a capture.
+    /// Plot of the packets of a capture, if this is one.
     fn of_packets(self) -> Option<packets::Plot> {
         match self {
             Plot::Rtt => Some(packets::Plot::Rtt),
@@ -102,7 +103,7 @@ impl Plot {
     }
 }
 
-/// Draws the recordings and writes the picture or page.
+/// Draws the recordings and writes the plot or page.
 ///
 /// # Errors
 /// Recordings that cannot be read, and plots that they cannot fill.
@@ -123,7 +124,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     Ok(Answer { output })
 }
 
-/// Begin and end of the span that the plan names.
+/// Begin and end of the plan's time range.
 fn span(plan: &Plan, zone: &TimeZone) -> anyhow::Result<(Option<i64>, Option<i64>)> {
     let given = |name: &str, text: &Option<String>| {
         text.as_deref()
@@ -137,7 +138,7 @@ fn ending(output: &Path) -> Option<&str> {
     output.extension().and_then(|e| e.to_str())
 }
 
-/// Over each other and side by side.
+/// Several recordings, drawn over each other and side by side.
 fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, PathBuf)> {
     let output = plan
         .output
@@ -186,7 +187,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
         .collect();
     let c = compare::compare(&named);
     let text = match picture {
-        true => report::compared::distributions(&c, &materials),
+        true => report::compared::distributions(&c, &materials).svg(),
         false => report::compared::page(&c, &materials),
     };
     Ok((text, output))
@@ -227,7 +228,7 @@ fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
     Ok((text, output))
 }
 
-/// Page or plot of a recording with probes; `test` says that its phases are shown.
+/// Page or plot of a recording with probes; with `test`, its phases are shown.
 fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow::Result<String> {
     Ok(match (ending(output), plan.plot) {
         (Some("html"), _) if test => {
@@ -238,9 +239,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (answer, recording) = analyse::test(from)?;
             if plot == Plot::Rtt {
-                report::svg::rtt_over_time(&answer, &recording)
+                report::test_plots::rtt_over_time(&answer, &recording).svg()
             } else {
-                report::svg::cdf(&answer, &recording)
+                report::test_plots::cdf(&answer, &recording).svg()
             }
         }
         (Some("svg" | "png"), plot) => plot
@@ -251,8 +252,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
                     from.display()
                 ))
             })?
-            .svg(&material(plan, from, false)?)
-            .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?,
+            .spec(&material(plan, from, false)?)
+            .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?
+            .svg(),
         _ => {
             return Err(usage(format!(
                 "{}: end the name in .html, .svg or .png",
@@ -262,7 +264,8 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
     })
 }
 
-/// The queues that a simulation knows, where they are asked for; and a page of a recording that has no probes, of queues and transfers.
+/// Plot of the queues that a simulation knows, if the plan asks for it; or the page of queues and transfers of a
+/// recording without probes.
 fn of_queue_samples(
     plan: &Plan,
     source: Source<'_>,
@@ -287,23 +290,29 @@ fn of_queue_samples(
     let refused = |why: String| anyhow::anyhow!("{}: {why}", source.display());
     Ok(match (ending, plan.plot) {
         (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
-        (Some("svg" | "png"), Plot::Queue) => {
-            Some(report::inside::waits(&answer, &samples).map_err(refused)?)
-        }
+        (Some("svg" | "png"), Plot::Queue) => Some(
+            report::inside::waits(&answer, &samples)
+                .map_err(refused)?
+                .svg(),
+        ),
         (Some("svg" | "png"), Plot::Rtt) => {
             let drawn = report::inside::round_trips(&answer, &samples);
             let waits = || report::inside::waits(&answer, &samples).ok();
-            drawn.or_else(waits)
+            drawn.or_else(waits).map(|p| p.svg())
         }
         (Some("svg" | "png"), Plot::Throughput) => {
             let drawn = report::inside::throughput(&answer, &samples);
-            Some(drawn.ok_or_else(|| refused("no transfer was sampled".into()))?)
+            Some(
+                drawn
+                    .ok_or_else(|| refused("no transfer was sampled".into()))?
+                    .svg(),
+            )
         }
         _ => None,
     })
 }
 
-/// A recording of a capture: its packets.
+/// Plots of a capture's packets.
 fn captured(
     plan: &Plan,
     source: Source<'_>,
@@ -332,8 +341,7 @@ fn captured(
     })
 }
 
-/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds. A `page` has
-/// all plots.
+/// Data for the plots, in two passes over the columns: the time range first, then the content. A `page` has all plots.
 fn material(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Material> {
     let meta = scan::meta(source)?;
     let zone = times::zone(plan.zone.as_deref())?;
@@ -389,7 +397,7 @@ fn material(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Mater
     Ok(m)
 }
 
-/// The name that was asked for, or the one with the most rows or bytes.
+/// The requested name, or the one with the most rows or bytes.
 fn chosen(
     what: &str,
     asked: &Option<String>,

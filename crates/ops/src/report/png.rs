@@ -1,18 +1,18 @@
-//! Pictures as PNG, by a converter that is installed.
+//! Plots as PNG, by an installed converter.
 
 use anyhow::Context;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// PNG needs fonts and a renderer, which would be a third of this program's build: those that are installed do it.
+/// Writes a PNG with an installed converter. Fonts and a renderer would be a third of this program's build.
 pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
     let beside = |ending| {
         store::disk::create_temporary(output, ending)
             .map_err(|e| anyhow::anyhow!("cannot write beside {}: {e}", output.display()))
     };
     let (mut file, plain) = beside(".svg")?;
-    file.write_all(report::svg::plain(svg).as_bytes())
+    file.write_all(svg.as_bytes())
         .with_context(|| format!("cannot write {}", plain.display()))?;
     let picture = beside(".png").map(|(_, path)| path);
     let made = picture.and_then(|picture| {
@@ -25,7 +25,7 @@ pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
     made.map_err(|why| anyhow::anyhow!("cannot make {}: {why}", output.display()))
 }
 
-/// Has the file `plain` drawn into the file `picture`.
+/// Converts the file `plain` into the file `picture`.
 fn convert(svg: &str, plain: &Path, picture: &Path) -> anyhow::Result<()> {
     let (width, height) = report::svg::size(svg);
     let (from, to) = (plain.as_os_str(), picture.as_os_str());

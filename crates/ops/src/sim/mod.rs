@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Plan {
     /// Scenario as TOML.
     pub scenario: String,
-    /// Place of the scenario: messages name it, and the files that it names are looked for beside it.
+    /// Path of the scenario, for messages and for the files that it names.
     pub file: PathBuf,
     /// Values to change, KEY=VALUE.
     pub set: Vec<String>,
@@ -53,18 +53,18 @@ impl Default for Plan {
     }
 }
 
-/// Figures of each run.
+/// Figures of all runs.
 pub struct Answer {
     points: Vec<Point>,
-    /// One a point and seed, in their order; none where a run did not come to its end.
+    /// Outcomes of all points and seeds, in order; none for a run that did not end.
     outcomes: Vec<Option<sim::Outcome>>,
     seeds: u64,
 }
 
-/// Runs' figures are kept until the end.
+/// Largest number of runs: their figures are kept until the end.
 const MOST_RUNS: u64 = 200_000;
 
-/// One combination of swept values.
+/// Combination of swept values.
 struct Point {
     labels: Vec<(String, String)>,
     scenario: Scenario,
@@ -110,7 +110,7 @@ impl Plan {
         Ok(draft)
     }
 
-    /// Every combination of values to run.
+    /// Combinations of values to run.
     fn points(&self) -> anyhow::Result<Vec<Point>> {
         let draft = self.draft()?;
         let runs = self.sweep.iter().fold(self.seeds, |runs, sweep| {
@@ -133,7 +133,7 @@ impl Plan {
     }
 }
 
-/// Describes the whole scenario with the source of each value, and runs nothing.
+/// Describes the whole scenario with the origin of each value, and runs nothing.
 ///
 /// # Errors
 /// A scenario that cannot be run.
@@ -219,17 +219,17 @@ impl Answer {
             .collect()
     }
 
-    /// The table for a terminal.
-    pub fn text(&self) -> String {
-        table::table(&self.results())
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        table::table(&self.results(), width)
     }
 
-    /// The figures of each point and run.
+    /// Figures of each point and run.
     pub fn json(&self) -> serde_json::Value {
         as_json(&self.results())
     }
 
-    /// The runs that are missing, in words; `None` where all came to their end.
+    /// Missing runs, in words; `None` if all came to their end.
     pub fn ended_early(&self) -> Option<String> {
         let done = self.outcomes.iter().flatten().count();
         let runs = self.points.len() * self.seeds as usize;
@@ -242,7 +242,7 @@ impl Answer {
     }
 }
 
-/// Which values of a sweep lack runs, and how many.
+/// Values of a sweep that lack runs, with the number of those runs.
 fn missing(results: &[(&Point, Vec<&sim::Outcome>)], seeds: u64) -> String {
     let lacking = results.iter().filter_map(|(point, outcomes)| {
         let left = seeds - outcomes.len() as u64;
@@ -272,14 +272,14 @@ fn split<'a>(pair: &'a str, option: &str, example: &str) -> anyhow::Result<(&'a 
     Ok((key.trim(), value.trim()))
 }
 
-/// Of KEY=A,B or KEY=A;B.
+/// Values in KEY=A,B or KEY=A;B.
 fn values_of(sweep: &str) -> impl Iterator<Item = &str> {
     let values = sweep.split_once('=').map_or("", |(_, values)| values);
     let separator = if values.contains(';') { ';' } else { ',' };
     values.split(separator).map(str::trim)
 }
 
-/// Names in a row, not all of very many.
+/// List of names, shortened if there are very many.
 fn few(names: &[String]) -> String {
     let more = match names.len() {
         0..=20 => String::new(),
@@ -288,7 +288,7 @@ fn few(names: &[String]) -> String {
     format!("{}{more}", names[..names.len().min(20)].join(", "))
 }
 
-/// Every combination of the swept values, the last key changing fastest.
+/// Combinations of the swept values, the last key changing fastest.
 fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Point>> {
     let mut drafts: Vec<(Vec<(String, String)>, Draft)> = vec![(Vec::new(), draft.clone())];
     for sweep in sweeps {

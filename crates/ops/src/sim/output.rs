@@ -1,4 +1,4 @@
-//! What a simulation leaves on disk: recordings and captures.
+//! Files of a simulation: recordings and captures.
 
 use super::Point;
 use crate::progress::{Event, Observer};
@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Where the recording of each point goes; names that can be had are found out before anything runs.
+/// Path of each point's recording; paths that cannot be created are found before anything runs.
 pub fn recordings(points: &[Point], output: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if let [_] = points {
         try_name(output)?;
@@ -26,7 +26,7 @@ pub fn recordings(points: &[Point], output: &Path) -> anyhow::Result<Vec<PathBuf
     Ok(paths)
 }
 
-/// Makes the directory and removes it again.
+/// Creates the directory and removes it again.
 fn try_name(path: &Path) -> anyhow::Result<()> {
     let made = std::fs::create_dir(path).and_then(|()| std::fs::remove_dir(path));
     made.map_err(|e| match e.kind() {
@@ -37,7 +37,7 @@ fn try_name(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes the recording of the first seed of each point. Gives the figures of those runs that came to their end.
+/// Writes the recording of the first seed of each point. Returns the figures of the runs that came to their end.
 pub fn record_points(
     points: &[Point],
     paths: &[PathBuf],
@@ -129,7 +129,7 @@ fn record(
     Ok(complete.then_some(outcome))
 }
 
-/// Days that are over become Parquet on the way: as streams, weeks would take ten times the room.
+/// Turns past days into Parquet during the run: as streams, weeks would take ten times the space.
 fn seal(writer: &mut store::Writer, now_ns: i64) -> anyhow::Result<()> {
     writer.release_days_before(now_ns - GRACE_NS)?;
     if let Some(first) = writer.first_open_day() {
@@ -139,17 +139,17 @@ fn seal(writer: &mut store::Writer, now_ns: i64) -> anyhow::Result<()> {
 }
 
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Rows of probes whose answers take long come that much later.
+/// Time from midnight until a day is sealed: rows of slow answers come that much later.
 const GRACE_NS: i64 = 600_000_000_000;
 
-/// Captures that were asked for, each with a file that is open already.
+/// Requested captures, each with its open file.
 pub struct Captures {
     points: Vec<(sim::capture::Point, BufWriter<File>)>,
     paths: Vec<PathBuf>,
     snaplen: u32,
 }
 
-/// `asked` is LINK=FILE each.
+/// Creates the captures; each of `asked` is LINK=FILE.
 pub fn captures(scenario: &Scenario, asked: &[String], snaplen: u32) -> anyhow::Result<Captures> {
     let mut found = Vec::new();
     for pair in asked {
@@ -179,7 +179,7 @@ pub fn captures(scenario: &Scenario, asked: &[String], snaplen: u32) -> anyhow::
     Ok(captures)
 }
 
-/// A new file; a pipe may be there already.
+/// Opens a new file, or an existing pipe.
 fn create(path: &Path) -> std::io::Result<File> {
     match path.metadata() {
         Ok(found) if !found.is_file() => OpenOptions::new().write(true).open(path),
@@ -195,7 +195,7 @@ fn create(path: &Path) -> std::io::Result<File> {
 }
 
 impl Captures {
-    /// Runs the scenario's first seed with all of them.
+    /// Runs the scenario's first seed with all captures.
     pub fn write(self, scenario: &Scenario, observer: &dyn Observer) -> anyhow::Result<()> {
         write_all(self.points, scenario, self.snaplen, observer)?;
         observer.tell(Event::Finished);

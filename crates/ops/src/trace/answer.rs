@@ -1,4 +1,4 @@
-//! What `tailback trace --json` prints, and what the table shows a part of.
+//! Output of `tailback trace --json`; the table shows a part of it.
 
 use super::expert::{self, Event, Expert};
 use super::rows;
@@ -8,11 +8,11 @@ use measure::track::{Blame, BurstKind, Cause, Connection, Half, TUNNELS, Totals}
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What `--json` prints. Times in UNIX ns, sizes in bytes, rates in bit/s; what is not known is null.
+/// Output of `--json`. Times in UNIX ns, sizes in bytes, rates in bit/s; unknown values are null.
 #[derive(Serialize)]
 pub(super) struct Report<C> {
     pub(super) notes: Vec<String>,
-    /// Remarks that the file itself holds.
+    /// Remarks in the capture file.
     pub(super) comments: Vec<Comment>,
     pub(super) duration_s: f64,
     #[serde(flatten)]
@@ -20,14 +20,14 @@ pub(super) struct Report<C> {
     pub(super) losses: Losses,
     /// Waiting in queues beyond the point of capture, gravest first.
     pub(super) findings: Vec<Finding>,
-    /// Kinds of trouble, gravest first, with the first packet of each.
+    /// Kinds of problems, gravest first, with the first packet of each.
     pub(super) expert: Vec<Expert>,
-    /// Written one by one: all at once would take gigabytes.
+    /// Connections, written one by one: all at once would take gigabytes.
     pub(super) connections: C,
     pub(super) udp_conversations: Vec<Conversation>,
 }
 
-/// A list that is made while it is written.
+/// List that is made while it is written.
 pub(super) struct Each<F>(pub(super) F);
 
 impl<F, I> Serialize for Each<F>
@@ -44,12 +44,12 @@ where
 /// A remark in a pcapng file.
 #[derive(Clone, Serialize)]
 pub(super) struct Comment {
-    /// The packet that it stands beside, from 1; null for one on the whole file or an interface.
+    /// Number of the packet that it is attached to, from 1; null for a remark on the whole file or an interface.
     pub(super) frame: Option<u64>,
     pub(super) text: String,
 }
 
-/// What the capture held as a whole; in a recording the event `capture`.
+/// Contents of the capture as a whole; in a recording the event `capture`.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Held {
     pub(super) packets: u64,
@@ -61,7 +61,7 @@ pub(super) struct Held {
     pub(super) udp: Share,
     pub(super) other_packets: u64,
     pub(super) cut_packets: u64,
-    /// Kept too short to hold all of TCP's options.
+    /// Packets captured too short to hold all of TCP's options.
     #[serde(default)]
     pub(super) cut_options_packets: u64,
     pub(super) first_fragments: u64,
@@ -70,18 +70,18 @@ pub(super) struct Held {
     pub(super) evicted_connections: u64,
     /// Finished connections that are not listed because there were too many.
     pub(super) connections_not_listed: u64,
-    /// Not IP, or of a link layer that is not read.
+    /// Packets that are not IP, or have an unknown link layer.
     #[serde(default)]
     pub(super) unread_packets: u64,
-    /// Without a time.
+    /// Packets without a time.
     #[serde(default)]
     pub(super) untimed_packets: u64,
-    /// Stamped before the packet ahead of them, and by how much at most.
+    /// Packets with a time before that of the packet ahead of them.
     #[serde(default)]
     pub(super) backward_packets: u64,
     #[serde(default)]
     pub(super) backward_most_ms: f64,
-    /// Packets of tunnels by kind; what is inside is not read.
+    /// Packets of tunnels by kind; their contents are not read.
     #[serde(default)]
     pub(super) tunnelled_packets: BTreeMap<String, u64>,
 }
@@ -153,11 +153,11 @@ pub(super) struct ConnectionReport {
     pub(super) first_ns: i64,
     pub(super) duration_s: f64,
     pub(super) reset: bool,
-    /// Captured twice and left out.
+    /// Packets that were captured twice, whose second copy is left out.
     pub(super) copies: u64,
-    /// Delivered twice by the network and counted once.
+    /// Packets that the network delivered twice, counted once.
     pub(super) doubled: u64,
-    /// Packets that the capture holds out of order of time.
+    /// Packets that are out of time order in the capture.
     pub(super) backward: u64,
     pub(super) directions: [Direction; 2],
 }
@@ -177,7 +177,7 @@ pub(super) struct Direction {
     pub(super) out_of_order: u64,
     pub(super) upstream_repairs: u64,
     pub(super) reordered: u64,
-    /// By cause; see the book's page on traces.
+    /// Retransmissions by cause; see the book's page on traces.
     pub(super) retransmissions: [(&'static str, u64); 6],
     pub(super) needless_retransmissions: u64,
     pub(super) rtt_samples: u64,
@@ -196,7 +196,7 @@ pub(super) struct Direction {
     pub(super) keep_alives: u64,
     pub(super) outstanding_max_bytes: u64,
     pub(super) in_flight_max_bytes: u64,
-    /// Null where the connection's begin was not captured.
+    /// Null if the connection's begin was not captured.
     pub(super) initial_window_bytes: Option<u64>,
     pub(super) mss_bytes: Option<i64>,
     pub(super) window_scale: Option<i64>,
@@ -210,18 +210,18 @@ pub(super) struct Direction {
     pub(super) acks_of_unseen: u64,
     pub(super) losses: Losses,
     pub(super) breaks: Vec<Break>,
-    /// Packets that tell of trouble, in the order of the capture.
+    /// Packets that show problems, in the order of the capture.
     pub(super) events: Vec<Event>,
-    /// Null where fewer than five packets carried data.
+    /// Null if fewer than five packets carried data.
     pub(super) detail: Option<DetailReport>,
 }
 
-/// What losses are put down to (the thesis's table 6.6.1); see the book's page on traces.
+/// Causes of losses (the thesis's table 6.6.1); see the book's page on traces.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Losses {
-    /// Packets with payload as they were on the wire: a super-segment counts as those that it is cut into.
+    /// Packets with payload as they were on the wire: a super-segment counts as the packets that it is cut into.
     pub(super) data_packets: u64,
-    /// Of those, sent again, and not needlessly.
+    /// Packets among them that were retransmitted, and not needlessly.
     pub(super) lost: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,
@@ -255,7 +255,7 @@ impl Losses {
         l
     }
 
-    /// As a recording holds them.
+    /// Losses in the form of a recording.
     pub(super) fn recorded(r: &record::Connection) -> Losses {
         Losses {
             data_packets: count(r.wire_data_packets.unwrap_or(r.data_packets)),
@@ -270,7 +270,7 @@ impl Losses {
         }
     }
 
-    /// What they are put down to, in words.
+    /// Losses by cause, in words.
     pub(super) fn shares(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("flow breaks", self.in_breaks),
@@ -302,20 +302,21 @@ impl Losses {
     }
 }
 
-/// What is kept of directions with more than a handful of data packets.
+/// Details of directions with more than a handful of data packets.
 #[derive(Serialize)]
 pub(super) struct DetailReport {
     pub(super) rtt_by_timestamps: Times,
-    /// Time in which its application had nothing to send, in which the receiver's window was full, and the rest. The
-    /// second is null, and in the third, where the handshake was not captured with its options: it says the window's scale.
+    /// Time in which its application had nothing to send. The time in which the receiver's window was full follows,
+    /// then the rest. Those two are null if the handshake was not captured with its options, which tell the window's
+    /// scale.
     pub(super) sender_limited_s: f64,
     pub(super) receiver_limited_s: Option<f64>,
-    /// Where it is null: the time in which the window was closed, which shows on any scale.
+    /// Time in which the window was closed, which shows on any scale; for cases in which the value above is null.
     pub(super) receiver_limited_at_least_s: Option<f64>,
     pub(super) network_limited_s: f64,
-    /// Packets closer together than this are one burst.
+    /// Gap below which packets belong to one burst.
     pub(super) burst_gap_us: f64,
-    /// Bytes let go at once, single packets included.
+    /// Bytes sent at once, single packets included.
     pub(super) burst_p50_bytes: Option<u64>,
     pub(super) burst_p95_bytes: Option<u64>,
     pub(super) burst_max_bytes: u64,
@@ -351,7 +352,7 @@ pub(super) struct CourseReport {
 }
 
 impl DetailReport {
-    /// `None` where the direction carried too little.
+    /// Builds the details; `None` if the direction carried too little.
     fn new(r: &record::Connection, course: &[record::Course]) -> Option<DetailReport> {
         let begin_ns = r.course_ns?;
         let width = course.first().map_or(1, |c| c.interval_ns.max(1));
@@ -413,19 +414,19 @@ impl DetailReport {
 #[derive(Clone, Serialize)]
 pub(super) struct Break {
     pub(super) begin_ns: i64,
-    /// Between the transmissions of the segment that was lost again and again.
+    /// Times between the transmissions of the segment that was lost repeatedly.
     pub(super) waits_s: Vec<f64>,
     /// Numbers of these transmissions in the capture, from 1.
     pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
 }
 
-/// A break as the event of a recording holds it.
+/// Break of a flow as the event of a recording holds it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct BreakTimes {
-    /// Transmissions of the segment, the first one included.
+    /// Times of the segment's transmissions, the first one included.
     pub(super) sent_ns: Vec<i64>,
-    /// Their numbers in the capture, from 1.
+    /// Numbers of these transmissions in the capture, from 1.
     #[serde(default)]
     pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
@@ -481,7 +482,7 @@ impl ConnectionReport {
         ConnectionReport::new([0, 1].map(|d| Recorded::of(c, d)))
     }
 
-    /// Of what its first end sent, and its second.
+    /// Connection from the data of its first end and of its second.
     pub(super) fn new(halves: [Recorded; 2]) -> ConnectionReport {
         let r = &halves[0].row;
         ConnectionReport {
@@ -553,7 +554,7 @@ impl Direction {
     }
 }
 
-/// Sent again, by cause.
+/// Retransmissions by cause.
 pub(super) fn again(r: &record::Connection) -> [(Cause, i64); 6] {
     let n = [
         r.again_timeout_packets,

@@ -1,5 +1,5 @@
-//! A capture beside something else that this program does: what passes between this host and one server, as a file and as
-//! rows of a recording.
+//! Capture in the background of an experiment: the packets between this host and one server, as a file and as rows of a
+//! recording.
 
 use super::live::Copy;
 use super::packet_rows::PacketRows;
@@ -16,32 +16,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
-/// Headers with all their options.
+/// Bytes of each packet that are captured: headers with all their options.
 const SNAPLEN: usize = 128;
 const WAIT_MS: u16 = 100;
-/// Packets taken before the flag is looked at.
+/// Number of packets taken before the stop flag is checked.
 const AT_ONCE: usize = 4096;
 
-/// A capture that goes on until it is stopped.
+/// Capture that runs until it is stopped.
 pub struct BackgroundCapture {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<Passed>>,
 }
 
-/// What was captured.
+/// Result of a background capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Between this host and the server.
+    /// Packets between this host and the server.
     pub packets: u64,
-    /// Of the interface, anybody's, that the kernel had no room for.
+    /// Packets of any host on the interface that the kernel dropped.
     pub missed: Option<u64>,
 }
 
 impl BackgroundCapture {
-    /// Begins to capture on an interface what passes to and from TCP at `server`, into the file and as rows.
+    /// Starts a capture of TCP packets to and from `server` on an interface, into the file and as rows.
     ///
-    /// # Errors
-    /// This user may not capture, or the file cannot be written.
+    /// # Errors Missing privileges, or a file that cannot be written.
     pub fn start(
         interface: &str,
         server: SocketAddr,
@@ -79,10 +78,9 @@ impl BackgroundCapture {
         Ok(BackgroundCapture { stop, thread })
     }
 
-    /// Ends it; what has passed by then is in the file and in the rows.
+    /// Stops the capture; packets up to then are in the file and in the rows.
     ///
-    /// # Errors
-    /// The interface went down, or the disk said no.
+    /// # Errors The interface went down, or the disk failed.
     pub fn stop(self) -> anyhow::Result<Passed> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread
@@ -91,7 +89,7 @@ impl BackgroundCapture {
     }
 }
 
-/// Whether a packet is of TCP between anybody and the server.
+/// True if a packet is TCP to or from the server.
 fn is_of(frame: &Frame<'_>, server: SocketAddr) -> bool {
     let end = |address, port: u16| {
         let ip: IpAddr = Ipv6Addr::from(address).to_canonical();

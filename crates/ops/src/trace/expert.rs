@@ -1,16 +1,15 @@
-//! What a reader of a capture should look at first: kinds of trouble by severity, each with its first packet; and every
-//! single event of a direction.
+//! Expert list: kinds of problems by severity, each with its first packet; and all events of a direction.
 
 use super::answer::{BreakTimes, again, seconds};
 use super::rows;
 use analysis::answer::Severity;
+use base::print::significant;
 use base::record;
-use base::units::significant;
 use measure::track::{Connection, Half, Mark, MarkKind, Reordering, Retransmission};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Kinds of trouble, gravest first.
+/// Kinds of problems, gravest first.
 const KINDS: [(&str, Severity, &str); 19] = [
     ("flow_break", Severity::Bad, "flow breaks"),
     ("timeout", Severity::Warning, "sent again after a time-out"),
@@ -65,7 +64,7 @@ const KINDS: [(&str, Severity, &str); 19] = [
     ("reset", Severity::Note, "connections reset"),
 ];
 
-/// A kind of trouble in the whole capture.
+/// Kind of problem, counted over the whole capture.
 #[derive(Clone, Serialize)]
 pub(super) struct Expert {
     pub(super) severity: Severity,
@@ -73,14 +72,14 @@ pub(super) struct Expert {
     #[serde(skip)]
     pub(super) says: &'static str,
     pub(super) count: u64,
-    /// Directions that it occurred in; of resets, connections.
+    /// Directions that it occurred in; for resets, connections.
     pub(super) directions: u64,
     /// Number of the first packet in the capture, from 1, and of its connection.
     pub(super) first_frame: Option<u32>,
     pub(super) first_connection: i64,
 }
 
-/// Gathers them.
+/// Collector of problems.
 #[derive(Default)]
 pub(super) struct Experts(BTreeMap<&'static str, Expert>);
 
@@ -121,7 +120,7 @@ impl Experts {
         }
     }
 
-    /// A direction with its events.
+    /// Adds a direction with its events.
     pub(super) fn direction(&mut self, r: &record::Connection, events: &[Event]) {
         let n = |n: i64| u64::try_from(n).unwrap_or(0);
         let number = r.flow / 2;
@@ -160,22 +159,23 @@ impl Experts {
         }
     }
 
-    /// Gravest first.
+    /// Problems, gravest first.
     pub(super) fn list(&self) -> Vec<Expert> {
         let known = KINDS.iter().filter_map(|(kind, ..)| self.0.get(kind));
         known.cloned().collect()
     }
 }
 
-/// One packet of a direction that tells of trouble.
+/// Packet that shows a problem.
 #[derive(Clone, Serialize)]
 pub(super) struct Event {
-    /// Its number in the capture, from 1, as Wireshark counts.
+    /// Number of the packet in the capture, from 1, as in Wireshark.
     pub(super) frame: Option<u32>,
     pub(super) t_ns: i64,
     pub(super) severity: Severity,
     pub(super) kind: &'static str,
-    /// Position of a retransmission: where it begins in the direction, how much of it was seen before, when and in which packet.
+    /// Position of a retransmission in its direction. Its bytes that were seen before, and the time and the packet of
+    /// that, follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,7 +215,7 @@ impl Event {
         Event::plain(m.frame, m.t_ns, mark_word(m.kind))
     }
 
-    /// Form in which a recording holds it; `None` for a kind that this version does not know.
+    /// Event from the form that a recording holds; `None` for a kind that this version does not know.
     pub(super) fn of_mark(t_ns: i64, frame: u32, kind: &str) -> Option<Event> {
         let known = KINDS.iter().find(|k| k.0 == kind)?;
         Some(Event::plain(frame, t_ns, known.0))
@@ -252,7 +252,7 @@ impl Event {
         Event::plain(frame, b.sent_ns.first().copied().unwrap_or(0), "flow_break")
     }
 
-    /// Sentence for somebody who looks at the packet.
+    /// Sentence for a reader of the packet.
     pub(super) fn says(&self) -> String {
         let what = match self.kind {
             "flow_break" => "last packet before a flow break",

@@ -1,4 +1,4 @@
-//! The packets of captures, one after the other, and what was wrong with the files.
+//! Packets of captures, one file after the other, and the faults of the files.
 
 use super::answer;
 use super::packets::Notes;
@@ -7,7 +7,7 @@ use measure::capture::frame::Frame;
 use measure::capture::{Comment, Damage, Reader, Record, frame};
 use std::path::Path;
 
-/// Takes what a reader of the figures should know of a file.
+/// Receiver of notes on a file for the readers of the figures.
 pub trait Takes {
     fn note(&mut self, note: String);
     fn comment(&mut self, _comment: &Comment) {}
@@ -32,7 +32,7 @@ impl Takes for Notes {
     }
 }
 
-/// Hands each packet of a capture to `packet`; what a reader of the figures should know of the file goes to `notes`.
+/// Hands each packet of a capture to `packet`; notes on the file go to `notes`.
 pub fn read(
     path: &Path,
     notes: &mut impl Takes,
@@ -43,7 +43,7 @@ pub fn read(
     })
 }
 
-/// The same, with headers unread.
+/// Hands each packet to `packet` with its headers unread.
 pub fn records(
     path: &Path,
     notes: &mut impl Takes,

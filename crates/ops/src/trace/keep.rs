@@ -1,4 +1,4 @@
-//! Where the rows of a capture go: a recording, CSV, both.
+//! Outputs of a capture's rows: a recording, CSV, or both.
 
 use super::answer::Held;
 use super::packets::Notes;
@@ -21,17 +21,17 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// True if the rows go anywhere.
+    /// True if there is an output.
     pub(super) fn any(&self) -> bool {
         self.output.is_some() || self.csv.is_some()
     }
 }
 
-/// Days with rows at most: each is a file, and a damaged capture may claim a day for every packet.
+/// Greatest number of days with rows: each is a file, and a damaged capture may claim a day for every packet.
 const MOST_DAYS: usize = 62;
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Takes rows as they come.
+/// Writer of the rows.
 pub struct Keep {
     recording: Option<Writer>,
     csv: Option<CsvWriter>,
@@ -40,19 +40,18 @@ pub struct Keep {
     today: i64,
     first_ns: Option<i64>,
     last_ns: i64,
-    /// Rows of days beyond the most that are kept.
+    /// Rows of days beyond that number, which are left out.
     pub left_out: u64,
-    /// What the disk said first; nothing is written after it.
+    /// First error of the disk; nothing is written after it.
     fault: Option<StoreError>,
-    /// The rows can be had again: what is begun and cannot be ended is removed.
+    /// True if the rows can be made again: an incomplete output is then removed.
     again: bool,
 }
 
 impl Keep {
-    /// `live` rows cannot be made again, and are on disk within a second.
+    /// Creates the outputs. `live` rows cannot be made again, so they are written to disk within a second.
     ///
-    /// # Errors
-    /// Where the recording or the directory exists already or cannot be made.
+    /// # Errors A recording or directory that exists already or cannot be created.
     pub(super) fn create(
         outputs: &Outputs,
         title: String,
@@ -128,7 +127,7 @@ impl Keep {
         self.fault = done.err();
     }
 
-    /// What the capture held besides connections. Adds to `notes` what could not be kept.
+    /// Writes the contents of the capture besides connections. Adds notes on what could not be written.
     pub(super) fn whole(&mut self, traffic: &Traffic, held: &Held, notes: &mut Notes) {
         for c in &traffic.conversations {
             self.push(rows::conversation(c));
@@ -151,7 +150,7 @@ impl Keep {
         self.push(rows::event(last, rows::CAPTURE, String::new(), held));
     }
 
-    /// Takes back what was begun.
+    /// Removes the incomplete outputs.
     pub fn abandon(self) {
         let path = self.path().map(Path::to_path_buf);
         drop(self.recording);
@@ -160,17 +159,16 @@ impl Keep {
         }
     }
 
-    /// Tells the time, UNIX ns, of a capture that goes on.
+    /// Sets the time, UNIX ns, of a running capture.
     pub fn tick(&mut self, now_ns: i64) {
         if let (Some(recording), None) = (&mut self.recording, &self.fault) {
             self.fault = recording.tick(now_ns).err();
         }
     }
 
-    /// Ends what was begun.
+    /// Closes the outputs.
     ///
-    /// # Errors
-    /// What the disk said, now or before.
+    /// # Errors An error of the disk, now or before.
     pub fn close(self, complete: bool) -> anyhow::Result<()> {
         let path = self.path().map(Path::to_path_buf);
         let meta = Meta {

@@ -1,4 +1,4 @@
-//! `tailback trace --live`: the packets of an interface as they pass.
+//! `tailback trace --live`: live capture on an interface.
 
 use super::Live;
 use super::keep::Keep;
@@ -17,14 +17,15 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// A capture goes on for as long as somebody likes, so what is held has narrower bounds than of a file.
+/// Greatest number of connections: a live capture may run for any time, so its limits are narrower than those of a
+/// file.
 const MOST_LIVE: usize = 200_000;
 const MOST_DONE: usize = 20_000;
 const SECOND_NS: i64 = 1_000_000_000;
-/// Packets taken before the clock is looked at.
+/// Number of packets taken before the clock is checked.
 const AT_ONCE: usize = 4096;
 
-/// Who is told of what the packets do: the view, and what is kept.
+/// Receivers of the tracker's acts: the view, and the outputs.
 struct Watchers<'k> {
     view: View,
     packet_rows: Option<PacketRows<'k>>,
@@ -67,11 +68,11 @@ impl Watch for Watchers<'_> {
     }
 }
 
-/// The packets as a file.
+/// Copy of the packets as a file.
 pub(super) struct Copy {
     path: PathBuf,
     out: pcapng::Writer<BufWriter<File>>,
-    /// What the disk said first; nothing is written after it.
+    /// First error of the disk; nothing is written after it.
     fault: Option<std::io::Error>,
 }
 
@@ -125,20 +126,20 @@ impl Copy {
     }
 }
 
-/// What was seen until it ended, whether that was as planned, and what went wrong with the copy.
+/// Result of the capture: the traffic, the reason of its end, and the failure of the copy.
 pub struct Seen {
     pub traffic: Traffic,
     pub complete: bool,
     pub copied: anyhow::Result<()>,
 }
 
-/// An interface that is listened to, and where its packets go.
+/// Open interface, and the outputs of its packets.
 pub struct Open {
     sniffer: Sniffer,
     copy: Option<Copy>,
 }
 
-/// A capture under way.
+/// Capture in progress.
 struct Capture<'k> {
     sniffer: Sniffer,
     link: LinkType,
@@ -147,7 +148,7 @@ struct Capture<'k> {
     copy: Option<Copy>,
 }
 
-/// Watches until it ends.
+/// Captures until the end.
 pub fn run(
     plan: &Live,
     settings: Settings,
@@ -200,7 +201,7 @@ pub fn run(
 }
 
 impl Capture<'_> {
-    /// Takes packets until the time is over or somebody interrupts it.
+    /// Captures until the time is over or the user interrupts.
     fn watch(
         &mut self,
         duration: Option<Duration>,
@@ -225,7 +226,7 @@ impl Capture<'_> {
         }
     }
 
-    /// Tells what passed within the second, and lets the rows go to disk.
+    /// Reports the packets of the last second, and flushes the rows to disk.
     fn second(&mut self, since_ns: i64, observer: &dyn Observer) {
         let dropped = self.sniffer.counts().map_or(0, |(_, dropped)| dropped);
         let live = self.tracker.connections().0;
@@ -236,7 +237,7 @@ impl Capture<'_> {
         }
     }
 
-    /// Takes at most so many packets; without a limit, those that were there when it began.
+    /// Takes at most this many packets; without a limit, those that are waiting.
     fn take(&mut self, most: usize) {
         let end_ns = wall_ns();
         let Capture {
@@ -277,10 +278,9 @@ impl Capture<'_> {
     }
 }
 
-/// Opens the interface, and begins the copy of its packets.
+/// Opens the interface, and creates the copy of its packets.
 ///
-/// # Errors
-/// As [`Sniffer::open`]; one that is not there is the user's mistake, as is a file that is there already.
+/// # Errors Those of [`Sniffer::open`]; an unknown interface and an existing file are mistakes of the user.
 pub fn open(plan: &Live) -> anyhow::Result<Open> {
     let name = &plan.interface;
     let sniffer = Sniffer::open(name, plan.snaplen as usize).map_err(|e| match e {

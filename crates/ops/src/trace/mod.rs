@@ -37,11 +37,11 @@ use std::io::Write;
 /// Figures of captures.
 pub struct Answer {
     pub found: Found,
-    /// What went wrong after the figures were whole, such as a recording that could not be kept.
+    /// Failure after the figures were complete, such as a recording that could not be written.
     pub failed: Option<anyhow::Error>,
 }
 
-/// Figures by what was asked for.
+/// Figures by the kind of question.
 pub enum Found {
     Packets(Box<Packets>),
     Traffic(Box<TrafficAnswer>),
@@ -50,8 +50,7 @@ pub enum Found {
 
 /// Reads the captures.
 ///
-/// # Errors
-/// Files that are no captures, an interface that may not be read, outputs that exist already.
+/// # Errors Files that are no captures, an interface that may not be read, outputs that exist already.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -80,19 +79,18 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
 }
 
 impl Answer {
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
+    /// Text of the answer for a terminal.
+    pub fn text(&self, width: usize) -> String {
         match &self.found {
-            Found::Packets(p) => p.text(),
-            Found::Traffic(t) => t.text(),
-            Found::Ends(e) => e.text(),
+            Found::Packets(p) => p.text(width),
+            Found::Traffic(t) => t.text(width),
+            Found::Ends(e) => e.text(width),
         }
     }
 
     /// Writes all figures as JSON, and ends the line.
     ///
-    /// # Errors
-    /// Those of the receiver.
+    /// # Errors Those of the writer.
     pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let written = match &self.found {
             Found::Packets(p) => p.json(out),

@@ -1,4 +1,4 @@
-//! Every packet of a capture as a row, as it comes, and every connection as it ends.
+//! Rows of a capture: each packet as it comes, and each connection when it ends.
 
 use super::keep::Keep;
 use super::rows;
@@ -8,16 +8,16 @@ use measure::track::{Act, Connection, Watch};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-/// The packet whose acts are being told.
+/// Packet whose acts are being reported.
 struct Now {
     row: Segment,
-    /// Its sender's turn has come.
+    /// True once the acts are those of its sender.
     turned: bool,
-    /// The block of its SACK option that came first.
+    /// First block of its SACK option.
     sack: Option<(u32, u32)>,
 }
 
-/// Who takes the rows.
+/// Receiver of rows.
 pub trait Takes {
     fn push<T: Table>(&mut self, row: T);
 }
@@ -38,7 +38,7 @@ impl Takes for Sender<Row> {
 pub struct PacketRows<'k, K = Keep> {
     keep: &'k mut K,
     now: Now,
-    /// Sequence number of position 0 of each direction that lives and sent something.
+    /// Sequence number at position 0 of each open direction that sent data.
     bases: BTreeMap<i64, u32>,
     seq: u32,
 }
@@ -59,7 +59,7 @@ const NOTHING: Segment = Segment {
 };
 
 impl PacketRows<'_> {
-    /// Tells the time, UNIX ns, of a capture that goes on.
+    /// Sets the time, UNIX ns, of a running capture.
     pub fn tick(&mut self, now_ns: i64) {
         self.keep.tick(now_ns);
     }
@@ -79,7 +79,7 @@ impl<'k, K: Takes> PacketRows<'k, K> {
         }
     }
 
-    /// Of what the acts that follow are.
+    /// Sets the packet that the following acts belong to.
     pub fn begin(&mut self, t_ns: Option<i64>, frame: Option<&Frame<'_>>) {
         self.now.turned = false;
         let (Some(t_ns), Some(tcp)) = (t_ns, rows::tcp(frame)) else {
@@ -98,7 +98,7 @@ impl<'k, K: Takes> PacketRows<'k, K> {
         };
     }
 
-    /// The packet is told of: writes its row. One that was captured twice was never told of.
+    /// Writes the packet's row after its acts. A packet that was captured twice has none.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.now.turned) {
             self.keep

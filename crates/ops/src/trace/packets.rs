@@ -1,4 +1,4 @@
-//! The packets of captures at one place: what each connection did.
+//! Captures at one place: figures of each connection.
 
 use super::answer::{Comment, ConnectionReport, Each, Held, Report};
 use super::expert::{Expert, Experts};
@@ -24,13 +24,13 @@ pub struct Packets {
     top: usize,
 }
 
-/// Figures, and what went wrong after they were whole.
+/// Figures, and the failure after they were complete.
 pub(super) struct Outcome {
     pub(super) packets: Packets,
     pub(super) failed: Option<anyhow::Error>,
 }
 
-/// Notes on the files that a reader of the figures needs, and remarks found in them.
+/// Notes on the files for readers of the figures, and remarks found in them.
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     pub(super) said: Vec<String>,
@@ -81,7 +81,7 @@ pub(super) fn files(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<Outc
     })
 }
 
-/// Watches the packets of an interface until it ends.
+/// Captures packets on an interface until the end.
 pub(super) fn interface(
     plan: &Plan,
     watched: &Live,
@@ -121,7 +121,7 @@ pub(super) fn interface(
     )
 }
 
-/// Ends what is kept, and then does the `rest`, whose failure leaves the figures whole.
+/// Closes the outputs, and then does the `rest`, whose failure leaves the figures complete.
 fn conclude(
     plan: &Plan,
     traffic: Traffic,
@@ -160,7 +160,7 @@ fn conclude(
     })
 }
 
-/// Facts of the plan that a recording keeps: names of captures without their directories, and how they were read.
+/// Facts of the plan that a recording stores: names of captures without their directories, and the options.
 fn recorded(plan: &Plan) -> serde_json::Value {
     let (captures, live) = match &plan.live {
         Some(live) => (live.interface.clone(), true),
@@ -169,10 +169,10 @@ fn recorded(plan: &Plan) -> serde_json::Value {
     serde_json::json!({ "captures": captures, "live": live, "again": plan.recorded() })
 }
 
-/// What is kept, and for how long.
+/// Outputs, and how long they stay.
 struct Kept {
     outputs: Outputs,
-    /// Packets that are kept for nothing but the plots.
+    /// Temporary packet rows, for the plots only.
     passing: Option<PathBuf>,
 }
 
@@ -211,16 +211,16 @@ impl Drop for Kept {
 }
 
 impl Packets {
-    /// The tables for a terminal, or the one connection that the plan names.
-    pub fn text(&self) -> String {
+    /// Text for a terminal: the tables, or the one connection that the plan names.
+    pub fn text(&self, width: usize) -> String {
         let begin = self.traffic.totals.first_ns.unwrap_or(0);
         let all = &self.traffic.connections;
         let one = |number: u32| all.iter().find(|c| c.number == number);
         match self.connection.and_then(one) {
-            Some(one) => single::text(one, begin),
+            Some(one) => single::text(one, begin, width),
             None => {
                 let shown = shown(&self.traffic, self.notes.clone(), self.top);
-                text::text(&self.held, &sums(&self.traffic), &shown)
+                text::text(&self.held, &sums(&self.traffic), &shown, width)
             }
         }
     }

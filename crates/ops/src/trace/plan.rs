@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Captures to read, and what to make of them.
+/// Captures to read, and the outputs to make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// Captures, read one after the other as parts of one; of two ends, the near one.
+    /// Captures, read in order as parts of one; with a far end, those of the near one.
     pub files: Vec<PathBuf>,
     /// Captures of the same traffic at the far end.
     pub far: Vec<PathBuf>,
-    /// Interface to watch instead of files.
+    /// Interface to capture on instead of files.
     pub live: Option<Live>,
-    /// Asks for the traffic as a whole instead of connections.
+    /// Settings for figures of the traffic as a whole, instead of connections.
     pub traffic: Option<TrafficPlan>,
     /// True to count packets that were captured twice as two.
     pub keep_copies: bool,
@@ -51,31 +51,31 @@ impl Default for Plan {
     }
 }
 
-/// An interface to watch.
+/// Interface to capture on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {
     pub interface: String,
-    /// End of the capture after this time; until interrupted where not given.
+    /// Time after which the capture ends; by default it runs until interrupted.
     pub duration: Option<Duration>,
-    /// File of the packets, as pcapng.
+    /// File for the packets, as pcapng.
     pub write: Option<PathBuf>,
     /// Bytes of each packet that are read and kept.
     pub snaplen: u32,
 }
 
-/// Settings of figures of the traffic as a whole.
+/// Settings of the figures of traffic as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrafficPlan {
-    /// Step of time in which arrivals are counted; ten packets on average where not given.
+    /// Step of time for counting arrivals; by default ten packets on average.
     pub step: Option<Duration>,
-    /// Prefixes at home; found where not given.
+    /// Local prefixes; by default they are found.
     pub home: Vec<(IpAddr, u8)>,
 }
 
 impl Plan {
-    /// The plan as a recording keeps it: files by their names, because directories are nobody's business.
+    /// Plan as a recording stores it: files without their directories, which are private.
     pub(super) fn recorded(&self) -> Plan {
         let bare = |path: &PathBuf| path.file_name().map(PathBuf::from);
         Plan {

@@ -1,32 +1,30 @@
-//! The packets of a recording, drawn.
+//! Plots of a recording's packets.
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
-use super::text::Sums;
 use crate::scan::{self, Source};
 use crate::{usage, write_file};
+use base::print::{SIZE, SPAN, significant};
 use base::record::{Row, TableId};
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use report::packets::{Acked, Again, Mark, Packets, Page, Plot, Sent};
 use std::collections::BTreeMap;
 use std::path::Path;
 use store::Columns;
 
-/// Directions whose packets are in a page.
+/// Greatest number of directions whose packets are in a page.
 const WAYS: usize = 8;
-/// Directions in its table.
+/// Greatest number of directions in its table.
 const LISTED: usize = 50;
 
-/// What is drawn of a recording.
+/// Time range of the plots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
-    /// UNIX ns; all where it is not given.
+    /// Begin, UNIX ns; by default that of the recording.
     pub from_ns: Option<i64>,
     pub to_ns: Option<i64>,
 }
 
-/// The directions that are drawn: number and place in `loaded.directions`. Of the one that is named, or the largest.
+/// Directions to draw, with their indexes in `loaded.directions`: both of the named connection, or of the largest.
 fn chosen(loaded: &Loaded, connection: Option<&str>) -> anyhow::Result<usize> {
     let order = loaded.order();
     let first = |wanted: &dyn Fn(usize) -> bool| order.iter().copied().find(|i| wanted(*i));
@@ -164,7 +162,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What its sender did.
+    /// Adds what the packet's sender did.
     fn sent(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let known = |n: Option<i64>| n.unwrap_or(0).max(0) as u64;
         let t_s = seconds(self.t.get(row).unwrap_or(0) - first_ns);
@@ -190,7 +188,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What the other end said of it.
+    /// Adds what the other end acknowledged.
     fn acked(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let Some(to) = self.acked.get(row) else {
             return;
@@ -208,7 +206,7 @@ impl<'b> Segments<'b> {
     }
 }
 
-/// One plot of one direction, as SVG.
+/// Plot of one direction, as SVG.
 pub(crate) fn svg(
     from: Source<'_>,
     plot: Plot,
@@ -218,7 +216,8 @@ pub(crate) fn svg(
     let loaded = recorded::load(from)?;
     let way = chosen(&loaded, connection)?;
     let all = packets(from, &loaded, &[way], span)?;
-    plot.svg(&all[0]).map_err(anyhow::Error::msg)
+    let spec = plot.spec(&all[0]).map_err(anyhow::Error::msg)?;
+    Ok(spec.svg())
 }
 
 /// Every plot of one direction into a directory.
@@ -233,8 +232,8 @@ pub(super) fn all(
     std::fs::create_dir_all(directory)
         .map_err(|e| anyhow::anyhow!("cannot create {}: {e}", directory.display()))?;
     for plot in Plot::ALL {
-        if let Ok(svg) = plot.svg(&packets[0]) {
-            write_file(&directory.join(format!("{}.svg", plot.word())), &svg)?;
+        if let Ok(spec) = plot.spec(&packets[0]) {
+            write_file(&directory.join(format!("{}.svg", plot.word())), &spec.svg())?;
         }
     }
     Ok(())
@@ -259,8 +258,8 @@ pub(crate) fn page(
     let sums = loaded.sums();
     let key = [
         ("Packets", held.packets.to_string()),
-        ("Bytes", bytes(held.bytes)),
-        ("Lasts", format!("{} s", significant(held.duration_s(), 3))),
+        ("Bytes", SIZE.print(held.bytes as f64)),
+        ("Lasts", SPAN.print(held.duration_s())),
         (
             "TCP, of the bytes",
             format!("{} %", significant(share(held.tcp.bytes), 3)),
@@ -281,7 +280,7 @@ pub(crate) fn page(
         key: key.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         notes,
         findings,
-        tables: tables(&loaded, &order, &sums),
+        tables: loaded.tables(LISTED),
         ways,
         json: {
             let mut json = Vec::new();
@@ -291,10 +290,10 @@ pub(crate) fn page(
     }))
 }
 
-/// Title, columns and rows of a table.
+/// Table: title, columns and rows.
 type Table = (String, Vec<String>, Vec<Vec<String>>);
 
-/// Tables of the page: connections, why packets were sent again, and losses.
+/// Tables of the page: connections, causes of retransmissions, and losses.
 fn tables(loaded: &Loaded, order: &[usize], sums: &Sums) -> Vec<Table> {
     let mut tables = vec![(
         "Connections".to_owned(),

@@ -1,4 +1,4 @@
-//! Where data waited beyond the point of capture.
+//! Queues beyond the point of capture in which data waited.
 
 use super::answer::Recorded;
 use analysis::answer::{Finding, Severity};
@@ -9,18 +9,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Stretches of time from which a claim about 95 % of them can be made.
+/// Number of time stretches from which a claim about 95 % of them can be made.
 const LEAST_STRETCHES: u64 = 20;
 const PACKET_BITS: f64 = 1500.0 * 8.0;
 
-/// One direction's round trips, and the highest rate that it reached.
+/// Round trips of one direction, and the highest rate that it reached.
 #[derive(Clone)]
 struct Way<'a> {
     trail: Trail<'a>,
     peak_bps: Option<f64>,
 }
 
-/// Findings of what was tracked just now; see [`findings`].
+/// Findings from tracked connections; see [`findings`].
 pub(super) fn of_traffic(connections: &[Connection]) -> Vec<Finding> {
     findings(connections.iter().flat_map(|c| {
         [0, 1].map(|direction| {
@@ -34,7 +34,7 @@ pub(super) fn of_traffic(connections: &[Connection]) -> Vec<Finding> {
     }))
 }
 
-/// Findings of what a recording holds.
+/// Findings from a recording.
 pub(super) fn of_recorded(directions: &[Recorded]) -> Vec<Finding> {
     findings(directions.iter().map(|d| Way {
         trail: trail(d),
@@ -86,14 +86,14 @@ fn trail(d: &Recorded) -> Trail<'_> {
     }
 }
 
-/// The address of an end as it is written, `192.0.2.1:80` or `[2001:db8::1]:80`.
+/// Address of an end that is written as `192.0.2.1:80` or `[2001:db8::1]:80`.
 fn host(end: &str) -> IpAddr {
     let address = end.rsplit_once(':').map_or(end, |(address, _)| address);
     let bare = address.trim_start_matches('[').trim_end_matches(']');
     bare.parse().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
-/// One for each host that data waited on its way to, gravest first; of many hosts the gravest ten.
+/// Findings, gravest first: one for each host to which data waited on the path; at most ten.
 fn findings<'a>(ways: impl Iterator<Item = Way<'a>> + Clone) -> Vec<Finding> {
     let all = waits(ways.clone().map(|w| w.trail));
     let mut by_host: BTreeMap<String, Queue> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn findings<'a>(ways: impl Iterator<Item = Way<'a>> + Clone) -> Vec<Finding> {
     found.into_iter().map(|(_, f)| f).take(10).collect()
 }
 
-/// The waiting of all data towards one host.
+/// Wait of all data towards one host.
 #[derive(Default)]
 struct Queue {
     waits: Quantiles,

@@ -1,4 +1,4 @@
-//! A recording that `tailback trace` made: the same figures again.
+//! Recordings made by `tailback trace`: the same figures again.
 
 use super::answer::{
     Break, BreakTimes, Comment, ConnectionReport, Conversation, Each, Held, Recorded, Report,
@@ -8,9 +8,10 @@ use super::text::{self, Row as Line, Shown, Sums};
 use super::{queues, rows};
 use crate::scan::{self, Source};
 use base::record::{Row, TableId};
+use report::Table;
 use std::collections::BTreeMap;
 
-/// Directions that are shown, those with the most data first.
+/// Number of directions that are shown, those with the most data first.
 const TOP: usize = 20;
 
 /// True if a recording is of a capture at one place.
@@ -19,7 +20,7 @@ pub(crate) fn made(from: Source<'_>) -> anyhow::Result<bool> {
     Ok(meta.verb == "trace" && meta.plan.get("captures").is_some())
 }
 
-/// A capture's recording without its single packets: the figures of `tailback trace`.
+/// Recording of a capture without its single packets: the figures of `tailback trace`.
 pub struct Loaded {
     pub(super) held: Held,
     pub(super) notes: Vec<String>,
@@ -48,7 +49,7 @@ pub(crate) fn load(from: Source<'_>) -> anyhow::Result<Loaded> {
     Ok(loaded)
 }
 
-/// Breaks and packets that tell of trouble, by the number of their direction.
+/// Breaks and packets with problems, by the number of their direction.
 #[derive(Default)]
 struct Told {
     breaks: BTreeMap<i64, Vec<Break>>,
@@ -170,8 +171,8 @@ impl Loaded {
         order
     }
 
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
         let line = |i: usize| Line(self.connection(i), i % 2);
         let broken = (0..self.directions.len()).filter(|i| !self.directions[*i].breaks.is_empty());
         let shown = Shown {
@@ -182,7 +183,18 @@ impl Loaded {
             expert: self.expert(),
             comments: self.comments.clone(),
         };
-        text::text(&self.held, &self.sums(), &shown)
+        text::text(&self.held, &self.sums(), &shown, width)
+    }
+
+    /// Returns the tables of the page: the largest directions, causes of retransmissions, and causes of losses.
+    pub(super) fn tables(&self, most: usize) -> Vec<Table> {
+        let sums = self.sums();
+        let order = self.order().into_iter().take(most);
+        let rows: Vec<Line> = order.map(|i| Line(self.connection(i), i % 2)).collect();
+        std::iter::once(text::directions(&sums, &rows))
+            .chain(text::causes_table(&sums))
+            .chain(text::losses_table(&sums.losses))
+            .collect()
     }
 
     fn expert(&self) -> Vec<Expert> {

@@ -1,4 +1,4 @@
-//! What was tracked of a connection as rows of a recording.
+//! Rows of a recording for a tracked connection.
 
 use super::answer::{BreakTimes, Losses};
 use base::record;
@@ -11,7 +11,7 @@ pub fn flow(number: u32, direction: usize) -> i64 {
     2 * i64::from(number) + direction as i64
 }
 
-/// Both ends of a direction: whose data it is, and the other.
+/// Both ends of a direction: the sender, then the other.
 pub fn names(c: &Connection, direction: usize) -> (String, String) {
     let (a, b) = (c.a.to_string(), c.b.to_string());
     if direction == 0 { (a, b) } else { (b, a) }
@@ -21,7 +21,7 @@ fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A quantile in whole units.
+/// Quantile in whole units.
 fn whole(n: Option<f64>) -> Option<i64> {
     n.map(|n| n.round() as i64)
 }
@@ -124,7 +124,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
     }
 }
 
-/// The intervals in which something happened.
+/// Intervals in which something happened.
 pub fn course(flow: i64, h: &Half) -> impl Iterator<Item = record::Course> + '_ {
     h.detail().into_iter().flat_map(move |d| {
         let c = &d.course;
@@ -182,7 +182,7 @@ pub fn retransmissions(flow: i64, h: &Half) -> impl Iterator<Item = Retransmissi
         })
 }
 
-/// A packet's number, where it has one.
+/// Number of a packet, if it has one.
 fn numbered(frame: u32) -> Option<i64> {
     (frame > 0).then_some(i64::from(frame))
 }
@@ -197,13 +197,14 @@ pub fn breaks(h: &Half) -> impl Iterator<Item = BreakTimes> + '_ {
 
 /// Kind of the event of a flow break: its subject is the number of the direction, its detail [`BreakTimes`] as JSON.
 pub const FLOW_BREAK: &str = "flow_break";
-/// Of a packet that tells of trouble: its subject is the number of the direction, its detail [`MarkRow`] as JSON.
+/// Kind of the event of a packet that shows a problem: its subject is the number of the direction, its detail
+/// [`MarkRow`] as JSON.
 pub const MARK: &str = "mark";
-/// Of a remark in the file: its subject is the packet's number, or empty, its detail the text.
+/// Kind of the event of a remark in the file: its subject is the packet's number, or empty, its detail the text.
 pub const COMMENT: &str = "comment";
-/// Of the event that says what the capture held as a whole: [`super::answer::Held`] as JSON.
+/// Kind of the event on the contents of the capture: [`super::answer::Held`] as JSON.
 pub const CAPTURE: &str = "capture";
-/// Of an event that says what a reader of the figures should know of the capture.
+/// Kind of the event of a note on the capture for readers of the figures.
 pub const DAMAGE: &str = "damage";
 
 pub fn event(t_ns: i64, kind: &str, subject: String, detail: String) -> Event {
@@ -215,7 +216,7 @@ pub fn event(t_ns: i64, kind: &str, subject: String, detail: String) -> Event {
     }
 }
 
-/// A packet that tells of trouble, as the event of a recording holds it.
+/// Packet that shows a problem, as the event of a recording holds it.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub struct MarkRow {
     pub frame: u32,
@@ -252,7 +253,7 @@ pub fn conversation(c: &Conversation) -> record::Conversation {
     }
 }
 
-/// The TCP header of a frame, where it was kept whole.
+/// TCP header of a frame, if it was captured whole.
 pub fn tcp<'f>(frame: Option<&'f Frame<'_>>) -> Option<&'f measure::capture::frame::Tcp<'f>> {
     match &frame?.transport {
         measure::capture::frame::Transport::Tcp(tcp) => Some(tcp),

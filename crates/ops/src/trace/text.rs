@@ -1,23 +1,23 @@
-//! The tables that `tailback trace` shows in a terminal.
+//! Tables of `tailback trace` for a terminal.
 
 use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, seconds};
 use super::expert::Expert;
 use crate::counted;
 use analysis::answer::Finding;
+use base::print::{RATE, SIZE, significant};
 use base::record;
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use measure::track::{Cause, Connection, Half};
+use report::table::{Cell, Column, Table};
 use std::fmt::Write;
 
-/// Everything of all connections together.
+/// Sums over all connections.
 #[derive(Default)]
 pub(super) struct Sums {
     connections: usize,
     conversations: usize,
     /// Directions that carried data.
     carrying: usize,
-    /// When the first connection began, UNIX ns.
+    /// Begin of the first connection, UNIX ns.
     begin_ns: Option<i64>,
     by_cause: [u64; 6],
     needless: u64,
@@ -41,7 +41,7 @@ impl Sums {
         }
     }
 
-    /// Packets sent again by cause.
+    /// Retransmitted packets by cause.
     pub(super) fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
         Cause::ALL.into_iter().zip(self.by_cause)
     }
@@ -79,7 +79,7 @@ impl Sums {
         self.losses.add(&Losses::of(h));
     }
 
-    /// A direction as a recording holds it; the first one of each connection counts the connection.
+    /// Adds a direction of a recording; the first one of each connection counts the connection.
     pub(super) fn recorded(&mut self, r: &record::Connection) {
         let n = |n: i64| u64::try_from(n).unwrap_or(0);
         if r.flow % 2 == 0 {
@@ -116,29 +116,29 @@ impl Row {
     }
 }
 
-/// What is shown besides the figures of all together.
+/// Selection that is shown besides the sums.
 pub(super) struct Shown {
     pub(super) notes: Vec<String>,
     /// Directions with the most data, the largest first.
     pub(super) rows: Vec<Row>,
-    /// Directions in which something broke off.
+    /// Directions in which a flow broke off.
     pub(super) broken: Vec<Row>,
     pub(super) findings: Vec<Finding>,
     pub(super) expert: Vec<Expert>,
     pub(super) comments: Vec<Comment>,
 }
 
-/// Remarks shown of a file.
+/// Greatest number of remarks that are shown.
 const REMARKS: usize = 20;
 
-pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
+pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> String {
     let mut out = String::new();
     let share = |bytes: u64| 100.0 * bytes as f64 / held.bytes.max(1) as f64;
     let _ = writeln!(
         out,
         "{}, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
         counted(held.packets, "packet"),
-        bytes(held.bytes),
+        SIZE.print(held.bytes as f64),
         significant(held.duration_s(), 4),
         share(held.tcp.bytes),
         share(held.udp.bytes),
@@ -178,7 +178,9 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
         counted(sums.conversations as u64, "UDP conversation"),
         counted(carried as u64, "direction"),
     );
-    directions(&mut out, sums, &shown.rows);
+    if !shown.rows.is_empty() {
+        out += &directions(sums, &shown.rows).text(width);
+    }
     if carried > shown.rows.len() {
         let _ = writeln!(
             out,
@@ -190,7 +192,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     breaks(&mut out, &shown.broken);
     losses(&mut out, &sums.losses);
     limits(&mut out, &shown.rows);
-    experts(&mut out, &shown.expert);
+    experts(&mut out, &shown.expert, width);
     remarks(&mut out, &shown.comments);
     for f in &shown.findings {
         let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
@@ -201,7 +203,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     out
 }
 
-/// Packets that no connection has, and clocks that run backward.
+/// Writes the packets that belong to no connection, and the faults of clocks.
 fn what_was_not_read(out: &mut String, held: &Held) {
     for (n, what) in [
         (
@@ -241,43 +243,42 @@ fn what_was_not_read(out: &mut String, held: &Held) {
     }
 }
 
-/// Kinds of trouble, gravest first.
-fn experts(out: &mut String, list: &[Expert]) {
+/// Writes the kinds of problems, gravest first.
+fn experts(out: &mut String, list: &[Expert], width: usize) {
     if list.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nExpert list");
-    let width = list.iter().map(|e| e.says.len()).max().unwrap_or(0);
-    for e in list {
+    let place = |e: &Expert| {
+        let thing = match e.kind {
+            "reset" => "connection",
+            _ => "direction",
+        };
         let first = e.first_frame.map_or(String::new(), |frame| {
             format!(
                 ", first in packet {frame} of connection {}",
                 e.first_connection
             )
         });
-        let _ = writeln!(
-            out,
-            "  {:<8} {:>7} {:width$} in {}{first}",
-            severity(e.severity),
-            e.count,
-            e.says,
-            counted(
-                e.directions,
-                if e.kind == "reset" {
-                    "connection"
-                } else {
-                    "direction"
-                }
-            ),
-        );
-    }
+        format!("in {}{first}", counted(e.directions, thing))
+    };
+    let heads = [
+        Column::words("Expert list"),
+        "times".into(),
+        Column::words(""),
+        Column::words(""),
+    ];
+    let rows = list.iter().map(|e| {
+        let cells: Vec<Cell> = vec![e.count.into(), e.says.into(), place(e).into()];
+        (severity(e.severity), cells)
+    });
+    let table = Table::new("", heads).with(rows).text(width);
     let _ = writeln!(
         out,
-        "  --connection N shows each with the number of its packet; --annotate writes them for Wireshark"
+        "\n{table}--connection N shows each with the number of its packet; --annotate writes them for Wireshark"
     );
 }
 
-/// What somebody remarked in the file.
+/// Writes the remarks in the file.
 fn remarks(out: &mut String, comments: &[Comment]) {
     for c in comments.iter().take(REMARKS) {
         let at = match c.frame {
@@ -309,55 +310,68 @@ fn severity(s: analysis::answer::Severity) -> &'static str {
     }
 }
 
-fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
-    let begin = sums.begin_ns.unwrap_or(0);
-    let width = rows.iter().map(|r| r.name().len()).max().unwrap_or(0);
-    let number = |r: &Row| r.0.number.to_string().len();
-    let digits = rows.iter().map(number).max().unwrap_or(0);
-    if !rows.is_empty() {
-        let _ = writeln!(
-            out,
-            "{:>digits$} {:width$} {:>9} {:>8} {:>9} {:>11} {:>7} {:>6} {:>23} {:>6}",
-            "#",
-            "from > to",
-            "begin s",
-            "lasts s",
-            "payload",
-            "goodput",
-            "again",
-            "%",
-            "RTT min/median/95 % ms",
-            "breaks"
-        );
-    }
-    for r in rows {
-        let (c, d) = (&r.0, r.direction());
-        // By bytes: a super-segment is one packet here, and its repairs are several.
-        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
-        let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
-            (Some(least), Some(median), Some(high)) => {
-                format!("{least:.1}/{median:.1}/{high:.1}")
-            }
-            _ => "not seen".to_string(),
-        };
-        let _ = writeln!(
-            out,
-            "{:>digits$} {:width$} {:>9.3} {:>8} {:>9} {:>11} {:>7} {:>6.2} {:>23} {:>6}",
-            c.number,
-            r.name(),
-            seconds(c.first_ns - begin),
-            significant(c.duration_s, 4),
-            bytes(d.unique_bytes),
-            d.goodput_bps.map_or("-".into(), rate),
-            d.retransmitted_packets,
-            again,
-            rtt,
-            d.breaks.len(),
-        );
-    }
+/// Returns the table of directions, one row each.
+pub(super) fn directions(sums: &Sums, rows: &[Row]) -> Table {
+    let heads = [
+        "#".into(),
+        Column::words("from > to"),
+        Column::of("begin", "s"),
+        Column::of("lasts", "s"),
+        "payload".into(),
+        "goodput".into(),
+        "again".into(),
+        Column::of("", "%"),
+        Column::of("RTT min", "ms"),
+        Column::of("median", "ms"),
+        Column::of("95 %", "ms"),
+        "breaks".into(),
+    ];
+    let ms = |v: Option<f64>| Cell::from(v.map(|v| format!("{v:.1}")));
+    Table::new("Connections", heads)
+        .numbered()
+        .with(rows.iter().map(|r| {
+            let (c, d) = (&r.0, r.direction());
+            // By bytes: a super-segment is one packet here, and its repairs are several.
+            let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
+            let cells = vec![
+                r.name().into(),
+                format!("{:.3}", seconds(c.first_ns - sums.begin_ns.unwrap_or(0))).into(),
+                significant(c.duration_s, 4).into(),
+                SIZE.print(d.unique_bytes as f64).into(),
+                d.goodput_bps.map(|v| RATE.print(v)).into(),
+                d.retransmitted_packets.into(),
+                format!("{again:.2}").into(),
+                ms(d.rtt_min_ms),
+                ms(d.rtt_p50_ms),
+                ms(d.rtt_p95_ms),
+                d.breaks.len().to_string().into(),
+            ];
+            (c.number.to_string(), cells)
+        }))
 }
 
-/// Everything that went wrong, of all connections together.
+/// Returns the causes of retransmissions with their packets; `None` if nothing was sent again.
+pub(super) fn causes_table(sums: &Sums) -> Option<Table> {
+    let causes = sums.causes().filter(|(_, n)| *n > 0);
+    let table = Table::new("Why it was sent again", ["Sent again", "Packets"])
+        .with(causes.map(|(cause, n)| (words(cause), vec![n])));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Returns the causes of losses with their packets; `None` if nothing was lost.
+pub(super) fn losses_table(all: &Losses) -> Option<Table> {
+    let shares = all.shares().filter(|(_, n)| *n > 0);
+    let heads = ["Put down to".into(), "Packets".into(), Column::of("", "%")];
+    let table =
+        Table::new("What the losses are put down to", heads).with(shares.map(|(what, n)| {
+            let share = 100.0 * n as f64 / all.lost.max(1) as f64;
+            let cells: Vec<Cell> = vec![n.into(), significant(share, 3).into()];
+            (what, cells)
+        }));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Writes the retransmissions of all connections by cause.
 fn causes(out: &mut String, s: &Sums) {
     let again = s.again();
     if again > 0 {
@@ -441,7 +455,7 @@ fn breaks(out: &mut String, broken: &[Row]) {
     }
 }
 
-/// What the losses are put down to: the thesis's table 6.6.1.
+/// Writes the losses by cause: the thesis's table 6.6.1.
 fn losses(out: &mut String, all: &Losses) {
     if all.lost == 0 {
         return;
@@ -468,7 +482,7 @@ fn losses(out: &mut String, all: &Losses) {
     }
 }
 
-/// What the largest directions waited for, and how their packets came.
+/// Writes the limits and the bursts of the largest directions.
 fn limits(out: &mut String, rows: &[Row]) {
     let mut first = true;
     for r in rows.iter().take(5) {
@@ -506,7 +520,7 @@ fn limits(out: &mut String, rows: &[Row]) {
                 out,
                 "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
                 counted(bursts, "burst"),
-                bytes(d.burst_max_bytes),
+                SIZE.print(d.burst_max_bytes as f64),
             );
         }
         if d.bunched_acks > 0 {
@@ -529,12 +543,4 @@ pub(super) fn words(cause: Cause) -> &'static str {
         Cause::TailProbe => "as tail loss probes",
         Cause::Unknown => "for no reason that shows",
     }
-}
-
-pub(super) fn bytes(n: u64) -> String {
-    format!("{:.3}", Bytes::new(n))
-}
-
-pub(super) fn rate(bps: f64) -> String {
-    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
 }

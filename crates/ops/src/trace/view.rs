@@ -1,18 +1,20 @@
-//! What passes an interface, once a second: the connections that carry most, what they repeat, how long they wait.
+//! Live view of an interface, once a second: the connections that carry most, with retransmissions and waits.
 
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
+use base::print::{RATE, SIZE, significant};
 use measure::capture::frame::{Address, Frame};
 use measure::track::{Act, Endpoint};
+use report::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Directions shown.
 const SHOWN: usize = 10;
+/// Width of the terminal that is assumed for the text of a second, columns.
+const WIDTH: usize = 110;
 /// Directions that are looked at within one second, and pairs of hosts whose least round trip is remembered.
 const MOST: usize = 50_000;
 
-/// One direction within the last second.
+/// Counts of one direction within the last second.
 struct Tally {
     from: Endpoint,
     to: Endpoint,
@@ -22,7 +24,7 @@ struct Tally {
     rtt_count: u32,
     rtt_sum_ns: i64,
     rtt_min_ns: i64,
-    /// Those of ACKs that their receiver cannot have held back.
+    /// Number of ACKs that their receiver cannot have delayed.
     prompt_count: u32,
     prompt_sum_ns: i64,
 }
@@ -30,11 +32,11 @@ struct Tally {
 pub struct View {
     name: String,
     ends: Option<(Endpoint, Endpoint)>,
-    /// Whose acts follow, and whether these are the sender's.
+    /// Direction of the acts that follow, and the end that acts.
     turn: (u32, usize),
     senders: Option<(u32, usize)>,
     second: BTreeMap<(u32, usize), Tally>,
-    /// Least round trip ever seen between two hosts.
+    /// Least round trip so far between two hosts.
     least: BTreeMap<(Address, Address), i64>,
     packets: u64,
     bytes: u64,
@@ -115,7 +117,7 @@ impl View {
         }
     }
 
-    /// Ends the second and gives its text.
+    /// Ends the second and returns its text.
     pub fn end_second(&mut self, since_ns: i64, live: usize, dropped: u64) -> String {
         let text = self.text(since_ns, live, dropped);
         self.second.clear();
@@ -139,7 +141,7 @@ impl View {
             self.name,
             since_ns / 1_000_000_000,
             self.packets,
-            rate(self.bytes)
+            RATE.print(8.0 * self.bytes as f64)
         );
         let mut rows: Vec<((u32, usize), &Tally)> = self
             .second
@@ -154,37 +156,36 @@ impl View {
         if rows.is_empty() {
             return out;
         }
-        let name = |t: &Tally| format!("{} > {}", t.from, t.to);
-        let width = rows.iter().map(|(_, t)| name(t).len()).max().unwrap_or(0);
-        let _ = writeln!(
-            out,
-            "{:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-            "#", "from > to", "goodput", "again", "in flight", "RTT ms", "queue ms"
-        );
-        for ((number, _), t) in rows {
+        let heads = [
+            "#".into(),
+            Column::words("from > to"),
+            "goodput".into(),
+            "again".into(),
+            "in flight".into(),
+            Column::of("RTT", "ms"),
+            Column::of("queue", "ms"),
+        ];
+        let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
+        let rows = rows.into_iter().map(|((number, _), t)| {
             let mean = t.rtt_sum_ns / i64::from(t.rtt_count.max(1));
-            let timed = t.rtt_count > 0;
             let least = self.least.get(&(t.from.address, t.to.address));
-            let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
             let prompt = t.prompt_sum_ns / i64::from(t.prompt_count.max(1));
             let known = least.filter(|_| t.prompt_count > 0);
-            let queue = known.map(|l| ms((prompt - l).max(0)));
-            let _ = writeln!(
-                out,
-                "{number:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-                name(t),
-                rate(t.fresh_bytes),
-                t.again,
-                format!("{:.3}", Bytes::new(t.in_flight)),
-                if timed { ms(mean) } else { "-".into() },
-                queue.unwrap_or_else(|| "-".into())
-            );
-        }
-        out
+            let cells: Vec<Cell> = vec![
+                format!("{} > {}", t.from, t.to).into(),
+                RATE.print(8.0 * t.fresh_bytes as f64).into(),
+                t.again.into(),
+                SIZE.print(t.in_flight as f64).into(),
+                (t.rtt_count > 0).then(|| ms(mean)).into(),
+                known.map(|l| ms((prompt - l).max(0))).into(),
+            ];
+            (u64::from(number), cells)
+        });
+        out + &Table::new("", heads).numbered().with(rows).text(WIDTH)
     }
 }
 
-/// Of bytes that came within a second.
+/// Rate of the bytes of one second.
 fn rate(bytes: u64) -> String {
     format!("{:.3}", BitsPerSec::new(8 * bytes))
 }

@@ -95,6 +95,7 @@ impl World {
                 Answer::Done
             }
             Ask::StopCapture => Answer::Captured {
+                written: false,
                 packets: self.stop_capture(),
                 missed: Some(0),
             },

@@ -123,6 +123,7 @@ impl World {
         }
     }
 
+    /// Handles the arrival of a packet of a crafted datagram.
     pub fn crafted_arrived(&mut self, direction: Direction, (word, part): (u64, u8), ecn: Ecn) {
         let train = (word >> 48) as usize;
         if let Some(train) = self.crafted.as_mut().and_then(|c| c.trains.get_mut(train)) {

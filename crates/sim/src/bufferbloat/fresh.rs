@@ -11,10 +11,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Steps of a connection, carried in its packets.
 mod step {
+    /// Step of the handshake: SYN.
     pub const SYN: u8 = 0;
+    /// Step of the handshake: SYN and ACK.
     pub const SYN_ACK: u8 = 1;
+    /// Step of the exchange: the request.
     pub const REQUEST: u8 = 2;
+    /// Step of the exchange: the response.
     pub const RESPONSE: u8 = 3;
+    /// Step of the exchange: the rest.
     pub const REST: u8 = 4;
 }
 
@@ -33,6 +38,7 @@ pub(super) struct Fresh {
 }
 
 impl World {
+    /// Starts fresh connections at an interval.
     pub fn start_fresh(&mut self, interval: Duration) {
         self.fresh.interval = Some(interval);
         self.at(self.now + interval, Due::Fresh);
@@ -44,6 +50,7 @@ impl World {
         self.fresh.open.clear();
     }
 
+    /// Opens the connection that is due.
     pub fn fresh_due(&mut self) {
         let Some(interval) = self.fresh.interval else {
             return;
@@ -91,6 +98,7 @@ impl World {
         });
     }
 
+    /// Handles the arrival of a connection's packet.
     pub fn fresh_arrived(&mut self, number: i64, step: u8) {
         match step {
             step::SYN => self.send_fresh(number, step::SYN_ACK),
@@ -124,6 +132,7 @@ impl World {
         }
     }
 
+    /// Sends a connection's packet again after a time-out.
     pub fn fresh_again(&mut self, number: i64, stage: u8, tries: u8) {
         let now = self.now;
         let Some(c) = self

@@ -60,6 +60,7 @@ pub struct Limits {
 pub struct Hosts {
     /// Lead of the far clock at the start, ns; `drift_ppm` is its drift.
     pub ahead_ns: i64,
+    /// Drift of the far clock, parts in a million.
     pub drift_ppm: f64,
     /// Mean delay of a timestamp; exponentially distributed.
     pub stamp_late: Duration,
@@ -81,11 +82,13 @@ impl Default for Hosts {
 /// Cross traffic in one direction: packets at random times, in bursts with silence between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cross {
+    /// Direction of the cross traffic.
     pub direction: Direction,
     /// Rate of whole IP packets during a burst.
     pub rate: BitsPerSec,
     /// Mean length of a burst and of the silence after it; always on if the silence is zero.
     pub on: Duration,
+    /// Pause between two bursts.
     pub off: Duration,
     /// True if it comes from or goes to the measuring host itself, whose interface counts it.
     pub here: bool,
@@ -94,12 +97,19 @@ pub struct Cross {
 /// A link, its hosts, and the test that is run over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
+    /// Link between the ends.
     pub link: LinkSpec,
+    /// Seed of the run.
     pub seed: u64,
+    /// Hosts at both ends.
     pub hosts: Hosts,
+    /// Cross traffic beside the test.
     pub cross: Vec<Cross>,
+    /// Surroundings of the link.
     pub network: Network,
+    /// Settings of TCP.
     pub tcp: Settings,
+    /// Plan of the test.
     pub test: experiment::bufferbloat::Plan,
 }
 
@@ -125,7 +135,9 @@ impl Plan {
 /// Result of a finished run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Recording of the test.
     pub recording: Recording,
+    /// True waits and counts.
     pub seen: Seen,
 }
 

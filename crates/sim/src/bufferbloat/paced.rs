@@ -11,6 +11,7 @@ const FIRST_FLOW: u64 = 5_000_000;
 
 /// A load of datagrams.
 pub(super) struct Paced {
+    /// Number of the load.
     pub load: u32,
     /// Number among all loads of datagrams, carried in its packets.
     id: u32,
@@ -36,6 +37,7 @@ impl Paced {
 }
 
 impl World {
+    /// Starts a load of datagrams at a rate.
     pub fn start_paced(&mut self, load: u32, direction: Direction, rate: BitsPerSec) {
         let payload = u64::from(payload_for(rate));
         let packet = Bytes::new(payload + u64::from(HEADERS));
@@ -55,6 +57,7 @@ impl World {
         self.at(self.now, Due::Paced(id));
     }
 
+    /// Sends the datagram that is due.
     pub fn paced_due(&mut self, id: u32) {
         let Some(paced) = self.paced.iter_mut().find(|p| p.id == id && p.running) else {
             return;
@@ -66,6 +69,7 @@ impl World {
         self.at(self.now + gap, Due::Paced(id));
     }
 
+    /// Handles the arrival of a datagram.
     pub fn paced_arrived(&mut self, id: u32) {
         if let Some(paced) = self.paced.iter_mut().find(|p| p.id == id) {
             paced.received += 1;
@@ -90,6 +94,7 @@ impl World {
         }
     }
 
+    /// Stops the load of this number, or all of them.
     pub fn stop_paced(&mut self, load: Option<u32>) {
         for paced in &mut self.paced {
             paced.running &= load.is_some_and(|load| paced.load != load);

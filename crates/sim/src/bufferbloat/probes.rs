@@ -15,6 +15,7 @@ const HEADERS: u64 = 28;
 const HOLD: Duration = Duration::from_micros(30);
 
 pub(super) struct Probing {
+    /// Interval between probes.
     pub interval: Duration,
     running: bool,
     slot: Time,
@@ -40,6 +41,7 @@ impl Default for Probing {
 }
 
 impl Probing {
+    /// True while probes are sent.
     pub fn running(&self) -> bool {
         self.running
     }
@@ -61,6 +63,7 @@ pub fn ip_size() -> Bytes {
 }
 
 impl World {
+    /// Starts the probes.
     pub fn start_probes(&mut self) {
         self.probing.running = true;
         self.probing.slot = self.now + self.probing.interval;
@@ -79,6 +82,7 @@ impl World {
         self.rec.delay.extend(rows);
     }
 
+    /// Sends the probe that is due.
     pub fn probe_due(&mut self) {
         if !self.probing.running {
             return;
@@ -98,10 +102,12 @@ impl World {
         self.at(self.probing.slot, Due::Probe);
     }
 
+    /// Sends the answer that is due.
     pub fn answer_due(&mut self, seq: i64) {
         self.send(Direction::Down, FLOW, ip_size().get(), Body::Answer(seq));
     }
 
+    /// Handles the drop of a probe or an answer.
     pub fn probe_dropped(&mut self, body: Body) {
         let (seq, status) = match body {
             Body::Probe(seq) => (seq, Status::LostUp),
@@ -113,6 +119,7 @@ impl World {
         }
     }
 
+    /// Writes the row of a lost probe.
     pub fn probe_lost(&mut self, seq: i64) {
         let known = |row: &Delay| matches!(row.status, Status::LostUp | Status::LostDown);
         if self.probing.open.get(&seq).is_some_and(known)
@@ -126,6 +133,7 @@ impl World {
         }
     }
 
+    /// Handles the arrival of a probe or an answer.
     pub fn probe_arrived(&mut self, body: Body, len: u64) {
         match body {
             Body::Probe(seq) => {

@@ -16,7 +16,9 @@ pub enum Who {
 pub struct Wait {
     /// Time of entry into the queue, ns since the start.
     pub t_ns: u64,
+    /// Direction of the packet.
     pub direction: Direction,
+    /// Kind of the packet.
     pub who: Who,
     /// Sojourn time in the queue, ns.
     pub sojourn_ns: u64,
@@ -27,10 +29,13 @@ pub struct Wait {
 /// Link's view of a phase. Arrays are by direction: up, down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseSeen {
+    /// Name of the phase.
     pub name: &'static str,
     /// Start, end of the warm-up and end; ns since the start of the run.
     pub from_ns: u64,
+    /// End of the warm-up, ns.
     pub warm_ns: u64,
+    /// End of the phase, ns.
     pub to_ns: u64,
     /// Packets dropped in the whole phase, in the order of [`Reason::ALL`].
     pub dropped: [[u64; Reason::ALL.len()]; 2],
@@ -38,6 +43,7 @@ pub struct PhaseSeen {
     pub marked: [u64; 2],
     /// Bytes delivered in the whole phase, and cross traffic among the bytes offered.
     pub delivered_bytes: [u64; 2],
+    /// Bytes of cross traffic, up and down.
     pub cross_bytes: [u64; 2],
     /// Share of the busy time in which the receiver's window held a flow back; largest over the flows.
     pub held_back: [f64; 2],
@@ -46,12 +52,14 @@ pub struct PhaseSeen {
 /// Link's view of the whole test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
+    /// Phases in order.
     pub phases: Vec<PhaseSeen>,
     /// Every probe, and at most one packet of the load per millisecond.
     pub waits: Vec<Wait>,
 }
 
 impl Seen {
+    /// Phase with this name.
     pub fn phase(&self, name: &str) -> Option<&PhaseSeen> {
         self.phases.iter().find(|p| p.name == name)
     }
@@ -72,7 +80,9 @@ impl Seen {
 /// Counters of both directions at one time.
 #[derive(Clone, Copy)]
 pub(super) struct Counters {
+    /// Counters of the link, up and down.
     pub stats: [LinkStats; 2],
+    /// Bytes of cross traffic, up and down.
     pub cross: [u64; 2],
 }
 

@@ -23,15 +23,21 @@ enum Chrono {
 }
 
 pub(super) struct Transfer {
+    /// Number of the flow.
     pub number: i64,
     /// Number of the load that it belongs to.
     pub load: u32,
+    /// Direction of the data.
     pub direction: Direction,
+    /// Sending end.
     pub sender: Sender,
+    /// Receiving end.
     pub receiver: Receiver,
+    /// True until the transfer is stopped.
     pub running: bool,
     /// True once the far end's samples are in the recording.
     pub collected: bool,
+    /// True once the connection is open.
     pub opened: bool,
     /// Time at which its connection was made.
     pub started: Time,
@@ -59,6 +65,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
+    /// Creates a transfer.
     pub fn new(
         number: i64,
         (load, direction): (u32, Direction),
@@ -169,6 +176,7 @@ impl Transfer {
         self.header.get() + sack
     }
 
+    /// Size of a segment's IP packet.
     pub fn segment_len(&self, payload: u32) -> u64 {
         self.header.get() + u64::from(payload)
     }
@@ -194,6 +202,7 @@ impl Transfer {
         };
     }
 
+    /// Share of the time in which a limit other than the network held the sender back.
     pub fn held_back(&self) -> f64 {
         match self.busy.is_zero() {
             true => 0.0,
@@ -215,6 +224,7 @@ impl Transfer {
         })
     }
 
+    /// Payload bytes so far.
     pub fn bytes_moved(&self) -> u64 {
         match self.direction {
             Direction::Up => self.sender.acknowledged(),

@@ -91,6 +91,7 @@ struct Source {
 }
 
 pub(super) struct World {
+    /// Present time.
     pub now: Time,
     links: [Link; 2],
     fates: Fates,
@@ -98,12 +99,17 @@ pub(super) struct World {
     free: Vec<u32>,
     due: BinaryHeap<Reverse<(Time, u64, Due)>>,
     order: u64,
+    /// Transfers of the loads.
     pub transfers: Vec<Transfer>,
     /// Index of the first transfer that still matters.
     first_running: usize,
+    /// Rows so far.
     pub rec: Recording,
+    /// True waits and counts so far.
     pub seen: Seen,
+    /// Plan of the test.
     pub plan: Plan,
+    /// Streams of chance.
     pub streams: Streams,
     noise: Rng,
     sources: Vec<Source>,
@@ -113,15 +119,21 @@ pub(super) struct World {
     /// Bytes of whole IP packets that the interface carried for the experiment, except trains.
     pub own: Bytes,
     noted: [Time; 2],
+    /// State of the probes.
     pub probing: Probing,
+    /// State of the fresh connections.
     pub fresh: Fresh,
+    /// Crafted trains in progress, if there are any.
     pub crafted: Option<Crafted>,
     /// Incomplete datagrams at the receiving host of each direction.
     pub assembly: [Assembly; 2],
+    /// Meters of the interface.
     pub meters: Meters,
+    /// Loads of datagrams.
     pub paced: Vec<Paced>,
     /// Number of datagram loads started.
     pub paced_begun: u32,
+    /// Present phase.
     pub phase: Option<Began>,
     pub letters: Letters,
     pub letter_noise: Rng,
@@ -138,6 +150,7 @@ pub(super) struct World {
 }
 
 impl World {
+    /// Creates the world of a plan.
     pub fn new(plan: &Plan) -> Result<World, SpecError> {
         let streams = Streams::new(plan.seed);
         let link = |d: &link::DirectionSpec, name: &str| -> Result<Link, SpecError> {
@@ -208,6 +221,7 @@ impl World {
         Ok(world)
     }
 
+    /// Present time as UNIX ns.
     pub fn unix_ns(&self) -> i64 {
         EPOCH_NS + self.now.as_nanos() as i64
     }
@@ -225,6 +239,7 @@ impl World {
         Duration::from_nanos((-u.ln() * mean) as u64)
     }
 
+    /// Schedules an event.
     pub fn at(&mut self, t: Time, due: Due) {
         self.order += 1;
         self.due.push(Reverse((t, self.order, due)));
@@ -239,6 +254,7 @@ impl World {
         });
     }
 
+    /// Present counters.
     pub fn counters(&mut self) -> Counters {
         Counters {
             stats: [self.links[0].stats(), self.links[1].stats()],

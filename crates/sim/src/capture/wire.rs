@@ -154,6 +154,7 @@ fn ms(t: Time) -> u32 {
 }
 
 impl Wires {
+    /// Creates the writers of a run's connections.
     pub fn new(graph: &Graph, plan: &Plan) -> Wires {
         let mut wires = Wires {
             streams: Vec::new(),
@@ -275,6 +276,7 @@ impl Wires {
         note.hops = note.hops.saturating_add(1);
     }
 
+    /// Notes a second copy of a packet.
     pub fn copied(&mut self, packet: PacketId, copy: PacketId) {
         *self.note(copy) = *self.note(packet);
     }

@@ -50,12 +50,15 @@ impl Connection {
     pub fn received(&self) -> u64 {
         self.before.received + self.receiver.received()
     }
+    /// Bytes acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
         self.before.acknowledged + self.sender.acknowledged()
     }
+    /// Bytes delivered in order so far.
     pub fn delivered(&self) -> u64 {
         self.before.delivered + self.sender.delivered()
     }
+    /// Counters of the sender.
     pub fn stats(&self) -> SenderStats {
         self.before.stats + self.sender.stats()
     }
@@ -124,6 +127,7 @@ impl Network {
         number
     }
 
+    /// Host of an application.
     pub fn host(&self, application: usize) -> &Host {
         &self.hosts[application]
     }

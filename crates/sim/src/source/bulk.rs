@@ -23,6 +23,7 @@ enum State {
 }
 
 impl Bulk {
+    /// Creates a transfer of this many bytes.
     pub fn new(bytes: u64, span: Span) -> Bulk {
         Bulk {
             bytes,
@@ -94,6 +95,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
+    /// Creates transfers with these laws of size and pause.
     pub fn new(bytes: Law, think_s: Law, span: Span, streams: &Streams, name: &str) -> Transfers {
         Transfers {
             bytes,

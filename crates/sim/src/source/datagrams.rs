@@ -24,6 +24,7 @@ pub struct Pattern {
     pub echo: bool,
     /// ECN bits and DSCP of the packets; echoes have the same DSCP.
     pub ecn: Ecn,
+    /// Differentiated services code point.
     pub dscp: u8,
 }
 
@@ -79,15 +80,19 @@ impl Source {
         source
     }
 
+    /// True if the receiver answers.
     pub fn echoes(&self) -> bool {
         self.pattern.echo
     }
+    /// ECN codepoint of its datagrams.
     pub fn ecn(&self) -> Ecn {
         self.pattern.ecn
     }
+    /// Differentiated services code point of its datagrams.
     pub fn dscp(&self) -> u8 {
         self.pattern.dscp
     }
+    /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
         Some(self.next).filter(|t| *t < self.stop)
     }

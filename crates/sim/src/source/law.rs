@@ -7,6 +7,7 @@
 
 use base::rng::{Rng, uniform};
 
+/// Law of a random quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Law {
     Constant(f64),
@@ -22,26 +23,37 @@ pub enum Law {
 /// Pareto law whose largest share `tail` has a shape of its own; no value exceeds `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoPareto {
+    /// Least value.
     pub least: f64,
+    /// Shape of the body.
     pub shape: f64,
+    /// Share of the tail.
     pub tail: f64,
+    /// Shape of the tail.
     pub tail_shape: f64,
+    /// Greatest value.
     pub most: f64,
 }
 
 /// Log-normal law below `from`, and with the probability `tail` a Pareto law from there on; no value exceeds `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tailed {
+    /// Median of the body.
     pub median: f64,
     /// Standard deviation of the logarithm.
     pub sigma: f64,
+    /// Share of the tail.
     pub tail: f64,
+    /// Least value of the tail.
     pub from: f64,
+    /// Shape of the tail.
     pub shape: f64,
+    /// Greatest value.
     pub most: f64,
 }
 
 impl Law {
+    /// Draw of a value.
     pub fn draw(self, rng: &mut Rng) -> f64 {
         match self {
             Law::Constant(mean) => mean,

@@ -38,6 +38,7 @@ pub type Channel = usize;
 pub struct Opening {
     /// True if its data goes from the far host to the near one.
     pub back: bool,
+    /// True if the connection starts with a handshake.
     pub handshake: bool,
 }
 
@@ -86,7 +87,9 @@ pub enum Told {
 pub struct Done {
     /// Kind: `transfer`, `page`, `echo`, `segment`, `connection`; `stall` for a video that stopped.
     pub what: &'static str,
+    /// Begin of the exchange.
     pub began: Time,
+    /// Bytes of the exchange.
     pub bytes: u64,
 }
 
@@ -114,14 +117,19 @@ pub trait Application: Send {
 pub struct Watched {
     /// Start-up delay from the first request to the first picture; absent before that.
     pub start: Option<Duration>,
+    /// Played time.
     pub played: Duration,
+    /// Time without data to play.
     pub stalled: Duration,
+    /// Number of stalls.
     pub stalls: u64,
     /// Changes of the bitrate from one segment to the next.
     pub switches: u64,
+    /// Number of segments.
     pub segments: u64,
     /// Bits of all segments that have arrived, and their playing time.
     pub bits: u64,
+    /// Time spent fetching.
     pub fetched: Duration,
 }
 
@@ -149,11 +157,14 @@ pub const SIZES: [u64; 3] = [10_000, 100_000, 1_000_000];
 pub struct Seen {
     /// Time from request to completion, ns.
     pub took: Summary,
+    /// Times by size.
     pub by_size: [Summary; SIZES.len() + 1],
+    /// Bytes of all exchanges.
     pub bytes: u64,
 }
 
 impl Seen {
+    /// Adds an exchange.
     pub fn add(&mut self, now: Time, done: &Done) {
         let took = now.saturating_since(done.began);
         self.took.add_span(took);
@@ -161,6 +172,7 @@ impl Seen {
         self.by_size[class.unwrap_or(SIZES.len())].add_span(took);
         self.bytes += done.bytes;
     }
+    /// Adds the exchanges of another flow.
     pub fn merge(&mut self, other: &Seen) {
         self.took.merge(&other.took);
         for (mine, theirs) in self.by_size.iter_mut().zip(&other.by_size) {
@@ -173,11 +185,14 @@ impl Seen {
 /// Start and end of a source; from `stop` on it starts nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// Begin of the source.
     pub start: Time,
+    /// End of the source.
     pub stop: Time,
 }
 
 impl Span {
+    /// Span from a start to the end of the run.
     pub fn from(start: Time) -> Span {
         Span {
             start,

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 /// Entry for a source: its name, its parameters, and its constructor.
 pub struct Spec {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
     build: Build,
     /// Checks that parameters agree with each other; all required ones are present.
@@ -33,6 +34,7 @@ pub enum Made {
 }
 
 impl Spec {
+    /// Source with this name.
     pub fn named(name: &str) -> Option<&'static Spec> {
         SOURCES.iter().find(|s| s.entry.name == name)
     }
@@ -222,7 +224,7 @@ params! {
         /// rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
     }
 }
 
@@ -233,7 +235,7 @@ params! {
         /// mean rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
     }
 }
 
@@ -244,7 +246,7 @@ params! {
         /// rate of whole IP packets during a burst
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
         /// mean length of a burst
         on: Duration = "500 ms" [GAPS], NO_USUAL;
         /// mean length of a pause

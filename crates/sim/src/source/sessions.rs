@@ -21,11 +21,13 @@ pub struct Crowd {
     pub gap_s: f64,
     /// Relative session rate in each equal part of the day.
     pub profile: Vec<f64>,
+    /// Length of a day.
     pub day: Duration,
     /// Mean number of connections of a session; at least one.
     pub connections: f64,
     /// Pause from the end of one connection to the next, seconds.
     pub pause_s: Law,
+    /// Sizes of the connections.
     pub sizes: Law,
 }
 
@@ -38,6 +40,7 @@ struct Busy {
     left: u64,
 }
 
+/// Source of sessions of many users.
 pub struct Sessions {
     crowd: Crowd,
     /// Highest value of the profile over its mean.

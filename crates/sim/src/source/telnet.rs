@@ -19,6 +19,7 @@ const ECHO: Opening = Opening {
     ..ANSWER
 };
 
+/// Source of a typist whose characters are echoed.
 pub struct Telnet {
     gap_s: Law,
     gaps: Rng,

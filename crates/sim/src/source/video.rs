@@ -13,18 +13,23 @@ use base::{BitsPerSec, Duration, Time};
 /// Parameters of the video and its player.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Player {
+    /// Length of a segment.
     pub segment: Duration,
     /// Bitrates from low to high.
     pub ladder: Vec<BitsPerSec>,
     /// Most playing time fetched ahead.
     pub buffer: Duration,
+    /// Buffer below which the lowest bitrate is chosen.
     pub reservoir: Duration,
+    /// Buffer above which the highest bitrate is chosen.
     pub cushion: Duration,
     /// Playing time required before playback starts, initially and after a stall.
     pub startup: Duration,
+    /// Bytes of a request.
     pub request_bytes: u64,
 }
 
+/// Source of a video player.
 pub struct Video {
     player: Player,
     stop: Time,
@@ -43,6 +48,7 @@ pub struct Video {
 }
 
 impl Video {
+    /// Creates a player.
     pub fn new(player: Player, span: Span) -> Video {
         Video {
             player,

@@ -16,10 +16,13 @@ use std::collections::VecDeque;
 /// Parameters of the pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pages {
+    /// Law of the think time, s.
     pub think_s: Law,
     /// Number of objects of a page, itself included.
     pub objects: Law,
+    /// Law of the objects' sizes.
     pub sizes: Law,
+    /// Bytes of a request.
     pub request_bytes: u64,
     /// Number of parallel connections, each of which requests one object at a time. `None`: one connection that
     /// requests all objects at once.
@@ -29,6 +32,7 @@ pub struct Pages {
 /// Upper limit on the objects of a page.
 const MOST_OBJECTS: f64 = 10_000.0;
 
+/// Source of a reader of web pages.
 pub struct Web {
     pages: Pages,
     think: Rng,

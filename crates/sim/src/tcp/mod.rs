@@ -16,6 +16,7 @@ use std::sync::Arc;
 /// Settings of one connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// Congestion controller with its parameters.
     pub controller: Arc<ControllerSpec>,
     /// Payload of a full segment, bytes.
     pub mss: Bytes,
@@ -57,6 +58,7 @@ pub struct Settings {
     /// Restarts from the initial window after an idle time longer than the retransmission timeout (RFC 5681 section
     /// 4.1).
     pub idle_restart: bool,
+    /// Parameters of the retransmission time-out.
     pub rto: rtt::Params,
     /// DSCP of both ends' packets.
     pub dscp: u8,

@@ -18,6 +18,7 @@ use crate::segment::{SACK_BLOCKS, Segment, flag};
 use crate::tcp::Settings;
 use base::{Duration, Ecn, Time};
 
+/// Receiving end of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     sack: bool,
@@ -49,6 +50,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// Creates the receiver of a new connection.
     pub fn new(settings: &Settings) -> Receiver {
         Receiver {
             sack: settings.sack,
@@ -79,6 +81,7 @@ impl Receiver {
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
+    /// Time of the next timer; none if no timer runs.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         self.ack_due

@@ -31,6 +31,7 @@ impl Proportional {
         }
     }
 
+    /// Counts sent bytes.
     pub fn sent(&mut self, bytes: u64) {
         self.out += bytes;
     }
@@ -67,10 +68,12 @@ pub struct Halving {
 }
 
 impl Halving {
+    /// Creates a reduction from this window.
     pub fn new(window: u64) -> Halving {
         Halving { window, due: false }
     }
 
+    /// Present window, bytes.
     pub fn window(&self) -> u64 {
         self.window
     }

@@ -16,10 +16,14 @@ use base::{Bytes, Duration, Time};
 use congestion::{DeliveryRate, Stamp};
 use std::collections::VecDeque;
 
+/// Segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Outstanding {
+    /// Position of its first byte.
     pub seq: u64,
+    /// Payload bytes.
     pub len: u32,
+    /// True if it is selectively acknowledged.
     pub sacked: bool,
     /// True if deemed lost and not retransmitted since.
     pub lost: bool,
@@ -27,10 +31,12 @@ pub struct Outstanding {
     pub in_flight: bool,
     /// True if sent more than once.
     pub again: bool,
+    /// Stamp for the delivery rate.
     pub stamp: Stamp,
 }
 
 impl Outstanding {
+    /// Position after its last byte.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
@@ -39,6 +45,7 @@ impl Outstanding {
 /// Result of one ACK: newly reported data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
+    /// Bytes newly acknowledged.
     pub bytes: u64,
     /// Send time of the segment sent last among them, and true if that was its first transmission.
     pub newest: Option<(Time, bool)>,
@@ -61,6 +68,7 @@ struct Rack {
     persist: u32,
 }
 
+/// Segments in flight with their acknowledgements.
 #[derive(Debug)]
 pub struct Scoreboard {
     ring: VecDeque<Outstanding>,
@@ -85,6 +93,7 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Creates an empty scoreboard.
     pub fn new(mss: u64, dup_thresh: u64) -> Scoreboard {
         Scoreboard {
             ring: VecDeque::new(),
@@ -111,6 +120,7 @@ impl Scoreboard {
         }
     }
 
+    /// Bytes in flight.
     #[inline]
     pub fn pipe(&self) -> u64 {
         self.pipe
@@ -120,20 +130,25 @@ impl Scoreboard {
     pub fn lost(&self) -> u64 {
         self.lost
     }
+    /// Bytes selectively acknowledged.
     #[inline]
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
+    /// True if no segment is in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
+    /// Oldest segment in flight.
     pub fn first(&self) -> Option<&Outstanding> {
         self.ring.front()
     }
+    /// Number of the latest segment.
     pub fn last_number(&self) -> Option<u64> {
         (!self.ring.is_empty()).then(|| self.first + self.ring.len() as u64 - 1)
     }
+    /// Segment with this number.
     pub fn get(&self, number: u64) -> &Outstanding {
         &self.ring[(number - self.first) as usize]
     }

@@ -59,8 +59,11 @@ enum Episode {
 /// Contents of a segment, filled in by the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
+    /// Position of its first byte.
     pub seq: u64,
+    /// Payload bytes.
     pub len: u32,
+    /// Flags of the header.
     pub flags: u8,
 }
 
@@ -70,13 +73,18 @@ impl Outgoing {
     }
 }
 
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Data segments sent, retransmissions included.
     pub segments: u64,
+    /// Segments retransmitted.
     pub retransmits: u64,
+    /// Retransmission time-outs.
     pub timeouts: u64,
+    /// Recoveries.
     pub recoveries: u64,
+    /// Tail loss probes.
     pub tail_probes: u64,
     /// Spurious recoveries.
     pub spurious: u64,
@@ -99,6 +107,7 @@ impl std::ops::Add for SenderStats {
     }
 }
 
+/// Sending end of a connection.
 pub struct Sender {
     /// Settings, shared by connections with the same ones.
     settings: Arc<Settings>,
@@ -236,6 +245,7 @@ impl Sender {
             && self.next + len - self.una > self.window
             && self.inflight() + len <= self.limit
     }
+    /// Bytes that the application has written.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -243,9 +253,11 @@ impl Sender {
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
+    /// Bytes acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.una
     }
+    /// Bytes delivered.
     pub fn delivered(&self) -> u64 {
         self.rate.delivered().get()
     }
@@ -254,15 +266,19 @@ impl Sender {
     pub fn is_idle(&self) -> bool {
         self.state == State::Closed || self.una == self.written
     }
+    /// Counters so far.
     pub fn stats(&self) -> SenderStats {
         self.stats
     }
+    /// State of the congestion controller.
     pub fn controller(&self) -> ControllerState {
         self.controller.state()
     }
+    /// Round-trip estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
+    /// Settings of the connection.
     #[inline]
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
@@ -286,6 +302,7 @@ impl Sender {
         self.board.pipe().saturating_sub(self.phantom)
     }
 
+    /// Time of the next timer; none if no timer runs.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         // A tail loss probe precedes the retransmission timeout and never replaces it.

@@ -1,20 +1,22 @@
-//! The families, and where the likelihood of each is highest.
+//! Families of distributions, and the maximum of each one's likelihood.
 
 use super::sample::{FitError, Sample};
 use statrs::function::erf::erfc;
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 
+/// Family of distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     Weibull,
     Exponential,
     LogNormal,
-    /// Type II, also called Lomax.
+    /// Pareto of type II, also called Lomax.
     Pareto,
     Gamma,
 }
 
 impl Family {
+    /// All families.
     pub const ALL: [Family; 5] = [
         Family::Weibull,
         Family::Exponential,
@@ -23,6 +25,7 @@ impl Family {
         Family::Gamma,
     ];
 
+    /// Name in texts and JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Family::Weibull => "Weibull",
@@ -33,7 +36,8 @@ impl Family {
         }
     }
 
-    /// `scale` has the unit of the values, `mu` is the mean of their logarithm; the others have no unit.
+    /// Names of the parameters. `scale` has the unit of the values, `mu` is the mean of their logarithm; the others
+    /// have no unit.
     pub const fn parameters(self) -> &'static [&'static str] {
         match self {
             Family::Exponential => &["scale"],
@@ -43,7 +47,7 @@ impl Family {
     }
 }
 
-/// A member of a family. Scales are in units of the sample's mean while it is fitted.
+/// Member of a family. Scales are in units of the sample's mean while it is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     /// S(x) = exp(−(x/scale)^shape)
@@ -70,12 +74,13 @@ pub(super) enum Shape {
 }
 
 pub(super) struct Parameter {
+    /// Value of the parameter.
     pub value: f64,
-    /// Its interval is even in the logarithm.
+    /// True if the interval is symmetric in the logarithm.
     pub logarithmic: bool,
 }
 
-/// The coordinates in which the likelihood is climbed: nearly a paraboloid there.
+/// Coordinates in which the likelihood is climbed: it is nearly a paraboloid there.
 type Place = [f64; 2];
 
 impl Shape {
@@ -123,7 +128,7 @@ impl Shape {
         }
     }
 
-    /// Share above `x`.
+    /// Share of the distribution above `x`.
     fn survival(self, x: f64) -> f64 {
         if x <= 0.0 {
             return 1.0;
@@ -139,6 +144,7 @@ impl Shape {
         }
     }
 
+    /// Share of the distribution up to `x`.
     pub fn cdf(self, x: f64) -> f64 {
         if x <= 0.0 {
             return 0.0;
@@ -154,7 +160,7 @@ impl Shape {
         }
     }
 
-    /// Infinite for a Pareto of shape 1 or less.
+    /// Mean; infinite for a Pareto of shape 1 or less.
     pub fn mean(self) -> f64 {
         match self {
             Shape::Weibull { shape, scale } => scale * ln_gamma(1.0 + 1.0 / shape).exp(),
@@ -166,7 +172,7 @@ impl Shape {
         }
     }
 
-    /// In the order of [`Family::parameters`], in the unit of the values.
+    /// Parameters in the order of [`Family::parameters`], in the unit of the values.
     pub fn parameters(self, unit: f64) -> Vec<Parameter> {
         let log = |value| Parameter {
             value,
@@ -187,7 +193,7 @@ impl Shape {
         }
     }
 
-    /// Per value.
+    /// Log-likelihood per value.
     fn log_likelihood(self, sample: &Sample, logs: &[f64]) -> f64 {
         let sum: f64 = sample
             .cells
@@ -215,7 +221,9 @@ impl Shape {
 }
 
 pub(super) struct Peak {
+    /// Member of the family with the highest likelihood.
     pub shape: Shape,
+    /// Logarithm of that likelihood.
     pub log_likelihood: f64,
     /// Standard errors of the parameters, in the logarithm where they are positive.
     pub errors: Vec<f64>,
@@ -223,7 +231,7 @@ pub(super) struct Peak {
 
 /// Step of the numerical derivatives: the error of the second is about 1e-8 + 1e-16/step².
 const STEP: f64 = 1e-3;
-/// A Pareto of this shape differs from an exponential by less than any capture can tell.
+/// Shape from which a Pareto differs from an exponential by less than any capture can tell.
 const LIGHTEST_PARETO: f64 = 1e3;
 
 pub(super) fn maximise(sample: &Sample, family: Family) -> Result<Peak, FitError> {
@@ -301,7 +309,7 @@ pub(super) fn maximise(sample: &Sample, family: Family) -> Result<Peak, FitError
     })
 }
 
-/// Moments of the logarithm or of the values themselves: near enough for the climb.
+/// Starting point of the climb: moments of the logarithm or of the values themselves.
 fn start(sample: &Sample, family: Family) -> Place {
     let least = sample.rounding.tick() / 4.0;
     let logs = sample
@@ -354,7 +362,7 @@ fn derivatives(f: &impl Fn(Place) -> f64, p: Place, here: f64, free: usize) -> (
     ([ga, gb], [[aa, ab], [ab, bb]])
 }
 
-/// Newton's step where the surface bends down both ways, otherwise uphill.
+/// Newton's step if the surface bends down in both coordinates, otherwise a step uphill.
 fn newton(g: Place, [[aa, ab], [_, bb]]: Second, free: usize) -> Place {
     let det = aa * bb - ab * ab;
     if free == 1 {

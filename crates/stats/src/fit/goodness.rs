@@ -1,4 +1,4 @@
-//! How far a sample lies from a curve.
+//! Goodness of fit: distances of a sample from a curve.
 
 use super::family::Shape;
 use super::sample::Sample;
@@ -101,7 +101,7 @@ const PARETO: [(f64, f64); 6] = [
     (5.0, 0.925),
 ];
 
-/// On a straight line over the logarithm of the shape.
+/// Interpolates on a straight line over the logarithm of the shape.
 fn between(points: &[(f64, f64)], shape: f64) -> f64 {
     let at = points.partition_point(|p| p.0 < shape);
     if at == 0 {

@@ -1,25 +1,25 @@
-//! Which distribution a sample comes from: maximum likelihood, intervals, goodness of fit, and a ranking.
+//! Fits of distributions to a sample: maximum likelihood, intervals, goodness of fit, and a ranking.
 //!
-//! **Method.** A sample is a row of cells: a value and how often it came. A value that the instrument
-//! rounded by a good part of itself (a gap of 0 or 1 µs on a clock of 1 µs, a count of packets) is an
-//! interval of one tick around it and contributes the probability of that interval; any other its density.
-//! The likelihood is maximised by Newton's method in the logarithms of the parameters; intervals
-//! are Wald's there, from the observed information. Families are ranked by Akaike's criterion.
+//! **Method.** A sample is a row of cells: a value and its count. If the instrument rounded a value by a good part of
+//! itself (a gap of 0 or 1 µs on a clock of 1 µs, a count of packets), the value is an interval of one tick and
+//! contributes the probability of that interval; any other value contributes its density. The likelihood is maximised
+//! by Newton's method in the logarithms of the parameters; intervals are Wald's there, from the observed information.
+//! Families are ranked by Akaike's criterion.
 //!
-//! **Goodness of fit.** The Kolmogorov–Smirnov distance D is the largest share by which the fitted curve is
-//! wrong. Anderson and Darling's A² is compared with points of its distribution *when both parameters come
-//! from the same data*, not with those of a known distribution.
+//! **Goodness of fit.** The Kolmogorov–Smirnov distance D is the largest difference of the two distribution functions.
+//! Anderson and Darling's A² is compared with points of its distribution *when both parameters come from the same
+//! data*, not with those of a known distribution.
 //!
 //! **Source.** T. W. Anderson, D. A. Darling, "A test of goodness of fit", JASA 49 (1954); M. A. Stephens
 //! in R. B. D'Agostino, M. A. Stephens, *Goodness-of-Fit Techniques*, 1986, sections 4.8 to 4.12 (points for
 //! estimated parameters); H. Akaike, IEEE Trans. Autom. Control 19 (1974). Points for gamma and Pareto:
 //! simulated by `reference/fits.py`.
 //!
-//! **Deviations.** Pareto is its type II (Lomax), whose support begins at zero like its rivals': type I
-//! has none below its smallest value, and packets come with gaps of zero.
+//! **Deviations.** Pareto is its type II (Lomax), whose support begins at zero like that of its rivals. Type I has no
+//! mass below its smallest value, and packets come with gaps of zero.
 //!
-//! **Limits.** Intervals and tests take the values as independent unless an effective size is given. With
-//! 100 000 packets every test rejects every family: D says whether that matters.
+//! **Limits.** Intervals and tests take the values as independent unless an effective size is given. With 100 000
+//! packets every test rejects every family: D says if that matters.
 
 mod family;
 mod goodness;
@@ -32,27 +32,29 @@ use crate::Figure;
 use crate::Z95;
 use family::Shape;
 
-/// One family fitted to one sample.
+/// Fit of one family to one sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
+    /// Family of the distribution.
     pub family: Family,
-    /// The family's parameters in the order of [`Family::parameters`], with 95 % intervals.
+    /// Parameters in the order of [`Family::parameters`], with 95 % intervals.
     pub parameters: Vec<Figure>,
+    /// Logarithm of the likelihood.
     pub log_likelihood: f64,
-    /// Akaike's criterion: the family with the smallest is the best of those tried.
+    /// Akaike's criterion: the smallest value marks the best family.
     pub aic: f64,
     /// Kolmogorov–Smirnov distance.
     pub distance: f64,
     /// Anderson and Darling's A².
     pub anderson_darling: f64,
-    /// What A² stays below in 95 of 100 samples that do come from the family.
+    /// Value of A² that 95 of 100 samples of the family stay below.
     pub critical_5pct: f64,
     shape: Shape,
     scale: f64,
 }
 
 impl Fit {
-    /// Whether a sample of this family would hardly ever look so.
+    /// True if a sample of this family would hardly ever look like this one.
     pub fn rejected(&self) -> bool {
         self.anderson_darling > self.critical_5pct
     }
@@ -62,16 +64,16 @@ impl Fit {
         self.shape.cdf(x / self.scale)
     }
 
+    /// Mean of the fitted distribution.
     pub fn mean(&self) -> f64 {
         self.shape.mean() * self.scale
     }
 }
 
-/// Fits one family. `effective` is how many independent values leave the same doubt as these, where they
-/// came one after another and depend on each other; their number where they do not.
+/// Fits one family. `effective` is the number of independent values with the same uncertainty, if successive values
+/// depend on each other; else the number of values.
 ///
-/// # Errors
-/// Where the family has no best member for this sample.
+/// # Errors If the family has no best member for this sample.
 pub fn fit(sample: &Sample, family: Family, effective: f64) -> Result<Fit, FitError> {
     // Values of order 1: the same steps and tolerances do for nanoseconds and for bytes.
     let scale = sample.mean();
@@ -115,7 +117,7 @@ pub fn fit(sample: &Sample, family: Family, effective: f64) -> Result<Fit, FitEr
     })
 }
 
-/// Every family that can be fitted, the best first; and why the others cannot.
+/// Fits of all families, the best first, and the reasons why the others have none.
 pub fn fit_all(sample: &Sample, effective: f64) -> (Vec<Fit>, Vec<(Family, FitError)>) {
     let (mut fits, mut not) = (Vec::new(), Vec::new());
     for family in Family::ALL {

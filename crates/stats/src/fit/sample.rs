@@ -1,13 +1,13 @@
-//! A sample: values, how often each came, and how the instrument rounded them.
+//! Samples: values, their counts, and their rounding by the instrument.
 
-/// How the instrument made the values coarse.
+/// Rounding by the instrument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rounding {
     Exact,
-    /// To the nearest multiple of this: counts, sizes in bytes.
+    /// Rounded to the nearest multiple of this: counts, sizes in bytes.
     Nearest(f64),
-    /// Two readings of a clock that ticks so, taken from each other: a gap of 0 is anything up to one tick, the
-    /// more likely the shorter.
+    /// Difference of two readings of a clock with this tick: a gap of 0 is anything up to one tick, shorter ones being
+    /// more likely.
     Difference(f64),
 }
 
@@ -19,8 +19,8 @@ impl Rounding {
         }
     }
 
-    /// `curve` at the lower and the upper edge of what is recorded as `value`. Of a difference the edges
-    /// depend on where between two ticks the first reading fell: the mean over eight places.
+    /// Value of `curve` at the lower and the upper edge of the interval recorded as `value`. The edges of a difference
+    /// depend on the phase of the first reading between two ticks: the result is the mean over eight phases.
     pub(super) fn edges(self, value: f64, curve: impl Fn(f64) -> f64) -> (f64, f64) {
         match self {
             Rounding::Exact => (curve(value), curve(value)),
@@ -41,19 +41,19 @@ impl Rounding {
 
 const PLACES: usize = 8;
 
-/// A value and how often it came.
+/// Value with its count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) value: f64,
     pub(super) count: f64,
-    /// So small that its rounding matters.
+    /// True if the value is so small that its rounding matters.
     pub(super) rounded: bool,
 }
 
-/// Beyond so many ticks a rounded value is as good as an exact one.
+/// Ticks beyond which a rounded value is as good as an exact one.
 const EXACT_FROM_TICKS: f64 = 32.0;
 
-/// What was observed, in the order of size.
+/// Observed values, in the order of size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub(super) cells: Vec<Cell>,
@@ -61,6 +61,7 @@ pub struct Sample {
     pub(super) n: f64,
 }
 
+/// Reason why nothing could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     #[error("{n} values are too few: {least} are needed")]
@@ -79,11 +80,11 @@ pub enum FitError {
     NoPeak { family: &'static str },
 }
 
-/// Fewer say nothing about a shape.
+/// Smallest number of values that show a shape.
 const LEAST: u64 = 20;
 
 impl Sample {
-    /// Values and how often each came.
+    /// Creates a sample from values and their counts.
     ///
     /// # Errors
     /// Fewer than 20 values, all the same, negative ones, or zeros that no rounding explains.
@@ -131,22 +132,24 @@ impl Sample {
         })
     }
 
-    /// Exact values.
+    /// Creates a sample of exact values.
     ///
-    /// # Errors
-    /// As [`Sample::new`].
+    /// # Errors Those of [`Sample::new`].
     pub fn of(values: &[f64]) -> Result<Sample, FitError> {
         Sample::new(values.iter().map(|v| (*v, 1)), Rounding::Exact)
     }
 
+    /// Number of values.
     pub fn len(&self) -> u64 {
         self.n as u64
     }
 
+    /// True if there is no value.
     pub fn is_empty(&self) -> bool {
         self.n < 1.0
     }
 
+    /// Mean of the values.
     pub fn mean(&self) -> f64 {
         self.cells.iter().map(|c| c.count * c.value).sum::<f64>() / self.n
     }

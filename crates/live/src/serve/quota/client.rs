@@ -47,11 +47,11 @@ impl Hour {
     }
 }
 
-/// A client: an IPv4 address, or an IPv6 network of 64 bits.
+/// Client: an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Default)]
 pub(super) struct Client {
     pub connections: u32,
-    /// Connections that are being served.
+    /// Number of connections that are being served.
     pub served: u32,
     pub flows: u32,
     pub reports: u32,
@@ -70,8 +70,8 @@ impl Client {
 }
 
 impl Ledger {
-    /// Starts new hours, and forgets clients and users that have moved nothing in theirs and sessions that nobody has
-    /// asked about.
+    /// Starts new hours. Forgets clients and users that have moved nothing in theirs, and sessions whose reports were
+    /// not requested.
     pub fn forget(&mut self, now: i64) {
         self.sessions.retain(|_, s| now - s.used < SESSION_KEPT_NS);
         self.hour.roll(now);

@@ -1,4 +1,4 @@
-//! Connections: who gets a place, and who gives way.
+//! Connections: admission, and eviction of idle ones.
 
 use super::client::Client;
 use super::{Budgets, Ledger, Quota, Refused, busy};
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A connection that has asked for nothing gives way to a newcomer after this long; a handshake over a slow line and a
-/// request are done by then.
+/// Time after which a connection without a request gives way to a newcomer; a handshake over a slow link and a request
+/// are done by then.
 const GIVES_WAY_NS: i64 = 1_000_000_000;
 /// Reports that are being sent at once: of one client, and of all.
 const REPORTS_PER_CLIENT: u32 = 4;
@@ -20,14 +20,14 @@ pub(super) const REPORTS: u32 = 8;
 pub(super) const TRAINS_PER_CLIENT: u32 = 8;
 const TRAINS: u32 = 16;
 
-/// A connection that has asked for nothing yet.
+/// Connection that has made no request yet.
 pub(super) struct Waiting {
     client: IpAddr,
     since: i64,
     stream: Option<Arc<TcpStream>>,
 }
 
-/// Counts a connection, for as long as it lives.
+/// Count of a connection, until this is dropped.
 pub struct Permit {
     pub(super) ledger: Arc<Mutex<Ledger>>,
     pub(super) client: IpAddr,
@@ -38,7 +38,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The connection is this user's.
+    /// Assigns the connection to this user.
     pub fn is_of(&self, user: Option<Arc<str>>) {
         *self.user.borrow_mut() = user;
     }
@@ -64,7 +64,7 @@ impl Ledger {
         }
     }
 
-    /// Lets a waiting connection go.
+    /// Closes a waiting connection.
     fn evict(&mut self, id: u64) {
         if let Some(waiting) = self.waiting.remove(&id) {
             self.leave(waiting.client, false);
@@ -75,14 +75,14 @@ impl Ledger {
         }
     }
 
-    /// The oldest waiting connection of those that `its` picks, if it has waited for so long.
+    /// Oldest waiting connection of those that `its` picks, if it has waited for at least `least`.
     fn oldest(&self, now: i64, least: i64, its: impl Fn(&Waiting) -> bool) -> Option<u64> {
         let its = self.waiting.iter().filter(|(_, w)| its(w));
         let (id, oldest) = its.min_by_key(|(id, w)| (w.since, **id))?;
         (now - oldest.since >= least).then_some(*id)
     }
 
-    /// Makes room for one more connection of this client; false where there is none.
+    /// Makes room for one more connection of this client; false if there is none.
     fn make_room(&mut self, now: i64, client: IpAddr, budgets: &Budgets) -> bool {
         let its = self.clients.get(&client).map_or(0, |c| c.connections);
         if its >= budgets.connections_per_client {
@@ -114,7 +114,7 @@ impl Ledger {
     }
 }
 
-/// Counts something of a client for as long as it lives.
+/// Count of a client's use, until this is dropped.
 pub struct Share<'a> {
     permit: &'a Permit,
     of: fn(&mut Client) -> &mut u32,
@@ -134,7 +134,7 @@ impl Drop for Share<'_> {
 }
 
 impl Quota {
-    /// Lets a connection wait for its request. None where there are too many, and none gives way.
+    /// Lets a connection wait for its request. None if there are too many and none gives way.
     pub fn connect(&self, from: IpAddr, stream: Option<Arc<TcpStream>>) -> Option<Permit> {
         let client = subscriber(from);
         let now = mono_ns();
@@ -164,10 +164,10 @@ impl Quota {
         })
     }
 
-    /// The connection has made a request, with the right key where one is needed: from now on it keeps its place.
+    /// Confirms a connection that has made a request, with the right key if one is needed: from now on it keeps its
+    /// place.
     ///
-    /// # Errors
-    /// The server serves as many clients as it may; or the connection has given way to another.
+    /// # Errors The server serves as many clients as it may; or the connection has given way to another.
     pub fn serve(&self, permit: &Permit) -> Result<(), Refused> {
         let mut ledger = lock(&self.ledger);
         let active = ledger.clients.values().filter(|c| c.served > 0).count();
@@ -214,20 +214,18 @@ impl Quota {
         Ok(Share { permit, of, all })
     }
 
-    /// A report that is being sent.
+    /// Counts a report that is being sent.
     ///
-    /// # Errors
-    /// Too many are.
+    /// # Errors Too many reports are being sent.
     pub fn reporting<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
         let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.reports, REPORTS_PER_CLIENT);
         let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.reports, REPORTS);
         self.share(permit, of, all, "reports")
     }
 
-    /// A train that is being sent or received.
+    /// Counts a train that is being sent or received.
     ///
-    /// # Errors
-    /// Too many are.
+    /// # Errors Too many trains are running.
     pub fn train<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
         let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.trains, TRAINS_PER_CLIENT);
         let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.trains, TRAINS);

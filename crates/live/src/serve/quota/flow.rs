@@ -1,4 +1,4 @@
-//! Flows: what a client may start, and the account of what it moves.
+//! Flows: admission, and the account of their bytes.
 
 use super::connections::Permit;
 use super::sessions::{Session, SharedFlow};
@@ -49,7 +49,7 @@ impl Use {
     }
 }
 
-/// Counts a flow, for as long as it lives, and what it may still use.
+/// Count of a flow until this is dropped, with the budget that is left to it.
 pub struct FlowPermit<'a> {
     permit: &'a Permit,
     pub report: SharedFlow,
@@ -59,14 +59,14 @@ pub struct FlowPermit<'a> {
     counted: u64,
     usage: Use,
     began: i64,
-    /// Set when the client's turn on the uplink is over.
+    /// Flag that is set when the client's turn on the uplink is over.
     cut: Arc<AtomicBool>,
-    /// Reason for which the flow was ended early.
+    /// Reason why the flow was ended early.
     enough: Cell<&'static str>,
     journal: Arc<Journal>,
 }
 
-/// Reasons for which a flow is ended early.
+/// Reasons why a flow is ended early.
 pub const HOUR_SPENT: &str =
     "this client, or all together, have moved all the bytes they may in an hour";
 pub const TURN_OVER: &str =
@@ -75,7 +75,7 @@ pub const TOO_FAST: &str = "the client sends faster than it was granted";
 pub const IDLE: &str = "nothing has come from the client for 15 s";
 
 impl FlowPermit<'_> {
-    /// Books what the flow has moved so far; false when that was too much.
+    /// Books the bytes of the flow so far; false if that was too much.
     pub fn spend(&mut self, total: u64) -> bool {
         let more = total.saturating_sub(self.counted);
         self.counted = self.counted.max(total);
@@ -90,13 +90,13 @@ impl FlowPermit<'_> {
         true
     }
 
-    /// Ends the flow for this reason; what [`FlowPermit::spend`] gives for its own.
+    /// Ends the flow for this reason; returns the same as [`FlowPermit::spend`] at the end of a budget.
     pub fn give_up(&self, why: &'static str) -> bool {
         self.enough.set(why);
         false
     }
 
-    /// Reason for which the flow was ended early.
+    /// Reason why the flow was ended early.
     pub fn enough(&self) -> &'static str {
         self.enough.get()
     }
@@ -151,8 +151,7 @@ impl Drop for FlowPermit<'_> {
 impl Quota {
     /// Starts a flow of a session.
     ///
-    /// # Errors
-    /// The client has too many flows, or has used up its bytes; or another client loads the uplink.
+    /// # Errors The client has too many flows, or has used up its bytes; or another client loads the uplink.
     pub fn flow<'a>(
         &self,
         permit: &'a Permit,

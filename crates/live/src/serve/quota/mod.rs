@@ -1,4 +1,4 @@
-//! Quotas: who is being served, what each client and user has used, and what is left of the server's budgets.
+//! Quotas: the served clients, the use of each client and user, and the rest of the server's budgets.
 
 mod client;
 mod connections;
@@ -26,10 +26,10 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-/// What clients may use. A client is an IPv4 address, or an IPv6 network of 64 bits.
+/// Limits for clients. A client is an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Clone, Debug)]
 pub struct Budgets {
-    /// Clients that are served at once. Connections that have asked for nothing yet are not counted.
+    /// Clients that are served at once. Connections without a request are not counted.
     pub clients: usize,
     /// Connections at once, of all clients. The server lowers it to what its descriptors allow.
     pub connections: usize,
@@ -37,11 +37,11 @@ pub struct Budgets {
     pub connections_per_client: u32,
     /// Flows at once.
     pub flows_per_client: u32,
-    /// Longest flow; a longer one is cut to it. What a client may use is bounded by the bytes of an hour.
+    /// Longest flow; a longer one is cut to it. The bytes of an hour are the limit of a client's use.
     pub duration: Duration,
-    /// In both directions together.
+    /// Bytes of one client in an hour, both directions combined.
     pub bytes_per_hour: Bytes,
-    /// The same of all clients together.
+    /// Bytes of all clients together in an hour.
     pub total_bytes_per_hour: Bytes,
 }
 
@@ -59,16 +59,16 @@ impl Default for Budgets {
     }
 }
 
-/// How long a finished session can be asked about.
+/// Time for which the report of a finished session is available.
 const SESSION_KEPT_NS: i64 = 600_000_000_000;
-/// Clients whose bytes are remembered.
+/// Number of clients whose bytes are remembered.
 const CLIENTS_KEPT: usize = 4096;
 
 #[derive(Default)]
 struct Ledger {
-    /// By subscriber.
+    /// Clients by subscriber.
     clients: BTreeMap<IpAddr, Client>,
-    /// Users with a key who have moved something, from whatever network.
+    /// Users with a key who have moved something, from any network.
     users: BTreeMap<Arc<str>, Hour>,
     sessions: BTreeMap<SessionId, Session>,
     waiting: BTreeMap<u64, Waiting>,
@@ -77,11 +77,11 @@ struct Ledger {
     uplink: Uplink<IpAddr>,
     reports: u32,
     trains: u32,
-    /// All clients together.
+    /// Account of all clients together.
     hour: Hour,
 }
 
-/// What a server's clients use, and what they may.
+/// Use of a server by its clients, and its limits.
 pub struct Quota {
     budgets: Budgets,
     journal: Arc<Journal>,
@@ -89,7 +89,7 @@ pub struct Quota {
     samples: Arc<AtomicUsize>,
 }
 
-/// A refusal and its reason in words.
+/// Refusal and its reason in words.
 pub type Refused = (Refusal, String);
 
 fn busy<T>(text: impl Into<String>) -> Result<T, Refused> {
@@ -120,7 +120,7 @@ impl Quota {
             .collect()
     }
 
-    /// Starts new hours for all whose last one is over. The server calls it every second.
+    /// Starts new hours for all accounts whose last one is over. The server calls it every second.
     pub fn roll(&self) {
         lock(&self.ledger).forget(mono_ns());
     }
@@ -132,7 +132,7 @@ impl Quota {
             .0
     }
 
-    /// Account for what a client moves, and the refusal if one of its budgets is used up.
+    /// Account for a client's bytes, and the refusal if one of its budgets is used up.
     fn account_in(
         &self,
         ledger: &mut Ledger,
@@ -184,7 +184,7 @@ impl Quota {
     }
 }
 
-/// What the server holds now.
+/// Resources that the server holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     pub connections: usize,

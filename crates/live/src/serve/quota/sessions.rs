@@ -1,4 +1,4 @@
-//! Sessions: the flows of one measurement, whose reports a client asks for afterwards.
+//! Sessions: the flows of one measurement, whose reports a client fetches afterwards.
 
 use super::{Ledger, Quota};
 use crate::clock::mono_ns;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 pub(super) const SESSIONS_PER_CLIENT: usize = 16;
-/// Sessions that are kept, of all clients.
+/// Greatest number of sessions that are kept, of all clients.
 const SESSIONS: usize = 512;
 
 pub type SharedFlow = Arc<Mutex<Kept>>;
@@ -23,7 +23,8 @@ pub(super) struct Session {
 }
 
 impl Ledger {
-    /// The oldest session of a client makes room, where it has too many; that of the client with most, where all have.
+    /// Removes the oldest session of a client that has too many; or, if there are too many in all, that of the client
+    /// with most.
     pub(super) fn make_room_for_session(&mut self, client: IpAddr) {
         let mut of: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for s in self.sessions.values() {
@@ -49,7 +50,7 @@ impl Ledger {
 }
 
 impl Quota {
-    /// The flows of a session, still being written perhaps. None where it is not known.
+    /// Flows of a session, which may still be written. None if it is unknown.
     pub fn session(&self, id: &SessionId) -> Option<Vec<SharedFlow>> {
         let mut ledger = lock(&self.ledger);
         let session = ledger.sessions.get_mut(id)?;
@@ -58,7 +59,7 @@ impl Quota {
     }
 }
 
-/// The report of these flows as bytes, once none of them is still being written or `patience` is over: a flow that the
+/// Report of these flows as bytes, once none of them is still being written or `patience` is over: a flow that the
 /// client has just reset may not have noticed. One report is put together at a time.
 pub fn settle(flows: &[SharedFlow], patience: Duration) -> Vec<u8> {
     static ONE: Mutex<()> = Mutex::new(());

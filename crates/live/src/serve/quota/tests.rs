@@ -34,7 +34,7 @@ const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 const C: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 3));
 
-/// A connection that has made its request.
+/// Opens a connection and makes its request.
 fn served(quota: &Quota, from: IpAddr) -> Result<Permit, Refused> {
     let permit = quota.connect(from, None).expect("room to ask");
     quota.serve(&permit).map(|()| permit)
@@ -52,7 +52,7 @@ fn connections_are_counted_for_as_long_as_they_live() {
     assert!(served(&quota, A).is_ok());
 }
 
-/// Every address of the attacker holds connections that ask for nothing; one client comes each second.
+/// Attacker whose addresses hold connections without a request, while one client comes each second.
 #[test]
 fn who_asks_for_nothing_keeps_nobody_out() {
     let quota = new_quota(Budgets {

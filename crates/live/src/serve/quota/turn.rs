@@ -11,7 +11,7 @@ use measure::control::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A place in the queue for the uplink, for as long as it lives.
+/// Place in the queue for the uplink, until this is dropped.
 pub struct Place<'a>(&'a Permit, i64);
 
 impl Drop for Place<'_> {
@@ -30,13 +30,13 @@ impl<'a> Place<'a> {
         Hold { permit, cut }
     }
 
-    /// Place now. If the turn has come, the uplink is reserved for the client for some seconds.
+    /// Present place. If the turn has come, the uplink is reserved for the client for some seconds.
     pub fn ask(&self) -> Standing {
         lock(&self.0.ledger).uplink.ask(mono_ns(), self.0.client)
     }
 }
 
-/// A turn on the uplink, for as long as it lives.
+/// Turn on the uplink, until this is dropped.
 pub struct Hold<'a> {
     permit: &'a Permit,
     cut: Arc<AtomicBool>,
@@ -72,8 +72,7 @@ pub(super) fn loaded(standing: &Standing) -> Refused {
 impl Quota {
     /// Lets a client wait for the uplink, for a load of this length.
     ///
-    /// # Errors
-    /// Too many wait.
+    /// # Errors Too many clients wait.
     pub fn wait<'a>(&self, permit: &'a Permit, lasts: Duration) -> Result<Place<'a>, Refused> {
         let client = permit.client;
         let lasts_ns = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);

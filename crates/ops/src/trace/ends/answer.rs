@@ -1,11 +1,11 @@
-//! What `--json` prints of two ends.
+//! JSON of two captures of one path.
 
 use super::Ends;
 use measure::ends::{Direction, FlowPair, Fragments, LostWhy, Syn, Way};
 use serde::Serialize;
 use stats::Figure;
 
-/// Times in UNIX ns on the clock that is named, delays in ms; what is not known is null or says why.
+/// Times are UNIX ns on the named clock, delays are in ms; an unknown value is null or gives the reason.
 #[derive(Serialize)]
 pub struct EndsAnswer {
     pub notes: Vec<String>,
@@ -29,11 +29,11 @@ pub struct Clock {
     /// Far clock minus near clock at the begin.
     pub offset_ms: Figure,
     pub drift_ppm: Figure,
-    /// The quickest packet up and the quickest down together.
+    /// Sum of the quickest packet's delay up and the quickest packet's delay down.
     pub base_round_trip_ms: Option<f64>,
-    /// What is not known about a wait.
+    /// Uncertainty of a wait.
     pub uncertainty_ms: Option<f64>,
-    /// By how much more if neither direction was free of waits for long, so that another drift is possible.
+    /// Further uncertainty if neither direction was free of waits for long, so that another drift is possible.
     pub bend_ms: Option<f64>,
     pub uneven: bool,
 }
@@ -54,7 +54,7 @@ pub struct WayAnswer {
     pub repeated_after_loss: u64,
     pub repeated_after_arrival: u64,
     pub cut_or_joined: u64,
-    /// Beyond the quickest packet of this direction.
+    /// Wait beyond the quickest packet of this direction.
     pub wait_p50_ms: Option<Figure>,
     pub wait_p95_ms: Option<Figure>,
     pub wait_p99_ms: Option<Figure>,
@@ -66,7 +66,7 @@ pub struct WayAnswer {
 pub struct FragmentsAnswer {
     pub datagrams: u64,
     pub whole: u64,
-    /// First, second and later fragments.
+    /// Counts of first, second and later fragments.
     pub sent: [u64; 3],
     pub arrived: [u64; 3],
     pub lost_first_only: u64,
@@ -78,10 +78,10 @@ pub struct FragmentsAnswer {
 pub struct FlowAnswer {
     pub protocol: u8,
     pub fragments: bool,
-    /// Who sends from near to far.
+    /// Sender at the near end.
     pub from: String,
     pub to: String,
-    /// The same at the far end, where it was changed on the way.
+    /// Sender as seen at the far end, if it was changed on the path.
     pub far_from: Option<String>,
     pub far_to: Option<String>,
     pub up: DirectionAnswer,
@@ -100,22 +100,22 @@ pub struct DirectionAnswer {
     pub ambiguous: u64,
     pub repeated_after_loss: u64,
     pub repeated_after_arrival: u64,
-    /// In words.
+    /// Changes to packets, in words.
     pub changes: Vec<String>,
 }
 
 #[derive(Serialize)]
 pub struct LostAnswer {
-    /// On the clock of the end that saw it: near for `up`, far for `down`.
+    /// Time on the clock of the end that saw it: near for `up`, far for `down`.
     pub t_ns: i64,
-    /// Its number in the capture that saw it, from 1, as Wireshark counts.
+    /// Number of the packet in the capture that saw it, from 1, as in Wireshark.
     pub frame: u32,
     pub way: &'static str,
     /// Number of the flow in `flows`.
     pub flow: u32,
     pub ip_bytes: u32,
     pub seq: u32,
-    /// `lost`, or `not_captured` where the receiver had it.
+    /// Reason: `lost`, or `not_captured` if the receiver had it.
     pub why: &'static str,
 }
 
@@ -264,7 +264,7 @@ impl DirectionAnswer {
     }
 }
 
-/// What the path did to the headers.
+/// Changes that the path made to the headers.
 fn changes(d: &Direction) -> Vec<String> {
     let c = &d.changes;
     let mut out = Vec::new();

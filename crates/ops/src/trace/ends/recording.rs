@@ -7,9 +7,9 @@ use measure::ends::{LostWhy, Way};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What the packets are called in the recording.
+/// Name of the packets' target in the recording.
 const TARGET: &str = "capture";
-/// An answer later than this is another packet's: the far end held it for too long to pair them.
+/// Longest time until an answer: a later packet is no answer, because the far end held it for too long to pair them.
 const HELD_NS: i64 = 1_000_000_000;
 const TRAFFIC_NS: i64 = 100_000_000;
 
