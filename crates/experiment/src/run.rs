@@ -278,7 +278,7 @@ impl<'a, H: Host> Run<'a, H> {
             tally: run.tally(),
         };
         self.host.reset();
-        self.spent = self.spent + done.trains;
+        self.spent += done.trains;
         done
     }
 

@@ -64,7 +64,7 @@ async fn events(course: Course, params: Params, setting: Setting) -> Result<(), 
                 course.carry(part).await
             }
         };
-        trains = trains + went.trains;
+        trains += went.trains;
         let note = CheckNote {
             probe: step.probe.to_string(),
             began_ns,

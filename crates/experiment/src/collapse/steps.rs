@@ -30,8 +30,8 @@ const MARGIN: f64 = 0.9;
 #[derive(Default)]
 struct State {
     captures: bool,
-    /// Round in progress: its number, its beginning, and the times of the second upload.
-    round: Option<(u32, i64, Option<(i64, i64)>)>,
+    /// Round in progress, whose end is not known yet.
+    round: Option<Round>,
 }
 
 type Shared = Rc<RefCell<State>>;
@@ -170,7 +170,12 @@ impl Run {
             before: self.course.tally(),
         };
         let began_ns = self.course.unix_ns();
-        self.state.borrow_mut().round = Some((number, began_ns, None));
+        self.state.borrow_mut().round = Some(Round {
+            number,
+            began_ns,
+            ended_ns: began_ns,
+            second: None,
+        });
         self.load(0, self.params.flows).await;
         let went = self.filled(&now).await;
         self.course.act(Action::StopLoad(None)).await;
@@ -226,13 +231,14 @@ impl Run {
     }
 
     fn second(&self, from: i64, to: i64) {
-        if let Some((.., second)) = &mut self.state.borrow_mut().round {
-            *second = Some((from, to));
+        if let Some(round) = &mut self.state.borrow_mut().round {
+            round.second = Some((from, to));
         }
     }
 
     fn second_until(&self, now: i64) {
-        if let Some((.., Some((_, to)))) = &mut self.state.borrow_mut().round {
+        let round = &mut self.state.borrow_mut().round;
+        if let Some((_, to)) = round.as_mut().and_then(|r| r.second.as_mut()) {
             *to = now;
         }
     }
@@ -280,12 +286,10 @@ impl Run {
 /// Describes the round in progress, which ends now.
 async fn round_over(course: &Course, state: &Shared) {
     let round = state.borrow_mut().round.take();
-    if let Some((number, began_ns, second)) = round {
+    if let Some(round) = round {
         let round = Round {
-            number,
-            began_ns,
             ended_ns: course.unix_ns(),
-            second,
+            ..round
         };
         course.note(&CollapseNote::Round(round), "").await;
     }

@@ -67,7 +67,7 @@ fn refusal(t: &Trouble) -> Option<Back> {
     match t.kind {
         Kind::Refused | Kind::Reset => Some(Back::Refusal),
         Kind::NoRoute => Some(Back::Unreachable),
-        Kind::Silence | Kind::Closed | Kind::Other => None,
+        Kind::Withheld | Kind::Silence | Kind::Closed | Kind::Other => None,
     }
 }
 
