@@ -27,7 +27,6 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
         .parse()
         .expect("a kind");
     let budget = Bytes::new(1);
-    let mut steps = probe.steps(&Setting::of(budget)).expect("it is enough");
     let (rows, heard) = mpsc::channel();
     let peer = Peer {
         server: (to, 7117).into(),
@@ -35,6 +34,7 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
         patience: Duration::from_secs(1),
     };
     let run = || {
+        let mut steps = probe.steps(&Setting::of(budget)).expect("it is enough");
         let mut sockets = Sockets::new(Setup::new(peer, Clock::start(), rows));
         let bounds = Bounds::of(budget);
         experiment::run(&mut *steps, &bounds, &mut sockets, &mut Unwatched).map(drop)
