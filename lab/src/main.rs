@@ -1,6 +1,8 @@
 //! `tailback-lab`: the laboratory of the source tree. It makes published figures again, and judges the program over links
 //! whose truth is known. Nothing here is shipped.
 
+#![forbid(unsafe_code)]
+
 mod accuracy;
 mod chance;
 mod console;

@@ -116,12 +116,6 @@ pub fn confine() -> io::Result<()> {
     Ok(())
 }
 
-fn prctl(option: i32, value: u64) -> nix::Result<()> {
-    // SAFETY: the options that are used here take one number and no pointer.
-    let done = unsafe { libc::prctl(option, value, 0u64, 0u64, 0u64) };
-    nix::errno::Errno::result(done).map(drop)
-}
-
 /// Takes capabilities away for good, also from programs that the process would start. Without the right to do so there
 /// is nothing to take.
 fn drop_bounding_set(kept: Kept) {

@@ -350,13 +350,16 @@ fn impossible_numbers_are_refused_before_they_cost_anything() {
             };
             let e = peer.ask(&stream, &request, &AtomicBool::new(false));
             let e = e.expect_err("it is refused");
-            assert!(matches!(
-            e,
-            LoadError::Refused {
-                why: Refusal::Malformed,
-                ..
-            }
-        ), "{e}");
+            assert!(
+                matches!(
+                    e,
+                    LoadError::Refused {
+                        why: Refusal::Malformed,
+                        ..
+                    }
+                ),
+                "{e}"
+            );
         }
     }
     assert!(honest(&peer) < 2.0);
@@ -460,13 +463,16 @@ fn trains_of_strangers_leave_room_for_others() {
             Ok((Response::Accepted(accepted), _)) => held.push((stream, accepted)),
             Ok(other) => panic!("{other:?}"),
             Err(e) => {
-                assert!(matches!(
-            e,
-            LoadError::Refused {
-                why: Refusal::Busy,
-                ..
-            }
-        ), "{e}");
+                assert!(
+                    matches!(
+                        e,
+                        LoadError::Refused {
+                            why: Refusal::Busy,
+                            ..
+                        }
+                    ),
+                    "{e}"
+                );
                 refused += 1;
             }
         }
@@ -511,13 +517,16 @@ fn other_networks_than_the_allowed_are_not_served() {
     let stream = peer.connect(None).expect("a connection");
     let refused = peer.ask(&stream, &Request::Info, &AtomicBool::new(false));
     let e = refused.expect_err("it is refused");
-    assert!(matches!(
+    assert!(
+        matches!(
             e,
             LoadError::Refused {
                 why: Refusal::Forbidden,
                 ..
             }
-        ), "{e}");
+        ),
+        "{e}"
+    );
     let hello = |from: &str| {
         let socket = socket(from);
         let mut out = [0; MAX_LEN];

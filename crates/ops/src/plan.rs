@@ -1,8 +1,6 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{
-    analyse, import, list, model, monitor, probe, report, reproduce, serve, sim, test, trace, usage,
-};
+use crate::{analyse, import, list, model, monitor, probe, report, serve, sim, test, trace, usage};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -25,7 +23,6 @@ pub enum Plan {
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
-    Reproduce(Box<reproduce::Plan>),
     Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),

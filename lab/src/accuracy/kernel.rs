@@ -128,7 +128,7 @@ pub fn in_a_network(probe: &str, line: &Line, plants: &[Plant]) -> Result<Said, 
     let scratch = TempDir::new("accuracy");
     let mut command = tailback(&probe, &scratch)?;
     command.arg(FAR_V4.to_string()).args(planted::ALSO);
-    let mut said = said(near.command(&mut command), &scratch.recording())?;
+    let mut said = said(near.command(&mut command), &recording(&scratch))?;
     if let (Some(site), Some(before)) = (&site, before) {
         said.connections = taken(&emulation, site, &before);
     }

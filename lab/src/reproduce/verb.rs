@@ -49,7 +49,7 @@ pub fn run(args: Args) -> anyhow::Result<bool> {
     );
     let text = match args.json {
         true => format!("{:#}\n", answer.json()),
-        false => answer.text(),
+        false => answer.text(120),
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(!matches!(

@@ -62,7 +62,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.quiet),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
         Plan::Report(p) => report::carry_out(p),
-        Plan::Reproduce(p) => reproduce::carry_out(p, args.json),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),

@@ -89,7 +89,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Interval between two writes of the counters.
+/// Log entries that may wait for whoever reads standard output.
 const LOG_WAITS: usize = 256;
 
 /// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
@@ -108,28 +108,6 @@ fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
         .spawn(write)
         .context("cannot start a thread for the log")?;
     Ok(())
-}
-
-/// Writes the counters to a file that anybody may read.
-fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
-    super::write_file(path, &metrics::render(&server.stats()))?;
-    let readable = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(path, readable)
-        .with_context(|| format!("cannot let others read {}", path.display()))
-}
-
-/// User to become, if the process has rights to give up.
-fn user(name: &str) -> anyhow::Result<Option<Target>> {
-    if !privileges::is_root() {
-        return Ok(None);
-    }
-    if name == "root" {
-        eprintln!(
-            "tailback: serves as root, as --user root says. A fault in it would be a fault with all rights"
-        );
-        return Ok(None);
-    }
-    Ok(Some(Target::find(name)?))
 }
 
 /// Directory of what the server keeps, where none is given.
@@ -158,35 +136,6 @@ fn tls(args: &Args) -> Tls {
         },
         None => Tls::Fresh,
     }
-}
-
-/// Starts the server. If its TLS key cannot be stored, it makes one for this run and gives the reason.
-fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
-    let mut unkept = None;
-    let started = match Server::start(config.clone()) {
-        Err(ServeError::Tls(e @ TlsError::File { .. })) if !asked_for => {
-            unkept = Some(e);
-            config.tls = TlsKey::Fresh;
-            Server::start(config)
-        }
-        other => other,
-    };
-    started.map(|server| (server, unkept)).map_err(|e| match e {
-        ServeError::Keys(e) => usage(e.to_string()),
-        ServeError::Tls(e) => usage(e.to_string()),
-        e => e.into(),
-    })
-}
-
-#[derive(clap::Subcommand)]
-enum Command {
-    /// Make, list and remove the keys of users
-    Keys(serve_keys::Args),
-}
-
-/// Writes to standard error, if somebody reads it: a server continues without a reader.
-fn tell(text: &str) {
-    eprintln!("{text}");
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {

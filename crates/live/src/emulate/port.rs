@@ -9,8 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Size of one ring: at 1 Gbit/s it holds the frames of 60 ms and more.
 const RING: usize = 16 << 20;
-/// Messages per system call; the kernel takes at most 1024.
-const BATCH: usize = 256;
 
 /// Losses of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

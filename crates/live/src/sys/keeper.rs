@@ -1,4 +1,4 @@
-//! Processes around a command that runs behind the link.
+//! The processes around a command that runs behind the link.
 //!
 //! ```text
 //!   tailback ─▶ keeper ─▶ init (process 1 of a namespace of its own) ─▶ the command
@@ -7,7 +7,8 @@
 //! the keeper, which ends with us: so not even `kill -9` leaves a process behind. Both pass on the
 //! signals that somebody sent, and the exit code on the way back.
 //!
-//! All of this runs between fork and exec of a process that may have had threads: system calls only, no heap, no locks.
+//! All of this runs between fork and exec of a process that may have had threads: system calls only,
+//! no heap, no locks.
 
 use super::check;
 use nix::sched::{CloneFlags, setns, unshare};
@@ -16,14 +17,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
-/// Input of the child, prepared before the fork.
+/// All that the child needs, made ready before the fork.
 pub(crate) struct Plan {
     /// The content of `/etc/hosts` behind the link.
     pub hosts: Vec<u8>,
-    /// Message for the case that the names could not be set up.
+    /// Said where the names could not be set up.
     pub no_names: Vec<u8>,
     pub parent: libc::pid_t,
-    /// True if the command gets the network's rights, although it is not root.
+    /// Whether the command is to have the network's rights, though it is not root.
     pub hand_on_rights: bool,
 }
 
@@ -42,8 +43,8 @@ const TEMPORARY: &CStr = c"/tmp";
 const TEMPORARY_HOSTS: &CStr = c"/tmp/hosts";
 const HOSTS: &CStr = c"/etc/hosts";
 
-/// Turns the calling process, just after the fork, into the keeper. Returns in the process that is to become the
-/// command.
+/// Turns the calling process, fresh from fork, into the keeper, and returns in the process that is to
+/// become the command.
 pub(super) fn isolate(plan: &Plan, net: BorrowedFd) -> io::Result<()> {
     die_with_parent()?;
     // SAFETY: no arguments, no effects.
@@ -90,8 +91,8 @@ pub(super) fn isolate(plan: &Plan, net: BorrowedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the child and ends with its status, forwarding signals meanwhile. As process 1 it also reaps the orphans
-/// of its namespace.
+/// Waits for the child and ends as it did, passing on what is sent meanwhile. As process 1 it also
+/// buries the orphans of its namespace.
 fn keep(child: libc::pid_t, is_init: bool) -> ! {
     // The caller of `spawn` waits until nobody but the command holds the descriptor that exec closes.
     // SAFETY: closes descriptors that nothing here uses.
@@ -130,8 +131,8 @@ fn keep(child: libc::pid_t, is_init: bool) -> ! {
     }
 }
 
-/// Names near and far in a hosts file of our own, seen only by the processes of this mount namespace. The file needs a
-/// path for a moment only: it stays while it is mounted.
+/// Names near and far in a file of our own, seen only by the processes of this mount namespace. The
+/// file needs a place for a moment only: it stays while it is mounted.
 fn name_hosts(content: &[u8]) -> io::Result<()> {
     mount(
         Some(c"tmpfs"),
@@ -189,11 +190,11 @@ fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
 }
 
-/// Hands the network's rights to the command. capabilities(7): a program started by another user than root has the
-/// ambient capabilities, and only inheritable ones can be ambient.
+/// capabilities(7): a program started by another user than root has the ambient capabilities, and only
+/// those that are inheritable can be ambient.
 fn hand_on_rights() -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
-    /// Capabilities: CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW.
+    /// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW.
     const RIGHTS: [u32; 3] = [10, 12, 13];
     let header = [VERSION_3, 0];
     // Effective, permitted and inheritable of the first 32 capabilities, then of the others.
@@ -228,7 +229,7 @@ fn block_all() {
     }
 }
 
-/// Unblocks all signals for the command: with SIGTERM blocked, nobody could ask it to end.
+/// The command gets no blocked signal from us: with SIGTERM blocked, nobody could ask it to end.
 fn unblock_all() {
     // SAFETY: as above.
     unsafe {
@@ -246,19 +247,4 @@ fn fork() -> io::Result<libc::pid_t> {
 fn exit(code: i32) -> ! {
     // SAFETY: ends the process without running anything of the parent's.
     unsafe { libc::_exit(code) }
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
-}
-
-/// Hosts file with our names before the host's, so that ours are found first.
-pub(super) fn hosts(of_host: &str) -> String {
-    let (near_v4, far_v4, near_v6, far_v6) =
-        (super::NEAR_V4, super::FAR_V4, super::NEAR_V6, super::FAR_V6);
-    format!("{near_v4}\tnear\n{far_v4}\tfar\n{near_v6}\tnear\n{far_v6}\tfar\n{of_host}")
 }

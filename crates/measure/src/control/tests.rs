@@ -1,4 +1,5 @@
 use super::seal::{Admitted, ClientEnd, RequestReader, ServerEnd, Transcript};
+use super::types::ENDS;
 use super::types::FASTEST;
 use super::*;
 use crate::keys::{Credential, KeyFile, Secret, UserKey, Users};

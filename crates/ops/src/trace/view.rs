@@ -185,11 +185,6 @@ impl View {
     }
 }
 
-/// Rate of the bytes of one second.
-fn rate(bytes: u64) -> String {
-    format!("{:.3}", BitsPerSec::new(8 * bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,7 +92,7 @@ impl Side {
             d.prompt(t, rtt);
         }
         self.account(p, from);
-        self.tell(t, from, watch);
+        self.tell(t, from, told);
     }
 
     /// Counts an ACK that acknowledges nothing new while data is in flight.
@@ -136,7 +136,6 @@ impl Side {
                 d.limits.at(t, moment);
             }
         }
-        self.tell(t, from, told);
     }
 
     /// True for data with the ACK of the packet before it, to an end that has sent little or nothing: most packets of a
