@@ -69,7 +69,7 @@ export interface PacketsOfWay {
   name: string;
   /** Start and end, s since the connection began. */
   span_s: [number, number];
-  base_ms?: number;
+  base_ms: number | null;
   /** Largest number of neighbouring packets that are drawn as one. */
   each: number;
   /** Columns of numbers, each as its length, then the difference of each value to the one before: base64, deflated. */
