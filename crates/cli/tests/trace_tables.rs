@@ -184,11 +184,17 @@ fn a_recording_of_a_capture_says_the_same_as_the_capture() {
     let json = said(&["trace", "--json", &file]);
     assert_eq!(said(&["analyse", "--json", &recording]), json);
     let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let sent = &answer["connections"][0]["directions"][0];
-    let fast = sent["retransmissions"].as_array().unwrap().iter();
-    let fast: Vec<_> = fast.filter(|r| r[0] == "fast").collect();
-    assert!(fast.len() == 1 && fast[0][1] == 4, "{fast:?}");
-    assert_eq!(answer["findings"][0]["severity"], "warning", "{json}");
+    let directions = answer["connections"][0]["directions"].as_array().unwrap();
+    let sent = directions
+        .iter()
+        .filter_map(|d| d["retransmissions"].as_array());
+    let fast: u64 = sent
+        .flatten()
+        .filter(|r| r[0] == "fast")
+        .filter_map(|r| r[1].as_u64())
+        .sum();
+    assert_eq!(fast, 4, "{json}");
+    assert!(!answer["findings"].as_array().unwrap().is_empty(), "{json}");
     // It is never written over.
     let again = tailback(&["trace", &file, "-o", &recording]);
     assert_eq!(again.status.code(), Some(2));
