@@ -30,8 +30,11 @@ const MOST: usize = 2048;
 /// Rate with its 95 % interval, bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
+    /// Estimate.
     pub value: f64,
+    /// Lower end of the interval.
     pub low: f64,
+    /// Upper end of the interval.
     pub high: f64,
 }
 

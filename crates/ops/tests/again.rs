@@ -4,26 +4,18 @@ use base::record::{Meta, Origin, Recording};
 use base::rng::{Streams, uniform};
 use ops::{Event, Plan, Progress};
 use std::path::{Path, PathBuf};
+use testkit::TempDir;
 
 /// Directory of one test, removed at its end.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("tailback-ops-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        Scratch(TempDir::new(name))
     }
 
     fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
