@@ -33,18 +33,18 @@ truth: build ## the test on links whose truth is known: docs/book/truth.md
 
 SEED ?= $(shell date +%Y%m%d)
 draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md
-	$(CARGO) run --release --package tailback-cli --example draws -- \
+	$(CARGO) run --release --package lab -- draws \
 	--seed $(SEED) --virtual 400 --namespaces 40 --page docs/book/draws.md
 
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
-	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp
+	$(CARGO) run --release --package lab -- accuracy > accuracy.tmp
 	mv accuracy.tmp docs/book/probe/accuracy.md
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
 	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
 
 probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
-	$(CARGO) run --release --package tailback-cli --example probe_accuracy -- --random $(SEED) 400 > probe-draws.tmp
+	$(CARGO) run --release --package lab -- probe-draws --seed $(SEED) --count 400 > probe-draws.tmp
 	mv probe-draws.tmp docs/book/probe/random.md
 
 COUNT ?= 10000000

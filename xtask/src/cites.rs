@@ -246,6 +246,8 @@ const TITLES: &[(u32, &str)] = &[
 
 const PLACES: &[&str] = &[
     "crates",
+    "lab",
+    "testkit",
     "docs",
     "scenarios",
     "reference",

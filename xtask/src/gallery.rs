@@ -44,7 +44,7 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{}\nRun `tailback reproduce ID -o {PAGES}` and commit what it wrote.",
+        "{}\nRun `cargo run --release -p lab -- reproduce ID -o {PAGES}` and commit what it wrote.",
         faults.join("\n")
     )
 }

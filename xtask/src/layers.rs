@@ -37,7 +37,7 @@ const ROOMS: &[Room] = &[
     pure("measure", &[]),
     pure("analysis", &["stats"]),
     pure("experiment", &["measure", "stats", "analysis"]),
-    pure("control", &["stats", "analysis"]),
+    pure("control", &["stats", "link"]),
     pure(
         "sim",
         &[
@@ -83,7 +83,14 @@ const ROOMS: &[Room] = &[
     },
 ];
 
+/// True for a room without clock, sockets, environment and unsafe.
+pub fn is_pure(name: &str) -> bool {
+    ROOMS.iter().any(|r| r.pure && r.name == name)
+}
+
 const PREFIX: &str = "tailback-";
+/// Packages beside the rooms, which nothing shipped depends on: the laboratory, and the tests' helpers.
+const NOT_SHIPPED: [&str; 3] = ["lab", "testkit", "xtask"];
 
 /// # Errors
 /// Names every forbidden edge and every pure room that does not say so.
@@ -132,6 +139,12 @@ fn forbidden(metadata: &Value) -> Vec<String> {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let normal = dependency["kind"].is_null();
+            let name = dependency["name"].as_str().unwrap_or_default();
+            if normal && NOT_SHIPPED.contains(&name) {
+                faults.push(format!(
+                    "{from} must not depend on {name}, which is not shipped: [dev-dependencies] may"
+                ));
+            }
             let Some(to) = dependency["name"]
                 .as_str()
                 .and_then(|n| n.strip_prefix(PREFIX))
@@ -198,6 +211,23 @@ mod tests {
             faults[1].starts_with("store must not depend on analysis"),
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn what_is_not_shipped_is_for_tests_only() {
+        for name in NOT_SHIPPED {
+            let forged = json!({"packages": [
+                package("tailback-ops", &[(name, Value::Null)]),
+                package("tailback-cli", &[(name, json!("dev"))]),
+                package("lab", &[(name, Value::Null)]),
+            ]});
+            let faults = forbidden(&forged);
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(
+                faults[0].starts_with(&format!("ops must not depend on {name}")),
+                "{faults:?}"
+            );
+        }
     }
 
     #[test]

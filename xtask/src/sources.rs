@@ -6,7 +6,16 @@ use std::path::Path;
 
 const LIST: &str = "docs/sources.md";
 /// Folders whose texts cite sources.
-const ROOMS: [&str; 6] = ["bench", "crates", "docs", "reference", "scenarios", "xtask"];
+const ROOMS: [&str; 8] = [
+    "bench",
+    "crates",
+    "docs",
+    "lab",
+    "reference",
+    "scenarios",
+    "testkit",
+    "xtask",
+];
 const EXTENSIONS: [&str; 5] = ["md", "py", "rs", "tcl", "toml"];
 /// Words that follow the number of a document in a citation.
 const PARTS: [&str; 7] = [

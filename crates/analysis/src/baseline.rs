@@ -73,21 +73,25 @@ fn drains(rec: &Recording) -> Vec<Range<i64>> {
         .collect()
 }
 
+/// Answered probes of `range`: when sent, and delays up, down and of the round trip, ms.
+fn samples(rec: &Recording, clock: Option<&ClockFit>, range: Range<i64>) -> Vec<Sample> {
+    let sample = |d: &base::record::Delay| {
+        let rtt = d.rtt_ms()?;
+        let (up, down) = match clock {
+            Some(fit) => fit.waits(d).map(|w| (w.up_ms, w.down_ms))?,
+            None => (rtt, rtt),
+        };
+        Some((d.sent_ns, up, down, rtt))
+    };
+    phases::probes(rec, "udp", range)
+        .into_iter()
+        .filter_map(sample)
+        .collect()
+}
+
 /// Finds the drift of the base delay of a test.
 pub fn baseline(rec: &Recording, list: &[Phase], clock: Option<&ClockFit>) -> Baseline {
-    let samples = |range: Range<i64>| -> Vec<Sample> {
-        phases::probes(rec, "udp", range)
-            .into_iter()
-            .filter_map(|d| {
-                let rtt = d.rtt_ms()?;
-                let (up, down) = match clock {
-                    Some(fit) => fit.waits(d).map(|w| (w.up_ms, w.down_ms))?,
-                    None => (rtt, rtt),
-                };
-                Some((d.sent_ns, up, down, rtt))
-            })
-            .collect()
-    };
+    let samples = |range| samples(rec, clock, range);
     let idle: Vec<Sample> = list
         .iter()
         .filter(|p| p.name == "idle")

@@ -222,8 +222,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let noise = scene.noise(direction);
     let overload = overload::read(scene, direction, noise);
     let held_back = held_back::held_back(rec, &rows, phase);
-    let (sent, lost) = unloaded(rec, phase, direction);
-    let mut rate_moves = None;
+    let unloaded = unloaded(rec, phase, direction);
     let rates = carried.as_ref().map(|c| {
         let load = rate::Load {
             carried: c,
@@ -232,67 +231,30 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             probe_bps: probe_rate(scene, phase, direction),
             noise_ms: noise.most_ms,
             lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
-            lost_share: lost as f64 / (sent as f64).max(1.0),
+            lost_share: unloaded.1 as f64 / (unloaded.0 as f64).max(1.0),
         };
-        rate_moves = moves(&load, overload.as_ref());
-        let neighbour = moves_opposite(scene, direction, packet_bytes);
-        let steadiness = Steadiness {
-            own: rate_moves,
-            neighbour,
-        };
-        rate_moves = steadiness.suspect().or(rate_moves);
-        let others = scene.others(phase, direction, load.packet_ms());
-        (
-            load.carried_bps(),
-            rate::link_rate(
-                &load,
-                overload.as_ref(),
-                held_back.as_ref(),
-                &others,
-                &steadiness,
-            ),
+        rates(
+            scene,
+            phase,
+            direction,
+            &load,
+            overload.as_ref(),
+            held_back.as_ref(),
         )
     });
-    let no_load = || {
-        Figure::cannot_tell(format!(
-            "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
-            phase.name
-        ))
-    };
-    let carried_bps = rates.as_ref().and_then(|r| r.0);
-    let apart = rates.as_ref().and_then(|r| r.1.apart);
-    rate_moves = rate_moves.into_iter().chain(apart).reduce(f64::max);
-    let (link_rate, stood) = rates.map_or_else(|| (no_load(), false), |r| (r.1.figure, r.1.stood));
-    let packet_ms = link_rate
+    let rates = rates.unwrap_or_else(|| Rates::unloaded(phase, direction));
+    let packet_ms = rates
+        .link
         .value()
-        .or(carried_bps)
+        .or(rates.carried_bps)
         .filter(|r| *r > 0.0)
         .map_or(0.0, |r| packet_bytes * 8e3 / r);
     let base = scene.base_rtt_ms.unwrap_or(0.0);
     let moved = moving(&rows);
     let busy = busy(&moved, &rows, &steady);
-    let srtt: Vec<(i64, f64)> = moved
-        .into_iter()
-        .filter_map(|f| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6)))
-        .collect();
-    let wait = |(t, ms): &(i64, f64)| {
-        let base = base + scene.baseline.rtt_shift_ms(*t);
-        (*t, (ms - base - packet_ms).max(0.0))
-    };
-    let in_flow = if scene.base_rtt_ms.is_some() {
-        srtt.iter().map(wait).collect()
-    } else {
-        Vec::new()
-    };
-    let within = |v: &[(i64, f64)], add: f64| -> Vec<f64> {
-        v.iter()
-            .filter(|(t, _)| steady.contains(t))
-            .map(|s| s.1 + add)
-            .collect()
-    };
-    let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
-    let loaded_rtt_ms = median(&within(&srtt, 0.0))
-        .or_else(|| median(&within(&waits, base)))
+    let srtt = smoothed(&moved);
+    let loaded_rtt_ms = median_within(&srtt, &steady)
+        .or_else(|| median_within(&waits, &steady).map(|w| w + base))
         .unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
@@ -300,31 +262,116 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     Bottleneck {
         direction,
         phase: phase.clone(),
-        waits,
-        in_flow,
+        in_flow: in_flow(scene, &srtt, packet_ms),
         epochs: told.then(|| epochs(&rows, apart)),
         sample_ns,
         flows: carried.as_ref().map_or(0, |c| c.flows),
         busy,
         goodput: carried
             .as_ref()
-            .map_or_else(no_load, rate::Carried::goodput),
-        carried_bps,
-        link_rate,
-        stood,
+            .map_or_else(|| no_load(phase, direction), rate::Carried::goodput),
+        small_share: small_share(scene, phase, direction, rates.carried_bps, packet_bytes),
+        carried_bps: rates.carried_bps,
+        link_rate: rates.link,
+        stood: rates.stood,
+        rate_moves: rates.moves,
+        waits,
         held_back,
         overload,
         noise,
-        small_share: small_share(scene, phase, direction, carried_bps, packet_bytes),
         base_doubt_ms: scene.baseline.doubt_ms(direction),
         packet_bytes,
         header_bytes: packet_bytes - mss,
-        rate_moves,
         packet_ms,
         base_rtt_ms: base,
-        unloaded: (sent, lost),
+        unloaded,
         loaded_rtt_ms,
     }
+}
+
+/// Rates that a load shows.
+struct Rates {
+    /// Rate of the load in whole IP packets.
+    carried_bps: Option<f64>,
+    link: Figure,
+    stood: bool,
+    /// How much the rate of the full link moves, as a share.
+    moves: Option<f64>,
+}
+
+impl Rates {
+    /// Rates of a direction whose load was sampled too briefly.
+    fn unloaded(phase: &Phase, direction: Direction) -> Self {
+        Rates {
+            carried_bps: None,
+            link: no_load(phase, direction),
+            stood: false,
+            moves: None,
+        }
+    }
+}
+
+fn no_load(phase: &Phase, direction: Direction) -> Figure {
+    Figure::cannot_tell(format!(
+        "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
+        phase.name
+    ))
+}
+
+/// Rates of `load`, the rate of the link among them if it was full.
+fn rates(
+    scene: &Scene,
+    phase: &Phase,
+    direction: Direction,
+    load: &rate::Load,
+    overload: Option<&Overload>,
+    held_back: Option<&HeldBack>,
+) -> Rates {
+    let own = moves(load, overload);
+    let packet_bytes = load.mss + rate::header_bytes(load.mss);
+    let steadiness = Steadiness {
+        own,
+        neighbour: moves_opposite(scene, direction, packet_bytes),
+    };
+    let others = scene.others(phase, direction, load.packet_ms());
+    let rated = rate::link_rate(load, overload, held_back, &others, &steadiness);
+    Rates {
+        carried_bps: load.carried_bps(),
+        moves: steadiness
+            .suspect()
+            .or(own)
+            .into_iter()
+            .chain(rated.apart)
+            .reduce(f64::max),
+        link: rated.figure,
+        stood: rated.stood,
+    }
+}
+
+/// Smoothed RTT of each sample of a flow that delivers, ms.
+fn smoothed(moved: &[&Flow]) -> Vec<(i64, f64)> {
+    let told = |f: &&Flow| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6));
+    moved.iter().filter_map(told).collect()
+}
+
+/// Waits of the load's own packets, ms: smoothed RTT less base RTT less one packet's time.
+fn in_flow(scene: &Scene, srtt: &[(i64, f64)], packet_ms: f64) -> Vec<(i64, f64)> {
+    let Some(base) = scene.base_rtt_ms else {
+        return Vec::new();
+    };
+    let wait = |(t, ms): &(i64, f64)| {
+        let base = base + scene.baseline.rtt_shift_ms(*t);
+        (*t, (ms - base - packet_ms).max(0.0))
+    };
+    srtt.iter().map(wait).collect()
+}
+
+fn median_within(series: &[(i64, f64)], range: &Range<i64>) -> Option<f64> {
+    let within: Vec<f64> = (series.iter())
+        .filter(|(t, _)| range.contains(t))
+        .map(|s| s.1)
+        .collect();
+    stats::quantile_of_sorted(&stats::sorted(&within), 0.5)
 }
 
 /// Variation of the full link's rate, by the load's stretches and by floods that came out faster than earlier ones.

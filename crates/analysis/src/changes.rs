@@ -75,64 +75,100 @@ pub fn baseline(series: &Series) -> Baseline {
         };
     }
     let raw: Vec<f64> = all.iter().map(|m| m.base_ms).collect();
-    let smooth: Vec<f64> = (0..raw.len())
-        .map(|i| {
-            median(
-                raw[i.saturating_sub(2)..(i + 3).min(raw.len())]
-                    .iter()
-                    .copied(),
-            )
-        })
-        .collect();
-    let middle = median(raw.iter().copied());
+    let noise = noise(&raw);
+    let edges = edges(&raw, noise);
+    let usual = usual(&raw, &edges, noise);
+    let least_step = step_from(usual, noise);
+    let level = Usual {
+        base_ms: usual,
+        least_step,
+        spread_ms: median(
+            all.iter()
+                .filter(|m| (m.base_ms - usual).abs() < least_step)
+                .map(|m| m.spread_ms),
+        ),
+        interval_ms: series.plan.interval_ns as f64 / 1e6,
+    };
+    let parts = edges.windows(2).map(|w| &all[w[0]..w[1]]);
+    Baseline {
+        looked: true,
+        method: format!(
+            "smallest round trip of each minute; usual level {usual:.3} ms, steps from {least_step:.3} ms that last {LEAST} minutes"
+        ),
+        shifts: joined(parts.filter_map(|p| level.shift(p)), &level),
+    }
+}
+
+/// Standard deviation of the minutes' base RTT, ms, from the steps between neighbours.
+fn noise(raw: &[f64]) -> f64 {
     // The median step of normal noise is 0.6745 · √2 of its σ.
     let noise = median(raw.windows(2).map(|w| (w[1] - w[0]).abs())) / (0.6745 * 2f64.sqrt());
-    let noise = noise.max(0.05).max(0.01 * middle);
+    noise.max(0.05).max(0.01 * median(raw.iter().copied()))
+}
+
+/// Smallest step from `level` that counts, ms.
+fn step_from(level: f64, noise: f64) -> f64 {
+    (3.0 * noise).max(0.5).max(0.1 * level)
+}
+
+/// Change points of the smoothed minutes, both ends included.
+fn edges(raw: &[f64], noise: f64) -> Vec<usize> {
+    let smooth: Vec<f64> = (0..raw.len())
+        .map(|i| {
+            let near = &raw[i.saturating_sub(2)..(i + 3).min(raw.len())];
+            median(near.iter().copied())
+        })
+        .collect();
     let penalty = 3.0 * noise * noise * (raw.len() as f64).ln();
-    let edges: Vec<usize> = std::iter::once(0)
+    std::iter::once(0)
         .chain(change_points(&smooth, penalty, LEAST))
         .chain([raw.len()])
-        .collect();
-    // The level that holds for most of the time.
+        .collect()
+}
+
+/// The level that holds for most of the time, ms.
+fn usual(raw: &[f64], edges: &[usize], noise: f64) -> f64 {
     let levels: Vec<(f64, usize)> = edges
         .windows(2)
         .map(|w| (median(raw[w[0]..w[1]].iter().copied()), w[1] - w[0]))
         .collect();
-    let step_from = |level: f64| (3.0 * noise).max(0.5).max(0.1 * level);
     let minutes_at = |level: f64| -> usize {
         let near = levels
             .iter()
-            .filter(|(l, _)| (l - level).abs() < step_from(level));
+            .filter(|(l, _)| (l - level).abs() < step_from(level, noise));
         near.map(|(_, n)| n).sum()
     };
-    let usual = levels
+    levels
         .iter()
         .max_by(|a, b| {
             (minutes_at(a.0), b.0)
                 .partial_cmp(&(minutes_at(b.0), a.0))
                 .unwrap_or(Ordering::Equal)
         })
-        .map_or(middle, |(level, _)| *level);
-    let least_step = step_from(usual);
-    let usual_spread = {
-        let usual_ones = all
-            .iter()
-            .filter(|m| (m.base_ms - usual).abs() < least_step);
-        median(usual_ones.map(|m| m.spread_ms))
-    };
-    let shift = |w: &[usize]| {
-        let part = &all[w[0]..w[1]];
+        .map_or_else(|| median(raw.iter().copied()), |(level, _)| *level)
+}
+
+/// Level of a recording, from which shifts are told.
+struct Usual {
+    base_ms: f64,
+    least_step: f64,
+    spread_ms: f64,
+    interval_ms: f64,
+}
+
+impl Usual {
+    /// The shift that a stretch between two change points is, if it lies off the usual level.
+    fn shift(&self, part: &[Minute]) -> Option<Shift> {
+        let (first, last) = (part.first()?, part.last()?);
         let base_ms = median(part.iter().map(|m| m.base_ms));
-        let step_ms = base_ms - usual;
-        let spread = median(part.iter().map(|m| m.spread_ms));
-        let interval_ms = series.plan.interval_ns as f64 / 1e6;
-        let times = step_ms / interval_ms;
+        let step_ms = base_ms - self.base_ms;
+        let times = step_ms / self.interval_ms;
         let whole = (times.round() >= 1.0 && (times - times.round()).abs() <= TOLERANCE)
             .then_some(times.round() as i64);
-        let steady = spread <= 3.0 * usual_spread + 2.0;
-        (step_ms.abs() >= least_step).then_some(Shift {
-            from_ns: part[0].from_ns,
-            to_ns: part[part.len() - 1].to_ns,
+        let steady = median(part.iter().map(|m| m.spread_ms)) <= 3.0 * self.spread_ms + 2.0;
+        (step_ms.abs() >= self.least_step).then_some(Shift {
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
             step_ms,
             base_ms,
             intervals: whole,
@@ -142,32 +178,29 @@ pub fn baseline(series: &Series) -> Baseline {
                 (false, _) => ShiftCause::Queue,
             },
         })
-    };
+    }
+}
+
+/// Shifts in time order; neighbours of one level and one cause are one.
+fn joined(found: impl Iterator<Item = Shift>, level: &Usual) -> Vec<Shift> {
     let mut shifts: Vec<Shift> = Vec::new();
-    for s in edges.windows(2).filter_map(shift) {
+    for s in found {
         match shifts.last_mut() {
-            // Two segments of one level.
             Some(last)
                 if last.to_ns == s.from_ns
                     && last.cause == s.cause
-                    && (last.base_ms - s.base_ms).abs() < least_step =>
+                    && (last.base_ms - s.base_ms).abs() < level.least_step =>
             {
                 let (a, b) = (
                     (last.to_ns - last.from_ns) as f64,
                     (s.to_ns - s.from_ns) as f64,
                 );
                 last.base_ms = (last.base_ms * a + s.base_ms * b) / (a + b);
-                last.step_ms = last.base_ms - usual;
+                last.step_ms = last.base_ms - level.base_ms;
                 last.to_ns = s.to_ns;
             }
             _ => shifts.push(s),
         }
     }
-    Baseline {
-        looked: true,
-        method: format!(
-            "smallest round trip of each minute; usual level {usual:.3} ms, steps from {least_step:.3} ms that last {LEAST} minutes"
-        ),
-        shifts,
-    }
+    shifts
 }

@@ -82,17 +82,20 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
         .min()
         .unwrap_or(first.sent_ns);
     let shift_ns = i128::from(first_remote) - i128::from(first.sent_ns);
-    let points: Vec<Point> = usable
-        .iter()
-        .map(|(d, rtt, remote)| {
-            let u = (i128::from(*remote) - i128::from(d.sent_ns) - shift_ns) as f64;
-            Point {
-                t: (i128::from(d.sent_ns) - i128::from(origin_ns)) as f64,
-                u,
-                w: *rtt as f64 - u,
-            }
-        })
-        .collect();
+    let point = |(d, rtt, remote): &(&Delay, i64, i64)| {
+        let u = (i128::from(*remote) - i128::from(d.sent_ns) - shift_ns) as f64;
+        Point {
+            t: (i128::from(d.sent_ns) - i128::from(origin_ns)) as f64,
+            u,
+            w: *rtt as f64 - u,
+        }
+    };
+    let points: Vec<Point> = usable.iter().map(point).collect();
+    Ok(through(rec, &points, origin_ns, shift_ns))
+}
+
+/// The lines below `points` that lie highest, and the range of slopes that leave them nearly as high.
+fn through(rec: &Recording, points: &[Point], origin_ns: i64, shift_ns: i128) -> ClockFit {
     let same = rec
         .event
         .iter()
@@ -129,7 +132,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
             last_above(&height, slope, outer, top - noise)
         }
     };
-    Ok(ClockFit {
+    ClockFit {
         same,
         origin_ns,
         shift_ns,
@@ -140,7 +143,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
         down_ns,
         base_rtt_ns,
         tolerance_ns: noise.max(misfit).max(20e3),
-    })
+    }
 }
 
 /// Position of the maximum of a function with one peak, by golden sections, to a hundredth of a ppm.

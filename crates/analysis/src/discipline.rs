@@ -119,7 +119,6 @@ fn cannot(evidence: Vec<String>, settle: &str) -> DisciplineGuess {
 
 /// Judges the queue of one bottleneck.
 pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
-    let mut evidence = Vec::new();
     if b.goodput.value().is_none() {
         return cannot(
             vec![format!("no load was carried in direction {}", b.direction)],
@@ -132,6 +131,12 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
             "probes that are answered: look for a filter of UDP, or a longer test",
         );
     }
+    of_load(b)
+}
+
+/// Judges a queue whose load and probes were seen.
+fn of_load(b: &Bottleneck) -> DisciplineGuess {
+    let mut evidence = Vec::new();
     if let Some(o) = b.overload.as_ref().filter(|o| o.polices && o.confirmed) {
         evidence.push(format!(
             "{:.0} % of a flood above the link's rate were dropped, and none of it waited longer than {:.1} ms",

@@ -8,7 +8,7 @@
 //!
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 
-use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, QueueIs, Severity};
+use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, PhaseAnswer, QueueIs, Severity};
 use crate::contract::Promised;
 use base::record::Direction;
 use stats::Figure;
@@ -81,145 +81,151 @@ impl Added {
 /// Findings of a test, gravest first.
 pub fn findings(a: &Answer, added: &Added, promised: Option<&Promised>) -> Vec<Finding> {
     let mut list = Vec::new();
-    let mut say = |severity, says: String, evidence: Vec<String>| {
-        list.push(Finding {
-            severity,
-            says,
-            evidence,
-        })
-    };
     let both = [
         (Direction::Up, &a.up, &added.up),
         (Direction::Down, &a.down, &added.down),
     ];
-    for (direction, d, added) in both {
-        if d.added.count == 0 {
-            continue;
-        }
-        let p95 = match added {
-            Figure::Is { value, .. } => *value,
-            Figure::CannotTell { cannot_tell } => {
-                say(
-                    Severity::Note,
-                    format!(
-                        "Whether {} meet a long queue cannot be told.",
-                        name(direction).to_lowercase()
-                    ),
-                    vec![cannot_tell.clone()],
-                );
-                continue;
-            }
-        };
-        let mut evidence = vec![format!(
-            "delay added {direction} under load: median {}, 95 % {}, most {}",
-            text(&d.added.p50_ms),
-            text(&d.added.p95_ms),
-            text(&d.added.max_ms)
-        )];
-        if let (Some(bytes), Some(bdp), Some(factor)) = (
-            d.queue_bytes.value(),
-            d.bdp_bytes.value(),
-            d.factor_too_large.value(),
-        ) {
-            let size = match d.queue_is {
-                QueueIs::Size => "the queue holds",
-                QueueIs::AtLeast => "the queue holds at least",
-                QueueIs::Controlled => "the queue is let grow to",
-            };
-            evidence.push(format!("{size} {bytes:.0} bytes, {factor:.1} times the bandwidth-delay product of {bdp:.0} bytes"));
-        }
-        evidence.extend(d.discipline.evidence.iter().cloned());
-        if is_bloat(p95, packet_ms(d)) {
-            let severity = if p95 >= 200.0 {
-                Severity::Bad
-            } else {
-                Severity::Warning
-            };
-            let wait = d.queue_ms.value().unwrap_or(p95);
-            let most = if matches!(d.queue_is, QueueIs::Size) {
-                "wait up to"
-            } else {
-                "wait about"
-            };
-            say(
-                severity,
-                format!(
-                    "{} make everything else {most} {wait:.0} ms in {} before the {direction}link.",
-                    name(direction),
-                    kind(d)
-                ),
-                evidence,
-            );
-        } else {
-            say(
-                Severity::Good,
-                format!(
-                    "No bloat found {direction}: {} add {p95:.0} ms at most times (95 %).",
-                    name(direction).to_lowercase()
-                ),
-                evidence,
-            );
-        }
-    }
+    list.extend(
+        both.into_iter()
+            .filter_map(|(direction, d, added)| bloat(direction, d, added)),
+    );
     if let Some(promised) = promised {
-        for (severity, says, evidence) in promised.kept(a) {
-            say(severity, says, evidence);
-        }
+        list.extend(promised.kept(a).into_iter().map(of));
     }
-    for p in &a.phases {
-        if p.name == "idle" && p.loss.percent.value().is_some_and(|l| l >= 1.0) && p.loss.lost >= 3
-        {
-            say(
-                Severity::Warning,
-                format!(
-                    "The idle link loses packets: {} of {} probes.",
-                    p.loss.lost, p.loss.sent
-                ),
-                vec![format!("pattern: {}", p.loss.pattern)],
-            );
-        }
-        if !p.stable {
-            say(
-                Severity::Note,
-                format!(
-                    "The figures of the phase \"{}\" were not stable when it ended.",
-                    p.name
-                ),
-                vec![p.stability.clone()],
-            );
-        }
-        if let Some(cross) = p.cross_traffic_bps.filter(|c| *c > 0.0) {
-            let own = [&p.goodput_up_bps, &p.goodput_down_bps]
-                .into_iter()
-                .flatten()
-                .filter_map(|f| f.value())
-                .sum::<f64>();
-            if cross > 0.1 * own {
-                say(
-                    Severity::Note,
-                    format!(
-                        "Others used the link during the phase \"{}\"; test again when it is quiet.",
-                        p.name
-                    ),
-                    vec![format!(
-                        "{:.0} kbit/s on the interface were not the test's",
-                        cross / 1e3
-                    )],
-                );
-            }
-        }
-    }
+    list.extend(a.phases.iter().flat_map(phase));
     if !a.instrument.doubts.is_empty() {
-        say(Severity::Note, "This host disturbed its own measurement; see the reasons before trusting small figures.".into(), a.instrument.doubts.clone());
+        list.push(note(
+            "This host disturbed its own measurement; see the reasons before trusting small figures.".into(),
+            a.instrument.doubts.clone(),
+        ));
     }
     if !a.complete {
-        say(
-            Severity::Note,
+        list.push(note(
             "The test did not run to its end; what it measured until then is given.".into(),
             Vec::new(),
-        );
+        ));
     }
     list.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    list
+}
+
+fn of((severity, says, evidence): (Severity, String, Vec<String>)) -> Finding {
+    Finding {
+        severity,
+        says,
+        evidence,
+    }
+}
+
+fn note(says: String, evidence: Vec<String>) -> Finding {
+    of((Severity::Note, says, evidence))
+}
+
+/// Bloat of one direction, or its absence; nothing where no probe met its load.
+fn bloat(direction: Direction, d: &DirectionAnswer, added: &Figure) -> Option<Finding> {
+    if d.added.count == 0 {
+        return None;
+    }
+    let p95 = match added {
+        Figure::Is { value, .. } => *value,
+        Figure::CannotTell { cannot_tell } => {
+            return Some(note(
+                format!(
+                    "Whether {} meet a long queue cannot be told.",
+                    name(direction).to_lowercase()
+                ),
+                vec![cannot_tell.clone()],
+            ));
+        }
+    };
+    let evidence = queue_evidence(direction, d);
+    if !is_bloat(p95, packet_ms(d)) {
+        let says = format!(
+            "No bloat found {direction}: {} add {p95:.0} ms at most times (95 %).",
+            name(direction).to_lowercase()
+        );
+        return Some(of((Severity::Good, says, evidence)));
+    }
+    let severity = if p95 >= 200.0 {
+        Severity::Bad
+    } else {
+        Severity::Warning
+    };
+    let wait = d.queue_ms.value().unwrap_or(p95);
+    let most = if matches!(d.queue_is, QueueIs::Size) {
+        "wait up to"
+    } else {
+        "wait about"
+    };
+    let says = format!(
+        "{} make everything else {most} {wait:.0} ms in {} before the {direction}link.",
+        name(direction),
+        kind(d)
+    );
+    Some(of((severity, says, evidence)))
+}
+
+/// Added delay, size of the queue against the bandwidth-delay product, and signs of its discipline.
+fn queue_evidence(direction: Direction, d: &DirectionAnswer) -> Vec<String> {
+    let mut evidence = vec![format!(
+        "delay added {direction} under load: median {}, 95 % {}, most {}",
+        text(&d.added.p50_ms),
+        text(&d.added.p95_ms),
+        text(&d.added.max_ms)
+    )];
+    if let (Some(bytes), Some(bdp), Some(factor)) = (
+        d.queue_bytes.value(),
+        d.bdp_bytes.value(),
+        d.factor_too_large.value(),
+    ) {
+        let size = match d.queue_is {
+            QueueIs::Size => "the queue holds",
+            QueueIs::AtLeast => "the queue holds at least",
+            QueueIs::Controlled => "the queue is let grow to",
+        };
+        evidence.push(format!("{size} {bytes:.0} bytes, {factor:.1} times the bandwidth-delay product of {bdp:.0} bytes"));
+    }
+    evidence.extend(d.discipline.evidence.iter().cloned());
+    evidence
+}
+
+/// Loss of the idle link, instability and cross traffic of one phase.
+fn phase(p: &PhaseAnswer) -> Vec<Finding> {
+    let mut list = Vec::new();
+    if p.name == "idle" && p.loss.percent.value().is_some_and(|l| l >= 1.0) && p.loss.lost >= 3 {
+        let says = format!(
+            "The idle link loses packets: {} of {} probes.",
+            p.loss.lost, p.loss.sent
+        );
+        let pattern = vec![format!("pattern: {}", p.loss.pattern)];
+        list.push(of((Severity::Warning, says, pattern)));
+    }
+    if !p.stable {
+        list.push(note(
+            format!(
+                "The figures of the phase \"{}\" were not stable when it ended.",
+                p.name
+            ),
+            vec![p.stability.clone()],
+        ));
+    }
+    let own = [&p.goodput_up_bps, &p.goodput_down_bps]
+        .into_iter()
+        .flatten()
+        .filter_map(|f| f.value())
+        .sum::<f64>();
+    if let Some(cross) = p.cross_traffic_bps.filter(|c| *c > 0.0 && *c > 0.1 * own) {
+        list.push(note(
+            format!(
+                "Others used the link during the phase \"{}\"; test again when it is quiet.",
+                p.name
+            ),
+            vec![format!(
+                "{:.0} kbit/s on the interface were not the test's",
+                cross / 1e3
+            )],
+        ));
+    }
     list
 }
 

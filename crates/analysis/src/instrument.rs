@@ -39,32 +39,52 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
         .filter_map(|h| h.cpu)
         .filter(|c| c.is_finite())
         .reduce(f64::max);
+    let invalid = probes
+        .iter()
+        .filter(|d| d.status == Status::Invalid)
+        .count() as u64;
+    let mut instrument = Instrument {
+        probes_planned: planned,
+        probes_sent: sent,
+        missed_slots: planned - sent,
+        host_share,
+        late_send,
+        cpu_max,
+        doubts: Vec::new(),
+    };
+    instrument.doubts = doubts(rec, &instrument, invalid, base_rtt_ms);
+    instrument
+}
+
+/// Reasons to doubt small figures, each a sentence.
+fn doubts(
+    rec: &Recording,
+    seen: &Instrument,
+    invalid: u64,
+    base_rtt_ms: Option<f64>,
+) -> Vec<String> {
     let mut doubts = Vec::new();
-    let missed = planned - sent;
+    let (missed, planned, sent) = (seen.missed_slots, seen.probes_planned, seen.probes_sent);
     if missed * 100 > planned {
         doubts.push(format!(
             "{missed} of {planned} probes were not sent in time: this host was too busy"
         ));
     }
-    let invalid = probes
-        .iter()
-        .filter(|d| d.status == Status::Invalid)
-        .count() as u64;
     if invalid * 100 > sent {
         doubts.push(format!(
             "{invalid} of {sent} answers had times that cannot be right: did a clock step?"
         ));
     }
-    if let (Some(share), Some(base)) = (host_share.p95_ms.value(), base_rtt_ms)
+    if let (Some(share), Some(base)) = (seen.host_share.p95_ms.value(), base_rtt_ms)
         && share > 1.0
         && share > 0.2 * base
     {
         doubts.push(format!("the hosts added {share:.1} ms (95 % point) themselves; it was subtracted, but the load suffers from it too"));
     }
-    if let Some(late) = late_send.p99_ms.value().filter(|l| *l > 5.0) {
+    if let Some(late) = seen.late_send.p99_ms.value().filter(|l| *l > 5.0) {
         doubts.push(format!("probes left up to {late:.1} ms late (99 % point)"));
     }
-    if let Some(cpu) = cpu_max.filter(|c| *c > 0.9) {
+    if let Some(cpu) = seen.cpu_max.filter(|c| *c > 0.9) {
         doubts.push(format!(
             "the processors of this host were {:.0} % busy at times",
             cpu * 100.0
@@ -79,15 +99,7 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
             x.reason
         ));
     }
-    Instrument {
-        probes_planned: planned,
-        probes_sent: sent,
-        missed_slots: missed,
-        host_share,
-        late_send,
-        cpu_max,
-        doubts,
-    }
+    doubts
 }
 
 /// Bytes of loads that may have passed the interface within `range` without being counted as carried: the growth of the

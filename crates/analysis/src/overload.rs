@@ -459,6 +459,39 @@ fn reached(waits: &[(i64, f64)]) -> f64 {
     waits.windows(9).map(least).fold(0.0, f64::max)
 }
 
+impl Overload {
+    /// Floods that did not overload the link.
+    fn none(why: &str, at_least_bps: f64) -> Self {
+        Overload {
+            rate_bps: Figure::cannot_tell(why),
+            at_least_bps,
+            confirmed: false,
+            plateau_ms: None,
+            small_share: 0.0,
+            reached_ms: 0.0,
+            apart: None,
+            side_by_side_ms: None,
+            polices: false,
+            lost: 0.0,
+            sent_bps: 0.0,
+            rises: 0.0,
+        }
+    }
+}
+
+/// True if the small datagrams did not wait in the queue of the flood; see [`Overload::side_by_side_ms`].
+fn kept_apart((load, small): (f64, f64), packet_ms: f64) -> Option<bool> {
+    // A short queue that bursts fill and empty again looks like two.
+    let long = load >= FEW_PACKETS * packet_ms;
+    if long && small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
+        Some(true)
+    } else if small >= 0.6 * load {
+        Some(false)
+    } else {
+        None
+    }
+}
+
 /// Evidence of all floods of `direction`, or `None` where there was none.
 pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overload> {
     let rec = scene.rec;
@@ -490,20 +523,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         } else {
             "no train of datagrams overloaded the link"
         };
-        return Some(Overload {
-            rate_bps: Figure::cannot_tell(why),
-            at_least_bps,
-            confirmed: false,
-            plateau_ms: None,
-            small_share: 0.0,
-            reached_ms: 0.0,
-            apart: None,
-            side_by_side_ms: None,
-            polices: false,
-            lost: 0.0,
-            sent_bps: 0.0,
-            rises: 0.0,
-        });
+        return Some(Overload::none(why, at_least_bps));
     };
     let packet_bits =
         f64::from(last.train.facts.program.largest_payload() + last.train.facts.headers) * 8.0;
@@ -524,17 +544,6 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
     let plateau_ms = plateau(last, &flood, packet_ms, noise, small_share);
 
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
-    let apart = side_by_side_ms.and_then(|(load, small)| {
-        // A short queue that bursts fill and empty again looks like two.
-        let long = load >= FEW_PACKETS * packet_ms;
-        if long && small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
-            Some(true)
-        } else if small >= 0.6 * load {
-            Some(false)
-        } else {
-            None
-        }
-    });
     Some(Overload {
         confirmed: last.confirms() && last.keeps_its_rate(),
         rate_bps,
@@ -542,7 +551,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         plateau_ms,
         small_share,
         reached_ms,
-        apart,
+        apart: side_by_side_ms.and_then(|waits| kept_apart(waits, packet_ms)),
         side_by_side_ms,
         polices,
         lost,

@@ -408,11 +408,7 @@ pub fn link_rate(
     steadiness: &Steadiness,
 ) -> Rated {
     let Some(carried) = load.carried_bps() else {
-        return Rated {
-            figure: Figure::cannot_tell("the load carried nothing"),
-            stood: false,
-            apart: None,
-        };
+        return Rated::unknown("the load carried nothing", false);
     };
     let (while_full, stood) = load.while_full();
     let shared = others.bps > OTHERS * carried || others.at_rest;
@@ -441,16 +437,14 @@ pub fn link_rate(
         };
     }
     if let Some(share) = steadiness.suspect() {
-        let figure = Figure::cannot_tell(format!(
-            "the rate of the other direction varies by {:.0} %, and this one was not full for long enough to see that it does not: at least {:.3} Mbit/s",
-            100.0 * share,
-            least / 1e6
-        ));
-        return Rated {
-            figure,
+        return Rated::unknown(
+            format!(
+                "the rate of the other direction varies by {:.0} %, and this one was not full for long enough to see that it does not: at least {:.3} Mbit/s",
+                100.0 * share,
+                least / 1e6
+            ),
             stood,
-            apart: None,
-        };
+        );
     }
     let while_full = while_full.filter(|_| !shared).map(behind);
     let trains = trains.map(behind);
@@ -460,41 +454,61 @@ pub fn link_rate(
         _ => None,
     };
     if let Some((tcp, trains)) = apart {
-        let figure = Figure::cannot_tell(format!(
+        let why = format!(
             "the load got {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s: its rate varies, or others share it",
             tcp / 1e6,
             trains / 1e6
-        ));
-        let apart = Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE);
+        );
         return Rated {
-            figure,
-            stood,
-            apart,
+            apart: Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE),
+            ..Rated::unknown(why, stood)
         };
     }
     let figure = match (while_full, trains) {
         (Some(tcp), Some(trains)) => narrower(tcp, trains),
         (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => {
-            let why = if others.at_rest {
-                "packets of others waited in the queue already at rest".to_owned()
-            } else if shared {
-                format!(
-                    "cross traffic of {:.3} Mbit/s shared the link",
-                    others.bps / 1e6
-                )
-            } else if let Some(held) = held_back {
-                held.says()
-            } else {
-                "the load did not fill the link".into()
-            };
-            Figure::cannot_tell(format!(
-                "{why}: its rate is at least {:.3} Mbit/s",
-                least / 1e6
-            ))
-        }
+        (None, None) => at_least(least, shared, held_back, others),
     };
-    let figure = match figure {
+    Rated {
+        figure: useful(figure, carried),
+        stood,
+        apart: None,
+    }
+}
+
+impl Rated {
+    fn unknown(why: impl Into<String>, stood: bool) -> Self {
+        Rated {
+            figure: Figure::cannot_tell(why),
+            stood,
+            apart: None,
+        }
+    }
+}
+
+/// Lower bound of the rate, with the reason why the link was not full.
+fn at_least(least: f64, shared: bool, held_back: Option<&HeldBack>, others: &Others) -> Figure {
+    let why = if others.at_rest {
+        "packets of others waited in the queue already at rest".to_owned()
+    } else if shared {
+        format!(
+            "cross traffic of {:.3} Mbit/s shared the link",
+            others.bps / 1e6
+        )
+    } else if let Some(held) = held_back {
+        held.says()
+    } else {
+        "the load did not fill the link".into()
+    };
+    Figure::cannot_tell(format!(
+        "{why}: its rate is at least {:.3} Mbit/s",
+        least / 1e6
+    ))
+}
+
+/// The figure, or a lower bound where its interval is too wide to be of use.
+fn useful(figure: Figure, carried: f64) -> Figure {
+    match figure {
         Figure::Is { value, low, high } if high - low > 2.0 * WIDEST * value => {
             Figure::cannot_tell(format!(
                 "too little was seen of the full link: its rate is at least {:.3} Mbit/s",
@@ -502,11 +516,6 @@ pub fn link_rate(
             ))
         }
         figure => figure,
-    };
-    Rated {
-        figure,
-        stood,
-        apart: None,
     }
 }
 

@@ -40,68 +40,73 @@ pub fn trimmed_mean(values: &[f64]) -> Figure {
 
 /// Responsiveness of the phases in `list`.
 pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
-    let all = |why: &str, formula: String| {
-        let f = || Figure::cannot_tell(why);
-        Responsiveness {
-            formula,
-            rpm: f(),
-            foreign_rpm: f(),
-            loaded_rpm: f(),
-            harmonic_rpm: f(),
-            foreign_ms: f(),
-            loaded_ms: f(),
-        }
-    };
     let Some(phase) = ["both", "up", "down"]
         .iter()
         .find_map(|n| list.iter().find(|p| p.name == *n))
     else {
-        return all("no loaded phase ran", FORMULA.into());
+        let unknown = || Figure::cannot_tell("no loaded phase ran");
+        return Responsiveness {
+            formula: FORMULA.into(),
+            rpm: unknown(),
+            foreign_rpm: unknown(),
+            loaded_rpm: unknown(),
+            harmonic_rpm: unknown(),
+            foreign_ms: unknown(),
+            loaded_ms: unknown(),
+        };
     };
-    let formula = format!("{FORMULA}; from the phase \"{}\"", phase.name);
-    let of = |target: &str| {
+    let foreign_ms = foreign(rec, phase);
+    let loaded_ms = loaded(rec, phase);
+    let (foreign_rpm, loaded_rpm) = (rpm(&foreign_ms), rpm(&loaded_ms));
+    Responsiveness {
+        formula: format!("{FORMULA}; from the phase \"{}\"", phase.name),
+        rpm: mean(&foreign_rpm, &loaded_rpm),
+        harmonic_rpm: rpm(&mean(&foreign_ms, &loaded_ms)),
+        foreign_rpm,
+        loaded_rpm,
+        foreign_ms,
+        loaded_ms,
+    }
+}
+
+/// Mean of the times of a fresh connection and of a request on it, ms.
+fn foreign(rec: &Recording, phase: &Phase) -> Figure {
+    let times = |target: &str| {
         phases::probes(rec, target, phase.steady())
             .into_iter()
             .filter_map(Delay::rtt_ms)
             .collect::<Vec<_>>()
     };
-    let (tcp, request) = (of("tcp-connect"), of("tcp-request"));
-    let foreign_ms = match (trimmed_mean(&tcp), trimmed_mean(&request)) {
-        (
-            Figure::Is {
-                value: a,
-                low: al,
-                high: ah,
-            },
-            Figure::Is {
-                value: b,
-                low: bl,
-                high: bh,
-            },
-        ) => Figure::Is {
-            value: (a + b) / 2.0,
-            low: (al + bl) / 2.0,
-            high: (ah + bh) / 2.0,
-        },
-        _ => Figure::cannot_tell(format!(
+    let (tcp, request) = (times("tcp-connect"), times("tcp-request"));
+    match mean(&trimmed_mean(&tcp), &trimmed_mean(&request)) {
+        is @ Figure::Is { .. } => is,
+        Figure::CannotTell { .. } => Figure::cannot_tell(format!(
             "{} fresh connections and {} requests were answered under load",
             tcp.len(),
             request.len()
         )),
-    };
-    let loaded: Vec<f64> = [Direction::Up, Direction::Down]
+    }
+}
+
+/// Smoothed RTT of the load's own packets, ms.
+fn loaded(rec: &Recording, phase: &Phase) -> Figure {
+    let rtts: Vec<f64> = [Direction::Up, Direction::Down]
         .into_iter()
         .filter(|d| phase.loads(*d))
         .flat_map(|d| phases::flows(rec, d, phase.steady()))
         .filter_map(|f| f.srtt_ns.filter(|v| *v > 0).map(|v| v as f64 / 1e6))
         .collect();
-    let loaded_ms = match trimmed_mean(&loaded) {
+    match trimmed_mean(&rtts) {
         is @ Figure::Is { .. } => is,
         Figure::CannotTell { .. } => {
             Figure::cannot_tell("the load's sender reported no round-trip times")
         }
-    };
-    let rpm = |ms: &Figure| match ms {
+    }
+}
+
+/// Round trips per minute that take `ms` each.
+fn rpm(ms: &Figure) -> Figure {
+    match ms {
         Figure::Is { value, low, high } if *value > 0.0 && *low > 0.0 => Figure::Is {
             value: 60_000.0 / value,
             low: 60_000.0 / high,
@@ -111,9 +116,12 @@ pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
         Figure::Is { value, .. } if *value > 0.0 => Figure::exactly(60_000.0 / value),
         Figure::Is { .. } => Figure::cannot_tell("round trips of zero"),
         other => other.clone(),
-    };
-    let (foreign_rpm, loaded_rpm) = (rpm(&foreign_ms), rpm(&loaded_ms));
-    let mean = |a: &Figure, b: &Figure| match (a, b) {
+    }
+}
+
+/// Mean of two figures and of the ends of their intervals.
+fn mean(a: &Figure, b: &Figure) -> Figure {
+    match (a, b) {
         (
             Figure::Is {
                 value: a,
@@ -133,15 +141,6 @@ pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
         (Figure::CannotTell { cannot_tell }, _) | (_, Figure::CannotTell { cannot_tell }) => {
             Figure::cannot_tell(cannot_tell.clone())
         }
-    };
-    Responsiveness {
-        formula,
-        rpm: mean(&foreign_rpm, &loaded_rpm),
-        harmonic_rpm: rpm(&mean(&foreign_ms, &loaded_ms)),
-        foreign_rpm,
-        loaded_rpm,
-        foreign_ms,
-        loaded_ms,
     }
 }
 

@@ -8,7 +8,7 @@
 //! **Source.** Borlaug 2014, table 2, equation (1); each built-in table names its own.
 
 use base::Duration;
-use base::units::significant;
+use base::print::significant;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};

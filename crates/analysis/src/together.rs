@@ -169,30 +169,9 @@ pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, Tog
         return Err(TogetherError::Apart);
     }
     let width = links.len();
-    let block = (missed.len() / width).div_ceil(BLOCKS) * width;
-    let in_time = |limit: usize, of: &dyn Fn(&[u8]) -> u8| {
-        let blocks: Vec<(u64, u64)> = missed
-            .chunks(block)
-            .map(|rows| {
-                let yes = rows
-                    .chunks(width)
-                    .filter(|row| usize::from(of(row)) <= limit);
-                (yes.count() as u64, (rows.len() / width) as u64)
-            })
-            .collect();
-        share(&blocks)
-    };
-    let within = |(i, limit): (usize, &i64)| {
-        let each: Vec<Figure> = (0..width).map(|l| in_time(i, &|row| row[l])).collect();
-        let best = in_time(i, &|row| row.iter().copied().min().unwrap_or(u8::MAX));
-        Within {
-            limit_ms: *limit as f64 / 1e6,
-            shares: Beside {
-                if_independent: independent(&each),
-                together: best,
-                each,
-            },
-        }
+    let within = |(i, limit): (usize, &i64)| Within {
+        limit_ms: *limit as f64 / 1e6,
+        shares: in_time(&missed, width, i),
     };
     Ok(Together {
         from_ns,
@@ -208,6 +187,29 @@ pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, Tog
         outages: all_out,
         links: links.iter().map(|l| l.name.clone()).collect(),
     })
+}
+
+/// Shares of probes answered within the limit of number `limit`: of each of `width` links, and of the best of them.
+fn in_time(missed: &[u8], width: usize, limit: usize) -> Beside {
+    let block = (missed.len() / width).div_ceil(BLOCKS) * width;
+    let answered = |of: &dyn Fn(&[u8]) -> u8| {
+        let blocks: Vec<(u64, u64)> = missed
+            .chunks(block)
+            .map(|rows| {
+                let yes = rows
+                    .chunks(width)
+                    .filter(|row| usize::from(of(row)) <= limit);
+                (yes.count() as u64, (rows.len() / width) as u64)
+            })
+            .collect();
+        share(&blocks)
+    };
+    let each: Vec<Figure> = (0..width).map(|l| answered(&|row| row[l])).collect();
+    Beside {
+        if_independent: independent(&each),
+        together: answered(&|row| row.iter().copied().min().unwrap_or(u8::MAX)),
+        each,
+    }
 }
 
 /// Number of limits that each link missed at each probe of the least probed link, one link after the other.

@@ -95,10 +95,6 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
             .collect()
     };
     let (up, down) = (thin(true), thin(false));
-    let line = |points: &[Point], s: f64| {
-        let low = points.iter().map(|p| p.v - s * p.t);
-        low.fold(f64::INFINITY, f64::min)
-    };
     // With one direction alone: the line that leaves the least area under the points (Moon's). With both the
     // slopes tilt against each other and the middle of time falls out.
     let middle = span / 2.0;
@@ -116,16 +112,7 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
     // A queue that never empties leaves many slopes equally high: the one is taken that leaves, in each stretch
     // of time, one direction or the other free of waits.
     let quieter = |s: f64| -> Vec<(f64, f64)> {
-        let (a, b) = (line(&up, s), line(&down, -s));
-        let low = |points: &[Point], s: f64, base: f64| {
-            let mut out = [f64::INFINITY; COARSE];
-            for p in points {
-                let at = ((p.t / span * COARSE as f64) as usize).min(COARSE - 1);
-                out[at] = out[at].min(p.v - s * p.t - base);
-            }
-            out
-        };
-        let pairs = low(&up, s, a).into_iter().zip(low(&down, -s, b));
+        let pairs = above(&up, s, span).into_iter().zip(above(&down, -s, span));
         pairs
             .filter(|(u, w)| u.is_finite() && w.is_finite())
             .collect()
@@ -146,6 +133,23 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
         down_ns: (!down.is_empty()).then(|| line(&down, -slope)),
         misfit_ns: both.unwrap_or(0.0).max(0.0),
     })
+}
+
+/// Height of the line of slope `s` that touches the points from below.
+fn line(points: &[Point], s: f64) -> f64 {
+    let low = points.iter().map(|p| p.v - s * p.t);
+    low.fold(f64::INFINITY, f64::min)
+}
+
+/// Least distance of the points of each stretch of time from that line; infinite where a stretch has none.
+fn above(points: &[Point], s: f64, span: f64) -> [f64; COARSE] {
+    let base = line(points, s);
+    let mut out = [f64::INFINITY; COARSE];
+    for p in points {
+        let at = ((p.t / span * COARSE as f64) as usize).min(COARSE - 1);
+        out[at] = out[at].min(p.v - s * p.t - base);
+    }
+    out
 }
 
 /// Position of the minimum of `f` between `low` and `high`, by two searches of the whole range; `start` unless another

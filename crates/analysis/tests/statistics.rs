@@ -2,10 +2,11 @@
 //! faults are known.
 
 use analysis::saturation::Carried;
-use analysis::series::{Cuts, Outline, Plan, Probe, Series};
+use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series};
 use analysis::services;
 use analysis::statistics::{ShiftCause, TargetStatistics};
 use analysis::survey::{Request, Span, target};
+use base::histogram::Histogram;
 use base::record::{Direction, Exclusion, Status};
 use stats::Figure;
 use stats::change_points;
@@ -518,6 +519,60 @@ fn traffic_that_does_not_make_packets_wait_is_not_called_full() {
     let t = target("udp", &series(&rows, S, cuts()), &request);
     assert!(t.loaded[0].summary.is_none());
     assert_eq!(t.loaded[0].rate_bps.value(), None);
+}
+
+/// A recording of a stranger claimed 2^64 probes in an hour, and each took 8 bytes.
+#[test]
+fn thinned_intervals_that_hold_too_many_probes_are_refused_before_they_take_memory() {
+    for seed in 1..40 {
+        let mut u = uniform(seed);
+        let mut outline = Outline::default();
+        (0..100).for_each(|i| outline.add_thinned(i * 60 * S, 60 * S, u64::MAX));
+        let plan = Plan::new(&outline, cuts()).unwrap();
+        let mut s = match u() < 0.5 {
+            true => Series::new(plan),
+            false => Series::of_holes(plan),
+        };
+        let mut refused = false;
+        let (mut kept, mut claimed) = (0u64, 0u64);
+        for i in 0..100 {
+            let mut histogram = Histogram::new();
+            histogram.record_ms(20.0 + u());
+            // Half of the draws claim what a probe sends in a minute, the others 2 GiB of round trips and more.
+            let absurd = u() < 0.5;
+            let doublings = if absurd { 29.0 + 34.0 * u() } else { 9.0 * u() };
+            for _ in 0..doublings as u32 {
+                histogram.add(&histogram.clone());
+            }
+            let extreme = u() < 0.1;
+            let counts = Counts {
+                ok: histogram.len(),
+                lost: if extreme {
+                    u64::MAX
+                } else {
+                    (30.0 * u()) as u64
+                },
+                not_sent: (u() * 3.0) as u64,
+                ..Counts::default()
+            };
+            let added = s.add_thinned(i * 60 * S, 60 * S, &counts, &histogram);
+            if added.is_ok() {
+                kept += histogram.len();
+                claimed += counts.sent() + counts.not_sent;
+            } else {
+                refused = true;
+                assert!(extreme || absurd, "seed {seed}, interval {i}");
+            }
+            // Draws that really keep 2 GiB take long.
+            if kept > 1 << 22 {
+                break;
+            }
+        }
+        assert!(refused || kept > 0, "seed {seed}");
+        assert!(claimed <= 1 << 31, "seed {seed}: {claimed}");
+        s.finish(1);
+        assert_eq!(s.blocks.iter().map(|b| b.counts.ok).sum::<u64>(), kept);
+    }
 }
 
 #[test]

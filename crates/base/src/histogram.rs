@@ -1,3 +1,4 @@
+use crate::record::Distribution;
 use crate::sketch::Sketch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,6 +24,47 @@ pub enum HistogramError {
         "a histogram of {length} characters cannot be read: {why}. It must be HdrHistogram V2, uncompressed, in base64"
     )]
     Unreadable { length: usize, why: String },
+    #[error(
+        "the row claims {claimed} probes in {interval_ns} ns and {rtts} round trips: more round trips than probes that were sent, \
+         or more than one probe a microsecond"
+    )]
+    Implausible {
+        claimed: u64,
+        rtts: u64,
+        interval_ns: i64,
+    },
+}
+
+impl Distribution {
+    /// Reads the histogram of a row, which may come from a stranger.
+    ///
+    /// # Errors
+    /// The text is no histogram; it holds more round trips than the row says were sent; the row claims more than one
+    /// probe per microsecond.
+    pub fn rtts(&self) -> Result<Histogram, HistogramError> {
+        let histogram = Histogram::from_base64(&self.histogram)?;
+        let count = |n: i64| n.max(0) as u64;
+        let fates = [
+            self.ok_packets,
+            self.late_packets,
+            self.lost_packets,
+            self.invalid_packets,
+            self.not_sent_packets,
+        ];
+        let due = fates
+            .iter()
+            .fold(0, |sum: u64, n| sum.saturating_add(count(*n)));
+        let claimed = due.max(count(self.sent_packets));
+        let most = count(self.interval_ns) / 1000 + 1;
+        if histogram.len() > count(self.sent_packets) || claimed > most {
+            return Err(HistogramError::Implausible {
+                claimed,
+                rtts: histogram.len(),
+                interval_ns: self.interval_ns,
+            });
+        }
+        Ok(histogram)
+    }
 }
 
 /// Largest value kept, 1 h in µs; longer delays count as 1 h.
@@ -83,11 +125,11 @@ impl Histogram {
         self.0.counts()
     }
 
-    /// Encodes it as base64 text.
+    /// Writes the text form. Counts above 2^63 − 1, which the form cannot hold, are written as that.
     pub fn to_base64(&self) -> String {
         let mut text = hdr();
         for (us, times) in self.0.counts() {
-            text.saturating_record_n(us, times);
+            text.saturating_record_n(us, times.min(i64::MAX as u64));
         }
         let mut bytes = Vec::new();
         V2Serializer::new()
@@ -180,6 +222,50 @@ mod tests {
         fine[24..32].copy_from_slice(&u64::MAX.to_be_bytes());
         let e = Histogram::from_base64(&STANDARD.encode(&fine)).unwrap_err();
         assert!(e.to_string().contains("too large"), "{e}");
+    }
+
+    /// A row with these counts of probes, and this many round trips of 20 ms.
+    fn row(interval_ns: i64, sent: i64, ok: i64, rtts: u64) -> Distribution {
+        let mut histogram = Histogram::new();
+        histogram.record_us(20_000, rtts);
+        Distribution {
+            t_ns: 0,
+            interval_ns,
+            target: "udp".into(),
+            sent_packets: sent,
+            ok_packets: ok,
+            late_packets: 0,
+            lost_packets: sent.saturating_sub(ok),
+            invalid_packets: 0,
+            not_sent_packets: 0,
+            histogram: histogram.to_base64().into(),
+        }
+    }
+
+    /// A stranger's row of 2^64 round trips made `analyse` allocate as much memory.
+    #[test]
+    fn a_row_that_claims_more_than_can_be_is_refused() {
+        assert_eq!(
+            row(60_000_000_000, 600, 590, 590).rtts().unwrap().len(),
+            590
+        );
+        // RRDtool mixes rounds: there may be more delays than whole pings that were answered.
+        assert!(row(300_000_000_000, 20, 19, 20).rtts().is_ok());
+        for (interval_ns, sent, ok, rtts) in [
+            (60_000_000_000, 600, 590, 601),
+            (60_000_000_000, 600, 590, u64::MAX),
+            (60_000_000_000, 1 << 53, 1 << 53, 10),
+            (60_000_000_000, i64::MAX, i64::MAX, u64::MAX),
+            (0, 2, 2, 2),
+            (-5, 600, 590, 590),
+            (i64::MIN, i64::MIN, i64::MIN, 1),
+        ] {
+            let refused = row(interval_ns, sent, ok, rtts).rtts();
+            assert!(
+                matches!(refused, Err(HistogramError::Implausible { .. })),
+                "{interval_ns} {sent} {ok} {rtts}"
+            );
+        }
     }
 
     proptest! {

@@ -6,8 +6,6 @@
 //!
 //! The exact printer, whose text the parser reads back, is in `units`; its `{:.3}` follows the rule of this module.
 
-use crate::units::significant;
-
 /// Name of a unit, its size, and the smallest figure printed in it; both in the smallest unit.
 type Rung = (&'static str, f64, f64);
 
@@ -121,6 +119,21 @@ fn rounded(value: f64, digits: usize) -> f64 {
     let places = digits.max(1) as i32 - 1 - value.abs().log10().floor() as i32;
     let scale = 10f64.powi(places);
     (value * scale).round() / scale
+}
+
+/// Formats `value` with `digits` significant digits and no exponent: 429.97 at 3 is "430", 0.01234 is "0.0123".
+pub fn significant(value: f64, digits: usize) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let places = (digits as i32 - 1 - magnitude).max(0) as usize;
+    let text = format!("{value:.places$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
+    }
 }
 
 fn told(value: f64, digits: usize) -> String {

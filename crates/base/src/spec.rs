@@ -7,7 +7,7 @@
 
 use crate::program::Program;
 use crate::record::Direction;
-use crate::words::{Entry, Unit, Value, Words, WordsError};
+use crate::words::{Entry, Parameter, Unit, Value, Words, WordsError};
 use crate::{BitsPerSec, Bytes, Duration};
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ pub trait Params: Sized {
     /// Name, summary, sources and parameters; only the parameters if several entries share them.
     const ENTRY: Entry;
 
-    /// Takes one value for each parameter, in order.
-    fn take(values: &mut Values<'_>) -> Self;
+    /// Takes one value for each parameter, in order. `None` if one is missing or does not fit its type.
+    fn take(values: &mut Values<'_>) -> Option<Self>;
 }
 
 /// Type of a parameter.
@@ -43,38 +43,54 @@ pub struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Takes the next value.
-    ///
-    /// # Panics
-    /// Panics if the parameter has no default and was not given: see [`Words::missing`].
-    pub fn take<T: Field>(&mut self) -> T {
-        let (parameter, _) = self.words.nth(self.at);
-        let name = self.words.entry().name;
-        self.take_or(|| panic!("{name}: {} is not set", parameter.name))
+    /// Takes the next value. `None` if the parameter has no default and was not given, or if the value does not fit.
+    pub fn take<T: Field>(&mut self) -> Option<T> {
+        let value = self.words.nth(self.at)?;
+        let read = T::read(value);
+        self.at += usize::from(read.is_some());
+        read
     }
 
-    /// Takes the next value, or `otherwise` if it was not given.
-    pub fn take_or<T: Field>(&mut self, otherwise: impl FnOnce() -> T) -> T {
-        let (_, value) = self.words.nth(self.at);
-        self.at += 1;
-        T::read(value).unwrap_or_else(otherwise)
+    /// Takes the next value, or `otherwise` if it was not given. `None` if the value does not fit.
+    pub fn take_or<T: Field>(&mut self, otherwise: impl FnOnce() -> T) -> Option<T> {
+        match self.words.nth(self.at)? {
+            Some(_) => self.take(),
+            None => {
+                self.at += 1;
+                Some(otherwise())
+            }
+        }
     }
 }
 
 impl Words {
-    /// Converts to the struct of the declaration.
+    /// Converts to the struct of a declaration.
+    ///
+    /// # Errors
+    /// The words belong to another declaration; a parameter without a default was not given: see [`Words::missing`]; a
+    /// value does not fit the type of its field.
+    pub fn to<P: Params>(&self) -> Result<P, WordsError> {
+        let parameters = self.entry().parameters;
+        let shape = |p: &Parameter| (p.name, p.unit);
+        let (mine, its) = (parameters.iter(), P::ENTRY.parameters.iter());
+        let name = self.entry().name;
+        if !mine.map(shape).eq(its.map(shape)) {
+            return Err(WordsError::Foreign { name });
+        }
+        let mut values = Values { words: self, at: 0 };
+        P::take(&mut values).ok_or_else(|| {
+            let key = parameters.get(values.at).map_or("", |p| p.name);
+            WordsError::Unfit { name, key }
+        })
+    }
+
+    /// Converts to the struct of the declaration that the words were parsed against.
     ///
     /// # Panics
-    /// Panics if the entry belongs to another declaration, or if a parameter without a default was not given: see
-    /// [`Words::missing`].
+    /// Panics where [`Words::to`] fails: in a table whose rows pair an entry with the struct of another.
     pub fn read<P: Params>(&self) -> P {
-        let mine = self.entry().parameters.iter().map(|p| p.name);
-        assert!(
-            mine.eq(P::ENTRY.parameters.iter().map(|p| p.name)),
-            "{} has other parameters",
-            self.entry().name
-        );
-        P::take(&mut Values { words: self, at: 0 })
+        self.to()
+            .unwrap_or_else(|e| panic!("{e}: its table pairs it with another struct"))
     }
 }
 
@@ -97,7 +113,7 @@ pub fn given<'a, P: Params>(
     impl<P: Params> Shared<P> {
         const ENTRY: &'static Entry = &P::ENTRY;
     }
-    Ok(Words::with("entry", Shared::<P>::ENTRY, pairs)?.read())
+    Words::with("entry", Shared::<P>::ENTRY, pairs)?.to()
 }
 
 macro_rules! field {
@@ -218,9 +234,9 @@ macro_rules! params {
                     required: $crate::params!(@required $type, $($otherwise)?),
                 }),*],
             };
-            fn take(_values: &mut $crate::spec::Values<'_>) -> Self {
-                $(let $field: $type = $crate::params!(@take _values, $($otherwise)?);)*
-                Self { $($field),* }
+            fn take(_values: &mut $crate::spec::Values<'_>) -> Option<Self> {
+                $(let $field: $type = $crate::params!(@take _values, $($otherwise)?)?;)*
+                Some(Self { $($field),* })
             }
         }
     };
@@ -396,9 +412,57 @@ mod tests {
         );
     }
 
+    params! {
+        #[derive(Clone, Debug, PartialEq)]
+        struct Narrow for "narrow": "a field narrower than its range", [] {
+            /// count
+            count: u8 = "1" ["0".."1000"];
+            /// depends on the count if not given
+            rest: u8 = (count) ["0".."1000"];
+        }
+    }
+
+    const NARROW: &[Entry] = &[Narrow::ENTRY];
+
     #[test]
-    #[should_panic(expected = "has other parameters")]
-    fn the_words_of_another_entry_are_refused() {
-        words("strict:rate=1 Mbit/s").read::<Thing>();
+    fn the_words_of_another_entry_are_an_error() {
+        let foreign = words("strict:rate=1 Mbit/s").to::<Thing>();
+        assert!(
+            matches!(foreign, Err(WordsError::Foreign { name: "strict" })),
+            "{foreign:?}"
+        );
+        // Equal names with other units are another declaration, too.
+        let similar = Words::parse("thing", NARROW.iter(), "narrow").unwrap();
+        params! {
+            struct Similar for "narrow": "the same names", [] {
+                /// count
+                count: f64 = "1" ["0".."1000"];
+                /// rest
+                rest: u8 = "1" ["0".."255"];
+            }
+        }
+        assert!(similar.to::<Similar>().is_err());
+        assert!(Similar::default().count > 0.0 && Similar::default().rest > 0);
+    }
+
+    #[test]
+    fn a_missing_value_or_one_that_does_not_fit_is_an_error_with_its_name() {
+        let unfit = |e: Option<WordsError>| match e {
+            Some(WordsError::Unfit { key, .. }) => key,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(unfit(words("strict").to::<Strict>().err()), "rate");
+        for count in 0u64..=1000 {
+            for (text, key) in [
+                (format!("narrow:count={count}"), "count"),
+                (format!("narrow:rest={count}"), "rest"),
+            ] {
+                let words = Words::parse("thing", NARROW.iter(), &text).unwrap();
+                match u8::try_from(count) {
+                    Ok(_) => assert!(words.to::<Narrow>().is_ok(), "{text}"),
+                    Err(_) => assert_eq!(unfit(words.to::<Narrow>().err()), key, "{text}"),
+                }
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! The printer is exact: the parser reads its output back to the same value. A plan stored in a recording therefore
 //! runs again unchanged.
 
+pub use crate::print::significant;
 use crate::print::{self, Unit};
 use crate::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -325,21 +326,6 @@ impl Scale {
             )
         };
         write!(f, "{text} {name}")
-    }
-}
-
-/// Formats `value` with `digits` significant digits and no exponent: 429.97 at 3 is "430", 0.01234 is "0.0123".
-pub fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let places = (digits as i32 - 1 - magnitude).max(0) as usize;
-    let text = format!("{value:.places$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
-    } else {
-        text
     }
 }
 

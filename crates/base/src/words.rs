@@ -151,6 +151,13 @@ pub enum WordsError {
         key: &'static str,
         example: &'static str,
     },
+    #[error("\"{name}\" has other parameters")]
+    Foreign { name: &'static str },
+    #[error("\"{name}\": {key} is not set, or its value does not fit")]
+    Unfit {
+        name: &'static str,
+        key: &'static str,
+    },
 }
 
 impl Words {
@@ -239,9 +246,9 @@ impl Words {
         self.entry
     }
 
-    /// Returns the parameter at index `at` with its value.
-    pub(crate) fn nth(&self, at: usize) -> (&'static Parameter, Option<&Value>) {
-        (&self.entry.parameters[at], self.values[at].as_ref())
+    /// Returns the value of the parameter at index `at`. `None` if there is no such parameter.
+    pub(crate) fn nth(&self, at: usize) -> Option<Option<&Value>> {
+        self.values.get(at).map(Option::as_ref)
     }
 
     /// Returns the first required parameter without a value.

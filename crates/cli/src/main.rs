@@ -1,6 +1,8 @@
 //! `tailback`: finds where packets wait on an Internet link. Each verb is one thin file: typed arguments become a
 //! validated plan, one library call carries it out, `report` prints the result.
 
+#![forbid(unsafe_code)]
+
 // Before all other modules, which use its macros.
 #[macro_use]
 mod say;
@@ -39,7 +41,6 @@ enum Verb {
     Report(cmd::report::Args),
     Import(cmd::import::Args),
     Sim(cmd::sim::Args),
-    Reproduce(cmd::reproduce::Args),
     Model(cmd::model::Args),
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
@@ -61,7 +62,6 @@ fn main() -> ExitCode {
         Verb::Report(args) => cmd::report::run(args),
         Verb::Import(args) => cmd::import::run(args),
         Verb::Sim(args) => cmd::sim::run(args),
-        Verb::Reproduce(args) => cmd::reproduce::run(args),
         Verb::Model(args) => cmd::model::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),

@@ -2,17 +2,16 @@
 
 use serde_json::Value;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use testkit::TempDir;
 
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     /// Two recordings of the same two hours: `a.rec` at 20 ms with a lost probe each 100, `b.rec` at 30 ms.
     fn new(name: &str) -> Scratch {
-        let path =
-            std::env::temp_dir().join(format!("tailback-analyse-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        let path = TempDir::new(&format!("analyse-{name}"));
         for (recording, base, lost) in [("a", 20, 100), ("b", 30, 50)] {
             let mut text = String::new();
             for i in 0..7200 {
@@ -38,12 +37,6 @@ impl Scratch {
             assert!(made.status.success(), "{}", said(&made));
         }
         Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -6,16 +6,15 @@ mod attackers;
 
 use attackers::{ATTACKS, Attackers, cost, gets_in, p99_ms, probe, serve, upward_trains};
 use base::rng::Streams;
-use live::clock::Clock;
-use live::emulate::{Emulation, FAR_V4, INTERFACE, NetNs, Options};
+use live::emulate::{Emulation, FAR_V4, INTERFACE, NetNs};
 use measure::control::datagram::Message;
 use measure::wire::{Ask, ClientMessage, MAX_LEN};
 use rand::RngExt as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use testkit::networks::network;
 
 fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -135,35 +134,13 @@ fn upward_trains_alone_cost_little() {
 /// A link between two namespaces: strangers with addresses of 198.18.0.0/15 at the near end, a server at the far one.
 fn network() -> Option<Emulation> {
     let direction = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"\ndelay = \"1 ms\"";
-    let text =
-        format!("name = \"test\"\ntitle = \"test\"\n[up]\n{direction}\n[down]\n{direction}\n");
-    let spec = link::LinkSpec::parse(&text).expect("a link");
-    match Emulation::start(&[spec], Options::new(Clock::start())) {
-        Ok(network) => {
-            // Linux answers for every address of the block, and the far end sends all of them back over the link.
-            sh(network.near(), "ip route add local 198.18.0.0/15 dev lo");
-            for ns in [network.near(), network.far()] {
-                sh(ns, &format!("ip route replace default dev {INTERFACE}"));
-            }
-            Some(network)
-        }
-        Err(e) => {
-            assert!(
-                std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
-                "namespaces are required here: {e}"
-            );
-            eprintln!("skipped: {e}");
-            None
-        }
+    let network = testkit::line::start(&[testkit::line::spec(direction, direction)])?;
+    // Linux answers for every address of the block, and the far end sends all of them back over the link.
+    network::sh(network.near(), "ip route add local 198.18.0.0/15 dev lo");
+    for ns in [network.near(), network.far()] {
+        network::sh(ns, &format!("ip route replace default dev {INTERFACE}"));
     }
-}
-
-fn sh(ns: &NetNs, script: &str) {
-    let mut command = Command::new("sh");
-    command.args(["-e", "-c", script]);
-    let out = ns.command(&mut command).output().expect("a shell");
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{script}: {told}");
+    Some(network)
 }
 
 /// Strangers with addresses of 512 networks that really answer. An honest client of another network gets in, and loses nothing.

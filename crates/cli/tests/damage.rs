@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use testkit::TempDir;
 
 /// An hour and a half of probes: 54 000 rows, four row groups.
 const SCENARIO: &str = r#"
@@ -21,13 +22,11 @@ name = "udp"
 gap = "100 ms"
 "#;
 
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path =
-            std::env::temp_dir().join(format!("tailback-damage-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        let path = TempDir::new(&format!("damage-{name}"));
         std::fs::write(path.join("home.toml"), SCENARIO).unwrap();
         let made = tailback(&path, "sim home.toml -o home.rec");
         assert!(made.status.success(), "{}", said(&made));
@@ -36,12 +35,6 @@ impl Scratch {
 
     fn file(&self) -> PathBuf {
         self.0.join("home.rec/delay/2000-01-01.parquet")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -4,20 +4,15 @@
 use base::record::{Delay, Event, Meta, Row, Status};
 use measure::capture::LinkType;
 use measure::capture::pcapng::{Interface, Packet, Writer};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use testkit::TempDir;
 
 /// Clears the screen, sets the title, colours, turns the text around, hides text in tags.
 const EVIL: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{e0041}mark";
 const NOON: i64 = 1_763_726_400_000_000_000;
 
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+struct Scratch(TempDir);
 
 impl Scratch {
     /// A file whose name is as bad as its text.
@@ -88,10 +83,7 @@ fn capture() -> Vec<u8> {
 
 #[test]
 fn no_verb_lets_a_string_from_elsewhere_command_the_terminal() {
-    let dir = std::env::temp_dir().join(format!("tailback-escapes-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).expect("a directory");
-    let dir = Scratch(dir);
+    let dir = Scratch(TempDir::new("escapes"));
     let text = format!("{EVIL}\n{EVIL} = \"{EVIL}\"\n");
     let plain = dir.file("text", text.as_bytes());
     let toml = dir.file("a.toml", format!("title = \"{EVIL}\"\n[link\n").as_bytes());
@@ -121,7 +113,6 @@ fn no_verb_lets_a_string_from_elsewhere_command_the_terminal() {
         lines.push(vec!["trace", file]);
         lines.push(vec!["trace", file, "--json"]);
         lines.push(vec!["model", file]);
-        lines.push(vec!["reproduce", file]);
         lines.push(vec!["list", file]);
         lines.push(vec!["emulate", "--link", file, "--", "true"]);
         lines.push(vec!["test", "--link", file]);

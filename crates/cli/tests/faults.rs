@@ -2,25 +2,19 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use testkit::{Program, TempDir};
 
 const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
 
-/// Tests here load emulated lines: one after the other, so that none is another's cross traffic.
-fn alone() -> MutexGuard<'static, ()> {
-    static LINE: Mutex<()> = Mutex::new(());
-    LINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a scratch directory");
+        let dir = TempDir::new(name);
         Scratch(dir)
     }
     /// A file that nobody else may read.
@@ -42,19 +36,8 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn tailback(args: &[&str]) -> Output {
-    Command::new(TAILBACK)
-        .args(args)
-        .env_remove("TAILBACK_KEY")
-        .stdin(Stdio::null())
-        .output()
-        .expect("tailback runs")
+    Program::new(TAILBACK).run(args)
 }
 
 #[track_caller]
@@ -71,19 +54,8 @@ fn assert_ends(out: &Output, code: i32, says: &[&str]) {
     }
 }
 
-/// Whether this machine lets us make namespaces; says why not, or fails where they are required.
 fn can_emulate() -> bool {
-    let out = tailback(&["emulate", "--quiet", "fiber", "--", "true"]);
-    if out.status.success() {
-        return true;
-    }
-    let why = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(
-        std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
-        "namespaces are required here: {why}"
-    );
-    eprintln!("skipped: {why}");
-    false
+    Program::new(TAILBACK).can_emulate()
 }
 
 struct Server(Child, String);
@@ -204,112 +176,116 @@ fn a_port_in_use_is_said_to_be() {
 
 #[test]
 fn a_filtered_port_is_told_from_a_closed_one() {
-    let _line = alone();
-    if !can_emulate() {
-        return;
-    }
-    let scratch = Scratch::new("filtered");
-    let far = format!("exec {TAILBACK} serve");
-    let rec = scratch.path("x.rec");
-    let out = tailback(&[
-        "emulate",
-        "-q",
-        "fiber",
-        "--set",
-        "up.loss=random:probability=1",
-        "--far",
-        &far,
-        "--",
-        TAILBACK,
-        "test",
-        "far",
-        "-o",
-        &rec,
-    ]);
-    assert_ends(&out, 3, &["answered none of", "firewall"]);
+    testkit::real_time(|| {
+        if !can_emulate() {
+            return;
+        }
+        let scratch = Scratch::new("filtered");
+        let far = format!("exec {TAILBACK} serve");
+        let rec = scratch.path("x.rec");
+        let out = tailback(&[
+            "emulate",
+            "-q",
+            "fiber",
+            "--set",
+            "up.loss=random:probability=1",
+            "--far",
+            &far,
+            "--",
+            TAILBACK,
+            "test",
+            "far",
+            "-o",
+            &rec,
+        ]);
+        assert_ends(&out, 3, &["answered none of", "firewall"]);
+    });
 }
 
 #[test]
 fn a_server_that_vanishes_leaves_what_was_measured() {
-    let _line = alone();
-    if !can_emulate() {
-        return;
-    }
-    let scratch = Scratch::new("vanish");
-    let (rec, far) = (
-        scratch.path("x.rec"),
-        format!("exec timeout 11 {TAILBACK} serve"),
-    );
-    let out = tailback(&[
-        "emulate", "-q", "adsl", "--far", &far, "--", TAILBACK, "test", "far", "--phases",
-        "idle,up", "-o", &rec,
-    ]);
-    assert_ends(&out, 3, &["the test ended early", "Recording: "]);
-    let out = tailback(&["analyse", &rec, "--json"]);
-    assert_ends(&out, 0, &[]);
-    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
-    assert_eq!(answer["complete"], false);
-    let base = answer["base_rtt_ms"]["value"]
-        .as_f64()
-        .expect("the idle phase was whole");
-    assert!((17.0..21.0).contains(&base), "{base}");
+    testkit::real_time(|| {
+        if !can_emulate() {
+            return;
+        }
+        let scratch = Scratch::new("vanish");
+        let (rec, far) = (
+            scratch.path("x.rec"),
+            format!("exec timeout 11 {TAILBACK} serve"),
+        );
+        let out = tailback(&[
+            "emulate", "-q", "adsl", "--far", &far, "--", TAILBACK, "test", "far", "--phases",
+            "idle,up", "-o", &rec,
+        ]);
+        assert_ends(&out, 3, &["the test ended early", "Recording: "]);
+        let out = tailback(&["analyse", &rec, "--json"]);
+        assert_ends(&out, 0, &[]);
+        let answer: serde_json::Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+        assert_eq!(answer["complete"], false);
+        let base = answer["base_rtt_ms"]["value"]
+            .as_f64()
+            .expect("the idle phase was whole");
+        assert!((17.0..21.0).contains(&base), "{base}");
+    });
 }
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
-    let _line = alone();
-    if !can_emulate() {
-        return;
-    }
-    let scratch = Scratch::new("interrupt");
-    let rec = scratch.path("x.rec");
-    let child = Command::new(TAILBACK)
-        .args(["test", "--plain", "-o", &rec])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("tailback runs");
-    std::thread::sleep(Duration::from_secs(8));
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it still runs");
-    let asked = Instant::now();
-    let out = child.wait_with_output().expect("it ends");
-    assert!(
-        asked.elapsed() < Duration::from_secs(5),
-        "it took {:?} to end",
-        asked.elapsed()
-    );
-    assert_ends(&out, 3, &["interrupted", "Recording: "]);
-    assert!(
-        String::from_utf8_lossy(&out.stdout).contains("RTT"),
-        "what was measured is told"
-    );
-    assert_ends(&tailback(&["analyse", &rec]), 0, &[]);
+    testkit::real_time(|| {
+        if !can_emulate() {
+            return;
+        }
+        let scratch = Scratch::new("interrupt");
+        let rec = scratch.path("x.rec");
+        let child = Command::new(TAILBACK)
+            .args(["test", "--plain", "-o", &rec])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tailback runs");
+        std::thread::sleep(Duration::from_secs(8));
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it still runs");
+        let asked = Instant::now();
+        let out = child.wait_with_output().expect("it ends");
+        assert!(
+            asked.elapsed() < Duration::from_secs(5),
+            "it took {:?} to end",
+            asked.elapsed()
+        );
+        assert_ends(&out, 3, &["interrupted", "Recording: "]);
+        assert!(
+            String::from_utf8_lossy(&out.stdout).contains("RTT"),
+            "what was measured is told"
+        );
+        assert_ends(&tailback(&["analyse", &rec]), 0, &[]);
+    });
 }
 
 #[test]
 fn a_full_disk_ends_the_run_and_keeps_its_figures() {
-    let _line = alone();
-    if !can_emulate() {
-        return;
-    }
-    let scratch = Scratch::new("full");
-    let disk = scratch.path("disk");
-    fs::create_dir(&disk).expect("a mount point");
-    // The size is chosen so that the idle phase fits and the load's samples do not.
-    let script = format!(
-        "mount -t tmpfs -o size=120k tmpfs {disk} && exec {TAILBACK} test --plain -o {disk}/x.rec"
-    );
-    let out = Command::new("unshare")
-        .args(["-Urm", "sh", "-c", &script])
-        .output()
-        .expect("unshare runs");
-    assert_ends(&out, 3, &["the disk is full", "x.rec"]);
-    let text = String::from_utf8_lossy(&out.stdout);
-    assert!(
-        text.contains("RTT"),
-        "the figures are told all the same:\n{text}"
-    );
+    testkit::real_time(|| {
+        if !can_emulate() {
+            return;
+        }
+        let scratch = Scratch::new("full");
+        let disk = scratch.path("disk");
+        fs::create_dir(&disk).expect("a mount point");
+        // The size is chosen so that the idle phase fits and the load's samples do not.
+        let script = format!(
+            "mount -t tmpfs -o size=120k tmpfs {disk} && exec {TAILBACK} test --plain -o {disk}/x.rec"
+        );
+        let out = Command::new("unshare")
+            .args(["-Urm", "sh", "-c", &script])
+            .output()
+            .expect("unshare runs");
+        assert_ends(&out, 3, &["the disk is full", "x.rec"]);
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(
+            text.contains("RTT"),
+            "the figures are told all the same:\n{text}"
+        );
+    });
 }
 
 #[test]

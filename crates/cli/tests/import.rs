@@ -1,23 +1,8 @@
 //! `tailback import` and what `tailback report` draws of it, as a user runs them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testkit::TempDir;
 
 fn tailback(dir: &Path, line: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_tailback");
@@ -67,10 +52,10 @@ fn weeks(dir: &Path) {
 
 #[test]
 fn every_plot_is_drawn_of_an_imported_recording() {
-    let dir = Scratch::new("plots");
-    weeks(&dir.0);
+    let dir = TempDir::new("plots");
+    weeks(&dir);
     let out = tailback(
-        &dir.0,
+        &dir,
         "import delay.csv dropped.csv traffic.csv -o home.rec --zone UTC --title home",
     );
     assert!(out.status.success(), "{}", said(&out));
@@ -91,48 +76,48 @@ fn every_plot_is_drawn_of_an_imported_recording() {
         "availability",
     ] {
         let out = tailback(
-            &dir.0,
+            &dir,
             &format!("report home.rec --plot {plot} -o {plot}.svg"),
         );
         assert!(out.status.success(), "{plot}: {}", said(&out));
-        let svg = std::fs::read_to_string(dir.0.join(format!("{plot}.svg"))).unwrap();
+        let svg = std::fs::read_to_string(dir.join(format!("{plot}.svg"))).unwrap();
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{plot}");
         assert!(svg.contains("2014-05-04") && !svg.contains("NaN"), "{plot}");
     }
-    let smoke = std::fs::read_to_string(dir.0.join("smoke.svg")).unwrap();
+    let smoke = std::fs::read_to_string(dir.join("smoke.svg")).unwrap();
     assert!(
         smoke.contains("lost 1 % of 7200"),
         "what was sent is what is counted"
     );
     let close = tailback(
-        &dir.0,
+        &dir,
         "report home.rec --from 2014-05-04T10:10 --to 2014-05-04T10:20 -o close.svg",
     );
     assert!(close.status.success(), "{}", said(&close));
-    let close = std::fs::read_to_string(dir.0.join("close.svg")).unwrap();
+    let close = std::fs::read_to_string(dir.join("close.svg")).unwrap();
     assert_eq!(
         close.matches("v220").count(),
         6,
         "six losses in ten minutes, each marked"
     );
-    let page = tailback(&dir.0, "report home.rec");
+    let page = tailback(&dir, "report home.rec");
     assert!(page.status.success(), "{}", said(&page));
-    let html = std::fs::read_to_string(dir.0.join("home.rec/report.html")).unwrap();
+    let html = std::fs::read_to_string(dir.join("home.rec/report.html")).unwrap();
     assert!(html.contains("By weekday and hour") && html.contains("id=\"curves\""));
 }
 
 #[test]
 fn what_cannot_be_drawn_or_imported_says_why() {
-    let dir = Scratch::new("refused");
-    weeks(&dir.0);
+    let dir = TempDir::new("refused");
+    weeks(&dir);
     let refused = |line: &str, code: i32, words: &[&str]| {
-        let out = tailback(&dir.0, line);
+        let out = tailback(&dir, line);
         assert_eq!(out.status.code(), Some(code), "{line}: {}", said(&out));
         for word in words {
             assert!(said(&out).contains(word), "{line}: {}", said(&out));
         }
     };
-    std::fs::write(dir.0.join("letter.txt"), "Dear Sir or Madam\n").unwrap();
+    std::fs::write(dir.join("letter.txt"), "Dear Sir or Madam\n").unwrap();
     refused(
         "import letter.txt",
         3,
@@ -144,14 +129,10 @@ fn what_cannot_be_drawn_or_imported_says_why() {
         &["nothing to import", "7128 lines left out", "line 1:"],
     );
     assert!(
-        !dir.0.join("x.rec").exists(),
+        !dir.join("x.rec").exists(),
         "what holds nothing is not kept"
     );
-    assert!(
-        tailback(&dir.0, "import delay.csv -o y.rec")
-            .status
-            .success()
-    );
+    assert!(tailback(&dir, "import delay.csv -o y.rec").status.success());
     refused(
         "report y.rec --plot daily -o a.svg",
         3,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::TempDir;
 
 /// A full line, watched from inside.
 const FULL: &str = r#"
@@ -17,15 +18,12 @@ start = "2 s"
 
 const PROBE: &str = "[[flow]]\nkind = \"probe\"\ngap = \"50 ms\"\n";
 
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     /// With a recording of this scenario in it.
     fn with(name: &str, scenario: &str) -> Scratch {
-        let dir =
-            std::env::temp_dir().join(format!("tailback-inside-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).expect("a scratch directory");
+        let dir = TempDir::new(&format!("inside-{name}"));
         let scratch = Scratch(dir);
         let file = scratch.path("s.toml");
         std::fs::write(&file, scenario).expect("a scenario");
@@ -38,12 +36,6 @@ impl Scratch {
     }
     fn recording(&self) -> String {
         text(&self.path("r.rec"))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

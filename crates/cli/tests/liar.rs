@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use testkit::TempDir;
 
 /// Longest run of a verb against a liar, on a host that does little else.
 const LONGEST: Duration = Duration::from_secs(100);
@@ -73,11 +74,7 @@ fn lie(seed: u64, stop: &Arc<AtomicBool>, told: &Arc<AtomicU64>) -> u16 {
 fn run(verb: &[String], seed: u64) -> u64 {
     let (stop, told) = (Arc::default(), Arc::default());
     let port = lie(seed, &stop, &told);
-    // Ports come back, and so would a directory of that name.
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("tailback-lies-{}-{run}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = TempDir::new("lies");
     let args: Vec<String> = verb
         .iter()
         .map(|word| word.replace("SERVER", &format!("127.0.0.1:{port}")))
@@ -114,7 +111,6 @@ fn run(verb: &[String], seed: u64) -> u64 {
     stop.store(true, Ordering::Relaxed);
     let said = said.join().expect("it reads");
     let shown = std::fs::read(dir.join("out")).unwrap_or_default();
-    let _ = std::fs::remove_dir_all(&dir);
     let about = format!("{} with LIAR_SEED={seed}: {said}", args.join(" "));
     let status = status.unwrap_or_else(|| panic!("{longest:?} were not enough for {about}"));
     let code = status

@@ -1,6 +1,7 @@
 //! `tailback model` as a person uses it.
 
 use std::process::{Command, Output};
+use testkit::TempDir;
 
 fn tailback(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tailback"))
@@ -66,8 +67,7 @@ fn json_is_in_base_units_and_a_plot_is_drawn() {
     );
     assert!((sojourn["value"].as_f64().unwrap() - 5e-3).abs() < 1e-12);
 
-    let dir = std::env::temp_dir().join(format!("tailback-model-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = TempDir::new("model");
     let file = dir.join("mm1.svg");
     let to = file.to_str().unwrap();
     // The curve ends where the queue is no longer stable.
@@ -83,7 +83,6 @@ fn json_is_in_base_units_and_a_plot_is_drawn() {
         to,
     ]);
     let svg = std::fs::read_to_string(file).unwrap();
-    std::fs::remove_dir_all(dir).unwrap();
     assert!(svg.contains("sojourn") && svg.contains("offered, Mbit/s"));
 }
 
@@ -161,8 +160,7 @@ fn what_cannot_be_reckoned_says_why_and_what_to_try() {
 
 #[test]
 fn a_capture_becomes_the_traffic_of_a_model_with_the_load_that_it_had() {
-    let dir = std::env::temp_dir().join(format!("tailback-model-cap-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = TempDir::new("model-cap");
     let path = |name: &str| dir.join(name).to_str().unwrap().to_string();
     let scenario = "duration = \"20 s\"\ntopology = \"linear\"\n\
         link = { rate = \"10 Mbit/s\", delay = \"5 ms\" }\n\
@@ -204,5 +202,4 @@ fn a_capture_becomes_the_traffic_of_a_model_with_the_load_that_it_had() {
     assert!(refused(&other).contains("mixture and tagged have"));
     let neither = ["model", "mixture", "--traffic", &path("mix.toml")];
     assert!(refused(&neither).contains("not a capture"));
-    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -4,9 +4,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::TempDir;
 
 fn tailback(dir: &Path, args: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_tailback"))
@@ -17,22 +18,6 @@ fn tailback(dir: &Path, args: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
-}
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn server() -> (live::serve::Server, SocketAddr) {
@@ -64,10 +49,10 @@ fn ended(mut child: Child) -> i32 {
 
 #[test]
 fn it_outlasts_its_terminal_and_is_gone_on_with_by_the_next_start() {
-    let dir = Scratch::new("monitor");
+    let dir = TempDir::new("monitor");
     let (server, address) = server();
     let target = address.to_string();
-    let path = dir.0.join("m.rec");
+    let path = dir.join("m.rec");
     let args = [
         "monitor",
         &target,
@@ -78,7 +63,7 @@ fn it_outlasts_its_terminal_and_is_gone_on_with_by_the_next_start() {
         "--quiet",
     ];
 
-    let first = tailback(&dir.0, &args);
+    let first = tailback(&dir, &args);
     wait_for_rows(&path, 5);
     kill(Pid::from_raw(first.id() as i32), Signal::SIGHUP).unwrap();
     wait_for_rows(&path, 50);
@@ -86,12 +71,12 @@ fn it_outlasts_its_terminal_and_is_gone_on_with_by_the_next_start() {
     assert!(store::read_meta(&path).unwrap().complete);
 
     // Killed: what it wrote stays, and is gone on with.
-    let mut second = tailback(&dir.0, &args);
+    let mut second = tailback(&dir, &args);
     wait_for_rows(&path, 120);
     second.kill().unwrap();
     second.wait().unwrap();
     let before = store::read(&path).unwrap().delay.len();
-    let third = tailback(&dir.0, &args);
+    let third = tailback(&dir, &args);
     wait_for_rows(&path, before + 30);
     assert_eq!(ended(third), 0);
     server.stop();
@@ -110,7 +95,7 @@ fn it_outlasts_its_terminal_and_is_gone_on_with_by_the_next_start() {
 
 #[test]
 fn another_plan_begins_a_sibling() {
-    let dir = Scratch::new("sibling");
+    let dir = TempDir::new("sibling");
     let (server, address) = server();
     let target = address.to_string();
     for interval in ["20 ms", "30 ms", "20 ms"] {
@@ -125,11 +110,11 @@ fn another_plan_begins_a_sibling() {
             "m.rec",
             "-q",
         ];
-        assert!(tailback(&dir.0, &args).wait().unwrap().success());
+        assert!(tailback(&dir, &args).wait().unwrap().success());
     }
     server.stop();
     let runs = |name: &str| {
-        let recording = store::read(dir.0.join(name)).unwrap();
+        let recording = store::read(dir.join(name)).unwrap();
         recording.event.iter().filter(|e| &*e.kind == "run").count()
     };
     assert_eq!((runs("m.rec"), runs("m-2.rec")), (2, 1));
@@ -137,21 +122,21 @@ fn another_plan_begins_a_sibling() {
 
 #[test]
 fn a_target_that_cannot_be_found_leaves_nothing_behind() {
-    let dir = Scratch::new("nobody");
-    let mut child = tailback(&dir.0, &["monitor", "icmp:no-such-host.invalid", "-q"]);
+    let dir = TempDir::new("nobody");
+    let mut child = tailback(&dir, &["monitor", "icmp:no-such-host.invalid", "-q"]);
     assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(std::fs::read_dir(&dir.0).unwrap().count(), 0);
-    let mut child = tailback(&dir.0, &["monitor", "https://fa r/", "-q"]);
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    let mut child = tailback(&dir, &["monitor", "https://fa r/", "-q"]);
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }
 
 /// Two monitors on one recording both wrote: 103 rows with 72 numbers.
 #[test]
 fn a_second_monitor_of_the_same_recording_is_refused_and_told_who_writes() {
-    let dir = Scratch::new("monitor-twice");
+    let dir = TempDir::new("monitor-twice");
     let (server, address) = server();
     let target = address.to_string();
-    let path = dir.0.join("m.rec");
+    let path = dir.join("m.rec");
     let args = [
         "monitor",
         &target,
@@ -161,11 +146,11 @@ fn a_second_monitor_of_the_same_recording_is_refused_and_told_who_writes() {
         "m.rec",
         "-q",
     ];
-    let first = tailback(&dir.0, &args);
+    let first = tailback(&dir, &args);
     wait_for_rows(&path, 5);
     let second = Command::new(env!("CARGO_BIN_EXE_tailback"))
         .args(args)
-        .current_dir(&dir.0)
+        .current_dir(&dir)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -186,10 +171,10 @@ fn a_second_monitor_of_the_same_recording_is_refused_and_told_who_writes() {
 /// A day of traffic that began in the middle of a minute was thinned for ever, and only SIGKILL ended it.
 #[test]
 fn a_monitor_that_must_make_room_ends_when_it_is_told_to() {
-    let dir = Scratch::new("monitor-room");
+    let dir = TempDir::new("monitor-room");
     let (server, address) = server();
     let target = address.to_string();
-    let path = dir.0.join("m.rec");
+    let path = dir.join("m.rec");
     let args = [
         "monitor",
         &target,
@@ -199,7 +184,7 @@ fn a_monitor_that_must_make_room_ends_when_it_is_told_to() {
         "m.rec",
         "-q",
     ];
-    let first = tailback(&dir.0, &args);
+    let first = tailback(&dir, &args);
     wait_for_rows(&path, 5);
     assert_eq!(ended(first), 0);
     let meta = store::read_meta(&path).unwrap();
@@ -220,7 +205,7 @@ fn a_monitor_that_must_make_room_ends_when_it_is_told_to() {
     }
     writer.close(meta).unwrap();
     let limited = [&args[..], &["--max-size", "1 B"]].concat();
-    let second = tailback(&dir.0, &limited);
+    let second = tailback(&dir, &limited);
     let began = Instant::now();
     while path.join("traffic/2026-01-02.parquet").exists() {
         assert!(

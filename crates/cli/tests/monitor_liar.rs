@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use testkit::TempDir;
 
 /// Liars that run until this is dropped.
 struct Liars {
@@ -119,8 +120,7 @@ fn monitor(name: &str, server: SocketAddr, meanwhile: impl FnOnce()) -> base::re
     let names = liars.udp(streams.stream("names"));
     let web = liars.tcp(streams.stream("web"));
     let honest = serve();
-    let dir = std::env::temp_dir().join(format!("tailback-liar-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = TempDir::new(&format!("liar-{name}"));
     let good = format!("tcp:{}", honest.local_addr());
     let targets = [
         server.to_string(),
@@ -146,7 +146,6 @@ fn monitor(name: &str, server: SocketAddr, meanwhile: impl FnOnce()) -> base::re
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{:?}: {said}", out.status);
     let recording = store::read(dir.join("m.rec")).expect("it reads");
-    let _ = std::fs::remove_dir_all(&dir);
     honest.stop();
     let mut targets: Vec<&str> = recording.delay.iter().map(|d| &*d.target).collect();
     targets.sort_unstable();

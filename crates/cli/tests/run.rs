@@ -1,24 +1,8 @@
 //! `tailback run` as a user runs it: the recording of each verb makes its twin.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("tailback-run-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testkit::TempDir;
 
 fn tailback(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
@@ -39,8 +23,8 @@ const SCENARIO: &str = "duration = \"3 s\"\n[link]\nrate = \"2 Mbit/s\"\ndelay =
 
 #[test]
 fn a_simulation_its_capture_and_an_import_are_made_again() {
-    let scratch = Scratch::new("again");
-    let dir = &scratch.0;
+    let scratch = TempDir::new("run-again");
+    let dir = &scratch;
     std::fs::write(dir.join("s.toml"), SCENARIO).unwrap();
     let sim = [
         "sim",
@@ -91,8 +75,8 @@ fn a_simulation_its_capture_and_an_import_are_made_again() {
 
 #[test]
 fn a_plan_in_a_file_is_what_print_plan_prints() {
-    let scratch = Scratch::new("plan");
-    let dir = &scratch.0;
+    let scratch = TempDir::new("run-plan");
+    let dir = &scratch;
     std::fs::write(dir.join("s.toml"), SCENARIO).unwrap();
     works(dir, &["sim", "s.toml", "-o", "a.rec"]);
     let plan = works(dir, &["run", "a.rec", "--print-plan"]);
@@ -116,8 +100,8 @@ fn a_plan_in_a_file_is_what_print_plan_prints() {
 
 #[test]
 fn what_is_no_plan_is_refused_with_code_2() {
-    let scratch = Scratch::new("refused");
-    let dir = &scratch.0;
+    let scratch = TempDir::new("run-refused");
+    let dir = &scratch;
     std::fs::write(
         dir.join("plan.json"),
         "{\"verb\":\"sim\",\"plan\":{\"wings\":2}}",

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::TempDir;
 
 struct Served {
     child: Child,
@@ -109,8 +110,7 @@ fn nonsense(address: &str) -> std::net::TcpStream {
 
 #[test]
 fn the_log_is_json_and_the_counters_are_prometheus_text() {
-    let dir = std::env::temp_dir().join(format!("tailback-serve-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = TempDir::new("serve");
     let metrics = dir.join("tailback.prom");
     let metrics_arg = metrics.to_str().expect("text");
     // The user that it becomes could not write there.
@@ -138,7 +138,6 @@ fn the_log_is_json_and_the_counters_are_prometheus_text() {
         "{text}"
     );
     drop(served);
-    let _ = std::fs::remove_dir_all(&dir);
 }
 
 /// A reader that stands still must not stop the service.
@@ -172,8 +171,7 @@ fn the_book_lists_every_counter() {
 /// Exposure of the units as systemd reckons it; 2.0 of 10 at most.
 #[test]
 fn the_units_are_confined() {
-    let dir = std::env::temp_dir().join(format!("tailback-units-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = TempDir::new("units");
     for name in ["tailback-serve.service", "tailback-monitor@.service"] {
         // An instance of a template has to have a name.
         let unit = dir.join(name.replace('@', "@home"));
@@ -187,5 +185,4 @@ fn the_units_are_confined() {
             Ok(told) => assert!(told.status.success(), "{name}: {told:?}"),
         }
     }
-    let _ = std::fs::remove_dir_all(&dir);
 }

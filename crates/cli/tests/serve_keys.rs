@@ -3,17 +3,17 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use testkit::TempDir;
 
 const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
 
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a scratch directory");
+        let dir = TempDir::new(name);
         Scratch(dir)
     }
 
@@ -26,12 +26,6 @@ impl Scratch {
         fs::write(&path, text).expect("a scratch file");
         set_mode(&path, 0o600);
         path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

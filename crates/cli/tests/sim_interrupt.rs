@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use testkit::TempDir;
 
 /// One run of it is over at once, another would take days.
 const SCENARIO: &str = r#"
@@ -37,8 +38,8 @@ fn interrupted(scenario: &PathBuf, after: Duration) -> Output {
 
 #[test]
 fn an_interrupted_sweep_shows_what_is_done_and_names_what_is_missing() {
-    let scenario =
-        std::env::temp_dir().join(format!("tailback-interrupt-{}.toml", std::process::id()));
+    let dir = TempDir::new("interrupt");
+    let scenario = dir.join("sweep.toml");
     std::fs::write(&scenario, SCENARIO).unwrap();
     // A busy machine may need longer for what takes milliseconds.
     let waits = [500, 4000, 16_000].map(Duration::from_millis);
@@ -51,7 +52,6 @@ fn an_interrupted_sweep_shows_what_is_done_and_names_what_is_missing() {
             out = again(&scenario);
         }
     }
-    std::fs::remove_file(&scenario).unwrap();
     let error = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(done(&out), "{error}");
     assert!(

@@ -5,28 +5,11 @@ use base::record::{Cell, Kind, Meta, Origin, Row, TableId, Text};
 use base::rng::{Rng, Streams};
 use rand::RngExt as _;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use testkit::TempDir;
 
 const NOON: i64 = 1_763_726_400_000_000_000;
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let dir = format!("tailback-strangers-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(dir);
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Runs it with 2 GB of address space and a minute of processor time.
 fn tailback(dir: &Path, line: &str) -> Output {
@@ -180,15 +163,15 @@ fn whatever_a_stranger_writes_into_a_recording_nothing_panics() {
         .ok()
         .and_then(|s| s.parse().ok());
     let mut rng = Streams::new(seed).stream("recordings");
-    let dir = Scratch::new("any");
+    let dir = TempDir::new("strangers-any");
     let mut failed = Vec::new();
     for round in 0..rounds.unwrap_or(24u32) {
-        let path = dir.0.join("r.rec");
+        let path = dir.join("r.rec");
         let _ = std::fs::remove_dir_all(&path);
         make(&mut rng, &path);
         for _ in 0..4 {
             let verb = VERBS[rng.random_range(0..VERBS.len())];
-            let out = tailback(&dir.0, verb);
+            let out = tailback(&dir, verb);
             if !is_calm(&out) {
                 let told = String::from_utf8_lossy(&out.stderr);
                 let told: String = told.chars().take(600).collect();
@@ -210,9 +193,9 @@ fn whatever_a_stranger_writes_into_a_recording_nothing_panics() {
 
 #[test]
 fn a_report_into_a_strangers_recording_overwrites_nothing_else() {
-    let dir = Scratch::new("links");
+    let dir = TempDir::new("strangers-links");
     let mut rng = Streams::new(1).stream("links");
-    let path = dir.0.join("r.rec");
+    let path = dir.join("r.rec");
     let meta = Meta {
         started_ns: NOON,
         ..Meta::default()
@@ -224,7 +207,7 @@ fn a_report_into_a_strangers_recording_overwrites_nothing_else() {
             .expect("it is written");
     }
     writer.close(meta).expect("it is closed");
-    let victim = dir.0.join("victim");
+    let victim = dir.join("victim");
     std::fs::write(&victim, "precious").expect("it is written");
     for name in [
         "report.part",
@@ -237,7 +220,7 @@ fn a_report_into_a_strangers_recording_overwrites_nothing_else() {
         symlink(&victim, path.join(name)).expect("a link");
     }
     for line in ["report r.rec", "report r.rec --plot cdf -o r.rec/x.svg"] {
-        let out = tailback(&dir.0, line);
+        let out = tailback(&dir, line);
         assert!(is_calm(&out), "{line}: {out:?}");
         let kept = std::fs::read_to_string(&victim).expect("it is there");
         assert_eq!(kept, "precious", "{line}");

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+use testkit::TempDir;
 
 fn trace(args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tailback"))
@@ -60,8 +61,7 @@ fn a_capture_cut_off_gives_what_it_holds_and_says_so() {
 
 #[test]
 fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
-    let folder = std::env::temp_dir().join(format!("tailback-annotate-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = TempDir::new("annotate");
     let (file, copy) = (folder.join("a.pcap"), folder.join("b.pcapng"));
     std::fs::write(&file, capture()).unwrap();
     let (file, copy) = (file.to_str().unwrap(), copy.to_str().unwrap());
@@ -104,7 +104,6 @@ fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
         trace(&[file, "--connection", "7"], &[]).status.code(),
         Some(2)
     );
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -180,7 +179,7 @@ fn mixed() -> Vec<u8> {
 
 #[test]
 fn the_traffic_as_a_whole_is_told_in_80_columns_and_drawn() {
-    let directory = std::env::temp_dir().join(format!("tailback-traffic-{}", std::process::id()));
+    let directory = TempDir::new("traffic");
     let plots = directory.to_str().unwrap();
     let out = trace(&["--traffic", "-", "--plots", plots], &mixed());
     let text = String::from_utf8(out.stdout).unwrap();
@@ -202,7 +201,6 @@ fn the_traffic_as_a_whole_is_told_in_80_columns_and_drawn() {
     assert!(widest <= Some(80), "{widest:?}: {text}");
     let svg = std::fs::read_to_string(directory.join("tcp-gaps.svg")).unwrap();
     assert!(svg.contains("Weibull"), "{svg}");
-    std::fs::remove_dir_all(&directory).unwrap();
     let out = trace(&["--traffic", "--json", "-"], &mixed());
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(json["classes"][0]["gaps"]["values"], 480);
@@ -266,8 +264,7 @@ fn both_ends() -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn both_ends_together_are_told_drawn_and_kept_as_a_recording() {
-    let directory = std::env::temp_dir().join(format!("tailback-ends-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let directory = TempDir::new("ends");
     let at = |name: &str| directory.join(name).to_str().unwrap().to_string();
     let (near, far) = both_ends();
     std::fs::write(at("far.pcap"), far).unwrap();
@@ -329,5 +326,4 @@ fn both_ends_together_are_told_drawn_and_kept_as_a_recording() {
         "{}",
         String::from_utf8_lossy(&out.stderr)
     );
-    std::fs::remove_dir_all(&directory).unwrap();
 }

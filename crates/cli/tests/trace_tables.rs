@@ -1,17 +1,16 @@
 //! What `tailback trace` keeps: a recording that says the same again, and tables for other programs.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use testkit::TempDir;
 
 /// A directory of its own that is gone with it.
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
     fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
+        let path = TempDir::new(name);
         Place(path)
     }
 
@@ -23,12 +22,6 @@ impl Place {
 
     fn at(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -354,12 +347,7 @@ fn can_mount() -> bool {
     if out.is_ok_and(|out| out.status.success()) {
         return true;
     }
-    let why = "`unshare -Urm` fails";
-    assert!(
-        std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
-        "TAILBACK_REQUIRE_NETNS is set, yet: {why}"
-    );
-    eprintln!("skipped: {why}");
+    testkit::skip("`unshare -Urm` fails");
     false
 }
 

@@ -25,7 +25,7 @@ pub enum Ask {
     Knock(Vec<Knock>),
     /// Opens a UDP socket of this number at the address that leads to the far end: [`Answer::Local`].
     Socket(u32),
-    /// Sends a datagram from a socket: [`Answer::Sent`]. What this host refuses to send is lost.
+    /// Sends a datagram from a socket: [`Answer::Sent`], or [`Answer::Withheld`]. What the kernel refuses to send is lost.
     Send {
         socket: u32,
         to: SocketAddr,
@@ -100,6 +100,8 @@ pub enum Answer {
     Ordered(Vec<u8>),
     Local(SocketAddr),
     Sent,
+    /// Reason why the host sends nothing to an address that only the far end has named.
+    Withheld(String),
     /// A datagram and where it came from; null where none came in time.
     Heard(Option<(SocketAddr, Vec<u8>)>),
 }

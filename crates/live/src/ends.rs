@@ -33,9 +33,18 @@ impl Ends {
             Ask::Order { port, to, len } => {
                 Ok(Answer::Ordered(self.listeners()?.send(*port, to, *len)?))
             }
-            Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, tally))),
+            Ask::Knock(knocks) => {
+                for knock in knocks {
+                    let at = self.listeners()?.admit(knock.at);
+                    at.map_err(|why| missing("send to that address", &why))?;
+                }
+                Ok(Answer::Knocked(knock::all(knocks, tally)))
+            }
             Ask::Socket(number) => self.open(*number),
             Ask::Send { socket, to, bytes } => {
+                if let Err(why) = self.listeners()?.admit(*to) {
+                    return Ok(Answer::Withheld(why));
+                }
                 // What the kernel refuses is as lost as what the line loses.
                 let _ = self.socket(*socket)?.send_to(bytes, to);
                 tally.datagram(*to, bytes.len());
@@ -75,7 +84,7 @@ impl Ends {
         self.listeners = None;
         let listeners = Listeners::open(peer, wanted.to_vec(), open, tally.clone())?;
         let local = listeners.local();
-        let at = |i| listeners.at(i).map_err(str::to_owned);
+        let at = |i| listeners.at(i);
         let ports = Ports {
             token: *listeners.token(),
             from: listeners.listening.from,
@@ -89,7 +98,7 @@ impl Ends {
     /// Opens a socket at the address that leads to the server.
     fn open(&mut self, number: u32) -> Result<Answer, CraftError> {
         let toward = self.listeners()?.at(0);
-        let toward = toward.map_err(|why| missing("use the server's port", why))?;
+        let toward = toward.map_err(|why| missing("use the server's port", &why))?;
         let made = || -> io::Result<(UdpSocket, SocketAddr)> {
             let scout = UdpSocket::bind(any(toward))?;
             scout.connect(toward)?;

@@ -76,44 +76,19 @@ fn discipline(interface: &str) -> Option<String> {
 
 /// Offloads of an interface: they decide how large the packets are that a queue sees.
 mod offload {
-    use std::os::fd::AsRawFd;
-
-    /// `struct ethtool_value`, linux/ethtool.h.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
+    use crate::sys::interface::ethtool;
 
     /// Requests ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO of linux/ethtool.h.
     const ASKED: [(u32, &str); 3] = [(0x1e, "tso"), (0x23, "gso"), (0x2b, "gro")];
 
     pub fn of(interface: &str) -> Vec<String> {
-        let Ok(socket) = std::net::UdpSocket::bind("0.0.0.0:0") else {
-            return Vec::new();
-        };
         let mut found = Vec::new();
         for (command, name) in ASKED {
-            let mut value = Value { command, data: 0 };
-            // SAFETY: ifreq is a plain C struct for which all zeroes is a valid value.
-            let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-            if interface.len() >= request.ifr_name.len() {
-                return Vec::new();
-            }
-            for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-                *to = from as libc::c_char;
-            }
-            request.ifr_ifru.ifru_data = (&raw mut value).cast();
-            // SAFETY: the request is filled in as netdevice(7) asks, `value` outlives the call, and these
-            // commands write at most a struct ethtool_value.
-            let failed = unsafe {
-                libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
-            };
-            if failed == 0 {
-                found.push(format!(
-                    "{name}={}",
-                    if value.data != 0 { "on" } else { "off" }
-                ));
+            // struct ethtool_value: command, value.
+            let mut value = [command, 0];
+            if ethtool(interface, &mut value).is_ok() {
+                let on = if value[1] != 0 { "on" } else { "off" };
+                found.push(format!("{name}={on}"));
             }
         }
         found
@@ -127,53 +102,8 @@ pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     Some((s.blocks_available() * block, s.blocks() * block))
 }
 
-/// Lowers the calling thread's priority below all others.
-pub fn be_nice() {
-    // SAFETY: takes plain numbers; on Linux it concerns the calling thread only.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-}
-
-/// Returns unused memory to the system: the allocator's free memory, and pages of the program itself that only its
-/// start needed. The kernel keeps them in its cache, and maps them again if they are needed.
-pub fn release_memory() {
-    // SAFETY: takes a plain number, and leaves what is in use alone.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::malloc_trim(0)
-    };
-    // SAFETY: the function is called for each loaded object while that is loaded, and gets no data.
-    unsafe { libc::dl_iterate_phdr(Some(forget_pages), std::ptr::null_mut()) };
-}
-
-/// Unmaps the read-only pages of one object's segments: the file holds the same bytes.
-unsafe extern "C" fn forget_pages(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    _data: *mut libc::c_void,
-) -> libc::c_int {
-    const PAGE: usize = 4096;
-    // SAFETY: dl_iterate_phdr(3) gives a valid object, whose table of segments has `dlpi_phnum` entries.
-    let (base, segments) = unsafe {
-        let info = &*info;
-        if info.dlpi_phdr.is_null() {
-            return 0;
-        }
-        let segments = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-        (info.dlpi_addr as usize, segments)
-    };
-    for s in segments {
-        // The vDSO is no file, and has no write-protected pages of a file: the kernel refuses it.
-        if s.p_type == libc::PT_LOAD && s.p_flags & libc::PF_W == 0 {
-            let from = (base + s.p_vaddr as usize).next_multiple_of(PAGE);
-            let to = (base + s.p_vaddr as usize + s.p_memsz as usize) / PAGE * PAGE;
-            if to > from {
-                // SAFETY: a private mapping of a file that is never written to reads the same afterwards.
-                unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
-            }
-        }
-    }
-    0
-}
+pub use crate::sys::memory::release as release_memory;
+pub use crate::sys::thread::be_nice;
 
 /// Processor time since boot, in ticks, over all processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::errand::{Errand, socket_to};
 use crate::listeners::Listeners;
+use crate::sys::option;
 use crate::timestamp::set_whole;
 use base::noted::ipv6::{V6Note, target};
 use base::record::Direction;
@@ -126,7 +127,7 @@ impl Run<'_, '_> {
 
     /// Whether there is anything to be tried.
     fn family(&self, family: &Family) -> bool {
-        let at = self.listeners.at(family.udp).map_err(str::to_owned);
+        let at = self.listeners.at(family.udp);
         let local = at
             .as_ref()
             .ok()
@@ -217,7 +218,7 @@ impl Run<'_, '_> {
             .at(listener)
             .map_err(|why| CraftError::Socket {
                 what: "use the server's port",
-                source: io::Error::other(why.to_owned()),
+                source: io::Error::other(why),
             })?;
         socket_to(at).map_err(CraftError::socket("open a UDP socket"))
     }
@@ -376,21 +377,12 @@ impl Run<'_, '_> {
     fn extensions(&mut self, listener: usize) -> Result<(), CraftError> {
         self.stage("further headers")?;
         // linux/in6.h; RFC 8200 sections 4.3 and 4.6, eight bytes of padding each.
-        for (header, option) in [("hop-by-hop options", 54), ("destination options", 59)] {
+        for (header, name) in [("hop-by-hop options", 54), ("destination options", 59)] {
             let own = self.own(listener)?;
             let bytes = [0u8, 0, 1, 4, 0, 0, 0, 0];
-            // SAFETY: the option takes a header, whose address and length are given.
-            let set = unsafe {
-                libc::setsockopt(
-                    own.as_raw_fd(),
-                    libc::IPPROTO_IPV6,
-                    option,
-                    bytes.as_ptr().cast(),
-                    bytes.len() as u32,
-                )
-            };
+            let set = option::set(own.as_raw_fd(), libc::IPPROTO_IPV6, name, &bytes);
             let mut arrived = None;
-            if set == 0 {
+            if set.is_ok() {
                 let mut came = false;
                 for _ in 0..TRIES {
                     self.send(&own, &knock(self.listeners.token(), KNOCK_LEN));
@@ -412,24 +404,13 @@ impl Run<'_, '_> {
 
 /// What this host believes that the path takes; none where it does not say.
 fn known_mtu(own: &UdpSocket, v6: bool) -> Option<u32> {
-    let (level, option) = if v6 {
+    let (level, name) = if v6 {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU)
     } else {
         (libc::IPPROTO_IP, libc::IP_MTU)
     };
-    let mut mtu = 0i32;
-    let mut len = size_of::<i32>() as u32;
-    // SAFETY: either option writes an int to the address given, whose size is given too.
-    let done = unsafe {
-        libc::getsockopt(
-            own.as_raw_fd(),
-            level,
-            option,
-            (&raw mut mtu).cast(),
-            &raw mut len,
-        )
-    };
-    (done == 0 && mtu > 0).then_some(mtu as u32)
+    let mtu = option::get_int(own.as_raw_fd(), level, name).ok()?;
+    u32::try_from(mtu).ok().filter(|mtu| *mtu > 0)
 }
 
 /// Waits for a datagram that is the one.

@@ -1,6 +1,8 @@
 //! Clock, sockets, namespaces and raw packets. All decisions are in the pure crates; this one tells them the time and
 //! carries their bytes.
 
+#![deny(unsafe_code)]
+
 pub mod capture;
 pub mod clock;
 pub mod collapse;
@@ -21,12 +23,14 @@ pub mod pipe;
 pub mod privileges;
 pub mod probe;
 pub mod resolve;
-mod ring;
+pub mod route;
 pub mod serve;
-pub mod signal;
 pub mod sniff;
 pub mod sockets;
+mod sys;
 pub mod tcp;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;
+
+pub use sys::signal;

@@ -69,7 +69,16 @@ impl Listeners {
         }
     }
 
-    /// # Errors The kernel does not say.
+    /// Gives an address if the user has named it: see [`Peer::admit`].
+    ///
+    /// # Errors
+    /// The reason why nothing may be sent there.
+    pub fn admit(&self, to: SocketAddr) -> Result<SocketAddr, String> {
+        self.peer.admit(to)
+    }
+
+    /// # Errors
+    /// The kernel does not say.
     pub fn local(&self) -> std::io::Result<SocketAddr> {
         self.stream.local_addr()
     }
@@ -82,7 +91,7 @@ impl Listeners {
     /// otherwise the address that the server names.
     ///
     /// # Errors Reason why the port is not open.
-    pub fn at(&self, i: usize) -> Result<SocketAddr, &str> {
+    pub fn at(&self, i: usize) -> Result<SocketAddr, String> {
         let v4 = self.peer.server.ip().to_canonical().is_ipv4();
         let here = match self.wanted[i].place {
             Place::Here => true,
@@ -91,13 +100,28 @@ impl Listeners {
             Place::V6 => !v4,
         };
         match &self.listening.opened[i] {
-            Opened::Not(why) => Err(why),
+            Opened::Not(why) => Err(why.clone()),
             Opened::At(at) if here => {
                 let mut server = self.peer.server;
                 server.set_port(at.port());
                 Ok(server)
             }
-            Opened::At(at) => Ok(*at),
+            Opened::At(at) => {
+                let at = self.peer.admit(*at)?;
+                let named_v4 = at.ip().to_canonical().is_ipv4();
+                let fits = match self.wanted[i].place {
+                    Place::V4 => named_v4,
+                    Place::V6 => !named_v4,
+                    Place::Here | Place::Elsewhere => named_v4 == v4,
+                };
+                match fits {
+                    true => Ok(at),
+                    false => Err(format!(
+                        "the server names {}, which is of another version of IP",
+                        at.ip()
+                    )),
+                }
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Rights of the process: a server that was started as root gives them up once its ports are open.
 
+use crate::sys::rights::{drop_from_bounding_set, set_capabilities};
+use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
 use std::io;
@@ -8,8 +10,7 @@ use std::io;
 const DATA_BYTES: u64 = 1 << 30;
 /// Capability number of linux/capability.h.
 const CAP_NET_BIND_SERVICE: u32 = 10;
-const LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
-const LAST_CAP: i32 = 63;
+const LAST_CAP: u32 = 63;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
@@ -74,7 +75,7 @@ impl Target {
         };
         let was_root = geteuid().is_root();
         if kept.low_ports && was_root {
-            prctl(libc::PR_SET_KEEPCAPS, 1).map_err(refused("keep capabilities"))?;
+            prctl::set_keepcaps(true).map_err(refused("keep capabilities"))?;
         }
         drop_bounding_set(kept);
         setgroups(&[self.gid]).map_err(refused("setgroups"))?;
@@ -105,7 +106,7 @@ pub fn is_root() -> bool {
 ///
 /// # Errors The kernel refuses, as before Linux 3.5.
 pub fn confine() -> io::Result<()> {
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    prctl::set_no_new_privs()?;
     // Core files would hold keys. A service manager that allows no such call has limits of its own.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_DATA) {
@@ -115,38 +116,14 @@ pub fn confine() -> io::Result<()> {
     Ok(())
 }
 
-fn prctl(option: i32, value: u64) -> nix::Result<()> {
-    // SAFETY: the options that are used here take one number and no pointer.
-    let done = unsafe { libc::prctl(option, value, 0u64, 0u64, 0u64) };
-    nix::errno::Errno::result(done).map(drop)
-}
-
-/// Drops capabilities for good, even from programs that the process would start. Without the right to do so there is
-/// nothing to drop.
+/// Takes capabilities away for good, also from programs that the process would start. Without the right to do so there
+/// is nothing to take.
 fn drop_bounding_set(kept: Kept) {
     for cap in 0..=LAST_CAP {
-        if !(kept.low_ports && cap as u32 == CAP_NET_BIND_SERVICE) {
-            let _ = prctl(libc::PR_CAPBSET_DROP, cap as u64);
+        if !(kept.low_ports && cap == CAP_NET_BIND_SERVICE) {
+            let _ = drop_from_bounding_set(cap);
         }
     }
-}
-
-/// Sets the effective and permitted capabilities of this thread to these of the first 32; the inheritable set is empty.
-fn set_capabilities(caps: u32) -> nix::Result<()> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    let header = Header {
-        version: LINUX_CAPABILITY_VERSION_3,
-        pid: 0,
-    };
-    // Effective, permitted, inheritable: first the lower 32 of each, then the upper.
-    let data: [u32; 6] = [caps, caps, 0, 0, 0, 0];
-    // SAFETY: capset reads a header and two structures of three words, whose addresses are given and which outlive it.
-    let done = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
-    nix::errno::Errno::result(done).map(drop)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Addresses of servers, from their names as a person writes them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
@@ -28,6 +28,19 @@ pub fn server(
     only_v4: bool,
     only_v6: bool,
 ) -> Result<SocketAddr, ResolveError> {
+    host(name, default_port, only_v4, only_v6).map(|(chosen, _)| chosen)
+}
+
+/// The same address, and all addresses that the name has.
+///
+/// # Errors
+/// As [`server`].
+pub fn host(
+    name: &str,
+    default_port: u16,
+    only_v4: bool,
+    only_v6: bool,
+) -> Result<(SocketAddr, Vec<IpAddr>), ResolveError> {
     let (host, port) = split(name, default_port)?;
     let found: Vec<SocketAddr> = (host.as_str(), port)
         .to_socket_addrs()
@@ -37,7 +50,7 @@ pub fn server(
         })?
         .collect();
     let wanted = |a: &&SocketAddr| !(only_v4 && a.is_ipv6() || only_v6 && a.is_ipv4());
-    found
+    let chosen = found
         .iter()
         .find(wanted)
         .copied()
@@ -49,7 +62,8 @@ pub fn server(
                 .map(|a| a.ip().to_string())
                 .collect::<Vec<_>>()
                 .join(", "),
-        })
+        })?;
+    Ok((chosen, found.iter().map(SocketAddr::ip).collect()))
 }
 
 fn split(name: &str, default_port: u16) -> Result<(String, u16), ResolveError> {

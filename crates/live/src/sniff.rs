@@ -1,6 +1,6 @@
 //! Packets of an interface as they pass, in both directions.
 
-use crate::ring::{self, Ring};
+use crate::sys::ring::{self, Ring};
 use measure::capture::LinkType;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -92,15 +92,7 @@ impl Sniffer {
         };
         let socket = ring::socket().map_err(failed("open a packet socket"))?;
         let ring = Ring::map(&socket, snaplen, RING).map_err(failed("make a receive ring"))?;
-        // On a mirror port packets are for others.
-        let all = libc::packet_mreq {
-            mr_ifindex: index as i32,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        ring::set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &all)
-            .map_err(failed("see what is for others"))?;
+        ring::receive_all(&socket, index).map_err(failed("see what is for others"))?;
         let kind = ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
         let link = match kind {
             hardware::ETHER | hardware::LOOPBACK => LinkType::ETHERNET,

@@ -4,14 +4,14 @@
 //! it; `/sys/class/net` would show the namespace that its mount belongs to.
 
 use crate::clock::{Clock, mono_ns};
+use crate::route;
 use crate::ticker::Ticker;
 use base::record::{Event, Row, Text, Traffic};
 use base::{BitsPerSec, Duration};
-use nix::ifaddrs::getifaddrs;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +31,6 @@ pub enum TrafficError {
         server: SocketAddr,
         source: io::Error,
     },
-    #[error(
-        "no interface has the address {address} that packets to {server} are sent from: name the interface"
-    )]
-    NobodyHas { address: IpAddr, server: SocketAddr },
     #[error("cannot read the interface counters in {COUNTERS}: {0}")]
     Counters(#[source] io::Error),
     #[error("cannot start the thread of the traffic monitor: {0}")]
@@ -76,51 +72,9 @@ fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
 ///
 /// # Errors There is no route, or the source address belongs to no interface.
 pub fn interface_towards(server: SocketAddr) -> Result<String, TrafficError> {
-    let any: SocketAddr = if server.is_ipv4() {
-        ([0u8; 4], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
-    // Connecting a datagram socket asks the routing table and sends nothing.
-    let address = UdpSocket::bind(any)
-        .and_then(|s| {
-            s.connect(server)?;
-            s.local_addr()
-        })
-        .map_err(|source| TrafficError::NoRoute { server, source })?
-        .ip()
-        .to_canonical();
-    let interfaces: Vec<_> = getifaddrs()
-        .map_err(|e| TrafficError::Counters(e.into()))?
-        .filter_map(|i| {
-            let a = i.address?;
-            let ip: IpAddr = match (a.as_sockaddr_in(), a.as_sockaddr_in6()) {
-                (Some(v4), _) => v4.ip().into(),
-                (_, Some(v6)) => v6.ip().into(),
-                _ => return None,
-            };
-            Some((i.interface_name, ip))
-        })
-        .collect();
-    // What a host sends to itself, by whatever address, passes the loopback interface.
-    let to_itself = interfaces
-        .iter()
-        .any(|(_, ip)| *ip == server.ip().to_canonical());
-    let found = |wanted: IpAddr| {
-        interfaces
-            .iter()
-            .find(|(_, ip)| *ip == wanted)
-            .map(|(name, _)| name.clone())
-    };
-    let loopback = || {
-        interfaces
-            .iter()
-            .find(|(_, ip)| ip.is_loopback())
-            .map(|(name, _)| name.clone())
-    };
-    (if to_itself { loopback() } else { None })
-        .or_else(|| found(address))
-        .ok_or(TrafficError::NobodyHas { address, server })
+    route::to_socket(server)
+        .map(|route| route.interface)
+        .map_err(|source| TrafficError::NoRoute { server, source })
 }
 
 #[derive(Clone, Copy)]
@@ -318,6 +272,7 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
     use std::sync::mpsc::channel;
 
     const TENTH: Duration = Duration::from_millis(100);

@@ -58,7 +58,11 @@ fn local(server: &Server) -> SocketAddr {
 fn peer(server: SocketAddr, key: Option<Credential>, pin: Option<Pin>) -> Peer {
     Peer {
         server,
-        access: Access { key, pin },
+        access: Access {
+            key,
+            pin,
+            ..Access::default()
+        },
         patience: Duration::from_secs(10),
     }
 }
@@ -186,7 +190,7 @@ fn prober(server: SocketAddr, key: Credential) -> (Prober, Receiver<Row>) {
     let plan = ProbePlan {
         access: Access {
             key: Some(key),
-            pin: None,
+            ..Access::default()
         },
         silent_after: Duration::from_millis(1_500),
         ..ProbePlan::new(server)
@@ -554,8 +558,8 @@ fn a_pin_signs_probes_over_udp() {
     let probe = |server, pin| {
         let plan = ProbePlan {
             access: Access {
-                key: None,
                 pin: Some(pin),
+                ..Access::default()
             },
             patience: Duration::from_secs(2),
             ..ProbePlan::new(server)
@@ -654,10 +658,7 @@ fn probes_over_udp_are_on_the_account_of_their_user() {
     while bert.health().is_ok() && began.elapsed() < ms(8_000) {
         std::thread::sleep(ms(50));
     }
-    let told = bert
-        .health()
-        .expect_err("the hour's bytes are used up")
-        .to_string();
-    assert!(told.contains("used up"), "{told}");
+    let told = bert.health().expect_err("the hour's bytes are used up");
+    assert!(matches!(told, ProbeError::Spent { .. }), "{told}");
     server.stop();
 }

@@ -7,45 +7,23 @@
 use base::record::Row;
 use link::LinkSpec;
 use live::clock::{Clock, mono_ns, wall_minus_mono_ns};
-use live::emulate::{
-    self, EmulateError, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary,
-};
+use live::emulate::{self, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, recvmsg,
     setsockopt, sockopt,
 };
+use socket2::SockRef;
 use std::io::{IoSliceMut, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Instant;
+use testkit::line::spec as link;
+use testkit::skip;
 
 /// The emulation, or nothing where this system does not allow one.
 fn start(hops: &[LinkSpec]) -> Option<Emulation> {
-    match Emulation::start(hops, Options::new(Clock::start())) {
-        Ok(emulation) => Some(emulation),
-        Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
-            skip(&e.to_string());
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
-        "TAILBACK_REQUIRE_NETNS is set, yet: {why}"
-    );
-    eprintln!("skipped: {why}");
-}
-
-/// `direction` is TOML without the table's head.
-fn link(up: &str, down: &str) -> LinkSpec {
-    LinkSpec::parse(&format!(
-        "name = \"test\"\ntitle = \"test\"\n[up]\n{up}\n[down]\n{down}\n"
-    ))
-    .expect("a link")
+    testkit::line::start(hops)
 }
 
 const FAST: &str = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"";
@@ -259,14 +237,18 @@ fn a_mark_reaches_the_receiver_in_the_real_header() {
         (IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6)),
     ] {
         let (a, b) = pair(&emulation, near, far);
-        let ect0 = 2i32;
-        let (level, send, receive) = if near.is_ipv4() {
-            (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_RECVTOS)
+        const ECT0: u32 = 2;
+        let (sends, receives) = (SockRef::from(&a), SockRef::from(&b));
+        let set = if near.is_ipv4() {
+            sends
+                .set_tos_v4(ECT0)
+                .and_then(|()| receives.set_recv_tos_v4(true))
         } else {
-            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_RECVTCLASS)
+            sends
+                .set_tclass_v6(ECT0)
+                .and_then(|()| receives.set_recv_tclass_v6(true))
         };
-        set_option(&a, level, send, ect0);
-        set_option(&b, level, receive, 1);
+        set.expect("marks are sent and told");
         for _ in 0..60 {
             a.send(&[0; 972]).expect("sends");
         }
@@ -285,25 +267,6 @@ fn a_mark_reaches_the_receiver_in_the_real_header() {
         (120, 0)
     );
     assert!(summary.up.marked_packets > 0);
-}
-
-fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) {
-    // SAFETY: the kernel reads an integer that lives across the call.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            4,
-        )
-    };
-    assert_eq!(
-        done,
-        0,
-        "option {option}: {}",
-        std::io::Error::last_os_error()
-    );
 }
 
 /// The TOS or traffic class of the next datagram.
@@ -344,8 +307,7 @@ fn each_fragment_and_each_piece_of_a_large_send_is_a_packet_of_its_own() {
         let n = b.recv(&mut buffer).expect("arrives");
         assert_eq!(&buffer[..n], &datagram[..]);
         // UDP segmentation offload: one call, eight datagrams.
-        const UDP_SEGMENT: i32 = 103;
-        set_option(&a, libc::SOL_UDP, UDP_SEGMENT, 1000);
+        setsockopt(&a, sockopt::UdpGsoSegment, &1000).expect("the kernel cuts datagrams");
         a.send(&[7; 8000]).expect("sends");
         for _ in 0..8 {
             assert_eq!(b.recv(&mut buffer).expect("arrives"), 1000);

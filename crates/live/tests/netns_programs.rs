@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use testkit::skip;
 
 const LINK: &str = "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n[down]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n";
 /// A user that owns nothing.
@@ -41,14 +42,6 @@ fn output(mut command: Command) -> Option<Output> {
         return None;
     }
     Some(output)
-}
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
-        "TAILBACK_REQUIRE_NETNS is set, yet: {why}"
-    );
-    eprintln!("skipped: {why}");
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -91,7 +91,16 @@ fn udp_above_the_limit_is_refused_and_within_it_keeps_its_rate() {
     });
     let fast = load(&peer, Direction::Down, Some(BitsPerSec::from_mbps(50)));
     let e = run(fast, 100).expect_err("50 of 20 Mbit/s");
-    assert!(e.to_string().contains("20 Mbit/s are left"), "{e}");
+    assert!(
+        matches!(
+            e,
+            LoadError::Refused {
+                why: Refusal::Spent,
+                ..
+            }
+        ),
+        "{e}"
+    );
     let slow = load(&peer, Direction::Down, Some(BitsPerSec::from_mbps(10)));
     let (outcome, _, took) = run(slow, 1000).expect("it runs");
     let bits = outcome.flows.iter().map(|f| f.bytes).sum::<u64>() as f64 * 8.0;
@@ -169,7 +178,16 @@ fn trains_above_the_rate_limit_are_refused_with_the_reason() {
         program: text.parse::<Program>().expect("a program"),
     };
     let e = ask(&peer, &train("5000 x 1400@10us")).expect_err("7 MB at once");
-    assert!(e.to_string().contains("rate limit"), "{e}");
+    assert!(
+        matches!(
+            e,
+            LoadError::Refused {
+                why: Refusal::Spent,
+                ..
+            }
+        ),
+        "{e}"
+    );
     assert!(ask(&peer, &train("40 x 1400@1ms")).is_ok());
     server.stop();
 }

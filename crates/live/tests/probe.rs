@@ -65,7 +65,10 @@ fn anna(passphrase: &str) -> Credential {
 }
 
 fn with_key(key: Option<Credential>) -> Access {
-    Access { key, pin: None }
+    Access {
+        key,
+        ..Access::default()
+    }
 }
 
 fn plan(server: SocketAddr) -> ProbePlan {

@@ -14,17 +14,21 @@ pub mod inbox;
 pub mod listen;
 pub mod post;
 pub mod seal;
+mod types;
 
 use crate::keys::{SALT_LEN, Salt, Ticket, UserKey};
-use base::program::{Fragments, MOST_DATAGRAMS, Program};
+use base::program::Program;
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use codec::{Reader, Writer};
+pub use types::{
+    ControlError, DatagramCount, Detail, Ended, FlowReport, FlowSpec, LARGEST, LAST_NS, LONGEST,
+    Limits, Sample, SenderState, SessionId, Stamp, Stamps, VERSION,
+};
+use types::{LONGEST_SAMPLE, MAX_PROGRAM};
 
 /// Default UDP and TCP port of the server.
 pub const DEFAULT_PORT: u16 = 7117;
-/// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 3;
 /// Length of the client's hello.
 pub const HELLO_LEN: usize = 20;
 /// Length of the greeting.
@@ -32,65 +36,18 @@ pub const GREETING_LEN: usize = 21 + SALT_LEN;
 /// Maximum number of samples in all flows of a report, so that neither side stores without limit.
 pub const MAX_REPORT_SAMPLES: usize = 200_000;
 
-/// Longest duration that either end may name; a longer one is an attack or a mistake.
-pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-/// Limits of received values, checked when they are read, so that arithmetic cannot overflow.
-const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
-const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000);
-/// Last valid time, UNIX ns: in the year 2096.
-pub const LAST_NS: i64 = 4_000_000_000_000_000_000;
-/// Largest amount: a floating-point number holds it exactly.
-pub const LARGEST: u64 = 1 << 53;
-
 const MAGIC: [u8; 3] = *b"TBK";
 const REQUEST_HEADER_LEN: usize = 8;
 const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
     assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
-/// Length of the longest program as text, with the maximum number of steps and shots.
-const MAX_PROGRAM: usize = 12 << 10;
 const RESPONSE_HEADER_LEN: usize = 5;
 const MAX_RESPONSE_BODY: usize = 4096;
 const MAX_REPORT_BODY: usize = 8 << 20;
 /// Length of the longest body of stamps. A stamp takes 5 bytes on a link of a few Mbit/s, and at most 20.
 const MAX_STAMPS_BODY: usize = 20 * base::program::MOST_DATAGRAMS as usize + 256;
-const MAX_TEXT: usize = 1024;
 const MAX_NAMES: usize = 64;
 const MAX_FLOWS: usize = 256;
-
-/// Fault of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ControlError {
-    #[error(
-        "the far end does not speak Tailback's control protocol: is it another service on that port?"
-    )]
-    NotTailback,
-    #[error(
-        "the far end speaks version {theirs} of the control protocol, this build version {VERSION}: use the same release at both ends"
-    )]
-    Version { theirs: u8 },
-    #[error("wrong key: the server has no such user and key")]
-    WrongKey,
-    #[error("the server serves only users with a key, and the request has none")]
-    KeyNeeded,
-    #[error(
-        "the server has no keys, and one was given: leave it out, or start `tailback serve` with --keys"
-    )]
-    NoKeyThere,
-    #[error(
-        "the answer does not carry the server's signature: somebody on the path answers in its place, or changes what it says"
-    )]
-    Unsigned,
-    #[error("a message of {bytes} bytes, where at most {limit} are allowed")]
-    TooLong { bytes: usize, limit: usize },
-    #[error("a malformed message: {what}")]
-    Malformed { what: &'static str },
-}
-
-/// Identifier of a load run at the server. The client draws it at random and tells nobody else, so that only the client
-/// that started a session can read its report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub [u8; 16]);
 
 /// First bytes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,20 +111,6 @@ impl Greeting {
     }
 }
 
-/// Parameters common to flows of every kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowSpec {
-    /// Session that the flow belongs to.
-    pub session: SessionId,
-    /// Client's number for the flow; the report uses it.
-    pub flow: u32,
-    /// Maximum duration of the flow.
-    pub duration: Duration,
-    /// Interval between the server's samples.
-    pub sample: Duration,
-}
-
-/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for the server's release and abilities.
@@ -282,137 +225,6 @@ pub struct ServerInfo {
     pub max_flows: u32,
     /// Longest flow.
     pub max_duration: Duration,
-}
-
-/// End of a flow as the server saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    Running,
-    TimeUp,
-    ByClient,
-    Budget,
-    Failed,
-    /// Complete: all data requested was sent and acknowledged.
-    Whole,
-}
-
-const ENDS: [Ended; 6] = [
-    Ended::Running,
-    Ended::TimeUp,
-    Ended::ByClient,
-    Ended::Budget,
-    Ended::Failed,
-    Ended::Whole,
-];
-
-/// Sender's TCP_INFO at one moment; null for fields that the kernel did not know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderState {
-    /// Congestion window, bytes.
-    pub cwnd_bytes: u64,
-    /// Slow-start threshold, bytes.
-    pub ssthresh_bytes: Option<u64>,
-    /// Smoothed round trip, ns.
-    pub srtt_ns: Option<u64>,
-    /// Variation of the round trip, ns.
-    pub rttvar_ns: Option<u64>,
-    /// Least round trip, ns.
-    pub min_rtt_ns: Option<u64>,
-    /// Segments retransmitted.
-    pub retransmits: u64,
-    /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
-    pub delivered_bytes: Option<u64>,
-    /// Delivery rate, bit/s.
-    pub delivery_rate_bps: Option<u64>,
-    /// Payload of a full segment, bytes.
-    pub mss_bytes: u64,
-}
-
-/// Datagram counters of a receiver. For a sender `expected` is the number it sent, and the rest is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DatagramCount {
-    /// Datagrams received.
-    pub received: u64,
-    /// Highest sequence number seen, plus one.
-    pub expected: u64,
-    /// Datagrams that arrived after one with a higher number.
-    pub reordered: u64,
-}
-
-/// State of a flow's end in a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// A receiver of bytes has no further state.
-    Receiver,
-    Sender(SenderState),
-    Datagrams(DatagramCount),
-}
-
-/// Sample of a flow at the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Time since the flow's start.
-    pub at: Duration,
-    /// Payload bytes so far: acknowledged if the server sends; received if it receives.
-    pub bytes: u64,
-    /// State of the flow's end.
-    pub detail: Detail,
-}
-
-/// Times for which something other than the network limited a sender (tcpi_busy_time and related fields).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Time in which the flow had data to send.
-    pub busy: Duration,
-    /// Time in which the receive window held it back.
-    pub receive_window: Duration,
-    /// Time in which the send buffer held it back.
-    pub send_buffer: Duration,
-    /// Time limited by the rate ceiling that the server's operator set.
-    pub server_ceiling: Duration,
-}
-
-/// Report of the server on a flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowReport {
-    /// Number of the flow.
-    pub flow: u32,
-    /// Direction of the flow.
-    pub direction: Direction,
-    /// Server's clock at the start of the flow: the `server_ns` it accepted with.
-    pub start_ns: i64,
-    /// Reason of its end.
-    pub ended: Ended,
-    /// Congestion control of the sender.
-    pub congestion: String,
-    /// Times in which it was held back.
-    pub limits: Limits,
-    /// Samples in order.
-    pub samples: Vec<Sample>,
-}
-
-/// Send or arrival time of a datagram of a train.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// Number in the program.
-    pub seq: u64,
-    /// Time on the server's clock, UNIX ns.
-    pub at_ns: i64,
-    /// ECN bits with which it left or arrived.
-    pub ecn: u8,
-}
-
-/// Datagrams of a train that the server sent or received.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stamps {
-    /// Stamps in the order in which the datagrams passed.
-    pub stamps: Vec<Stamp>,
-    /// Datagrams that the server's own host refused, when it sent.
-    pub refused: u64,
-    /// Datagrams that overflowed the server's own receive buffer, when it received.
-    pub overflowed: u64,
-    /// Fragment counters; null if the server may not watch its interface.
-    pub fragments: Option<Fragments>,
 }
 
 /// Body of the [frame](seal) in which the client reports, after its part of a train, how many datagrams have left.

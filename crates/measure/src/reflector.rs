@@ -6,8 +6,9 @@ use crate::bucket::{Bucket, ByNetwork, neighbourhood, subscriber};
 use crate::keys::{Identity, SessionKeys, Tickets, UserKey, Users};
 use crate::replay::{Seen, Window};
 use crate::wire::{
-    Ask, ClientMessage, Front, Grant, History, Key, Kind, MAX_LEN, Refusal, Reply, ServerMessage,
-    TAG_LEN, UNKNOWN_NS, Unreadable, boot_proof, datagram_len, front, opening_user, session_keys,
+    Ask, ClientMessage, Front, Grant, History, Key, Kind, LONGEST_INTERVAL_NS, MAX_LEN, Refusal,
+    Reply, ServerMessage, TAG_LEN, UNKNOWN_NS, Unreadable, boot_proof, datagram_len, front,
+    opening_user, session_keys,
 };
 use base::{BitsPerSec, Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -181,8 +182,6 @@ const SWEEP: Duration = Duration::from_secs(1);
 const SENT_KEPT: usize = 256;
 /// Period of a cookie, seconds: a cookie is valid for one to two of them.
 const COOKIE_LIFE_S: u64 = 8;
-/// Longest interval between probes: one an hour.
-const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
 /// Silence after which a session is closed if the same client needs room for another one.
 const GIVES_WAY: Duration = Duration::from_secs(20);
 const TELL_THROTTLED: Duration = Duration::from_millis(100);

@@ -41,8 +41,8 @@ pub const TAG_LEN: usize = 16;
 /// Longest datagram that either end builds: the payload of an Ethernet frame.
 pub const MAX_LEN: usize = 1500;
 
-/// Longest interval that a server may ask for.
-const LONGEST_INTERVAL_NS: u64 = 86_400_000_000_000;
+/// Longest interval between probes, one an hour: a server may not ask for more, and keeps no session longer for it.
+pub const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
 
 const MAGIC: [u8; 2] = *b"Tb";
 const HEADER_LEN: usize = 12;

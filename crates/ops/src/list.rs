@@ -1,6 +1,7 @@
 //! `tailback list`: links, disciplines, controllers, sources and experiments to choose from.
 
 use base::words::Entry;
+use report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -20,48 +21,53 @@ pub enum Plan {
     Sources,
 }
 
-/// Lists all of one kind as text.
+/// Lists all of one kind as text for a terminal of this width.
 ///
 /// # Errors
 /// A preset that cannot be read, which a test rules out.
-pub fn run(plan: Plan) -> anyhow::Result<String> {
+pub fn run(plan: Plan, width: usize) -> anyhow::Result<String> {
     let mut text = String::new();
     match plan {
-        Plan::Links => links(&mut text)?,
+        Plan::Links => links(&mut text, width)?,
         Plan::Disciplines => {
             for spec in link::qdisc::registry::QDISCS {
-                describe(&mut text, &spec.entry)?;
+                describe(&mut text, &spec.entry, width)?;
             }
         }
         Plan::Probes => {
             for spec in experiment::PROBES {
-                describe(&mut text, &spec.entry)?;
+                describe(&mut text, &spec.entry, width)?;
                 writeln!(text, "    takes {}", spec.takes)?;
             }
         }
         Plan::Controllers => {
             for spec in congestion::registry::CONTROLLERS {
-                describe(&mut text, &spec.entry)?;
+                describe(&mut text, &spec.entry, width)?;
             }
         }
         Plan::Sources => {
             for spec in sim::source::registry::SOURCES {
-                describe(&mut text, &spec.entry)?;
+                describe(&mut text, &spec.entry, width)?;
             }
         }
     }
     Ok(text)
 }
 
-fn links(text: &mut String) -> anyhow::Result<()> {
+fn links(text: &mut String, width: usize) -> anyhow::Result<()> {
+    let words = || Table::new("", ["", ""].map(Column::words));
+    let mut presets = words();
     for preset in link::PRESETS {
-        let title = link::LinkSpec::named(preset.name)?.title;
-        writeln!(text, "{:8} {title}", preset.name)?;
+        presets.row(preset.name, [link::LinkSpec::named(preset.name)?.title]);
     }
-    writeln!(text, "\nKeys of each direction in a link file:")?;
-    for (key, meaning) in link::DIRECTION_KEYS {
-        writeln!(text, "    {key:16} {meaning}")?;
-    }
+    let keys = link::DIRECTION_KEYS.iter();
+    let keys = words().with(keys.map(|(key, meaning)| (format!("    {key}"), vec![*meaning])));
+    writeln!(
+        text,
+        "{}\nKeys of each direction in a link file:\n{}",
+        presets.text(width),
+        keys.text(width).trim_end()
+    )?;
     for laws in link::laws() {
         writeln!(text, "\nValues of {}:", laws.key)?;
         let mut before: Vec<&str> = Vec::new();
@@ -70,7 +76,7 @@ fn links(text: &mut String) -> anyhow::Result<()> {
             if keys == before {
                 writeln!(text, "{}: {}", entry.name, entry.summary)?;
             } else {
-                describe(text, entry)?;
+                describe(text, entry, width)?;
             }
             before = keys;
         }
@@ -78,15 +84,20 @@ fn links(text: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn describe(text: &mut String, entry: &Entry) -> std::fmt::Result {
+fn describe(text: &mut String, entry: &Entry, width: usize) -> std::fmt::Result {
     writeln!(text, "{}: {}", entry.name, entry.summary)?;
-    for p in entry.parameters {
-        let default = p.default.unwrap_or("-");
-        writeln!(
-            text,
-            "    {:16} {default:10} {} ({})",
-            p.name, p.doc, p.section
-        )?;
-    }
+    let rows = entry.parameters.iter().map(|p| {
+        let default = p.default.unwrap_or("-").to_owned();
+        let cells = vec![
+            default,
+            match p.section {
+                "" => p.doc.to_owned(),
+                section => format!("{} ({section})", p.doc),
+            },
+        ];
+        (format!("    {}", p.name), cells)
+    });
+    let table = Table::new("", ["", "", ""].map(Column::words)).with(rows);
+    text.push_str(&table.text(width));
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{
-    analyse, import, list, model, monitor, probe, report, reproduce, sim, test, trace, usage,
-};
+use crate::{analyse, import, list, model, monitor, probe, report, serve, sim, test, trace, usage};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -25,7 +23,7 @@ pub enum Plan {
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
-    Reproduce(Box<reproduce::Plan>),
+    Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
@@ -124,7 +122,6 @@ impl Plan {
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
-            Plan::Reproduce(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
@@ -133,7 +130,7 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) => {
+            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) | Plan::Serve(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

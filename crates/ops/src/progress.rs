@@ -55,39 +55,46 @@ impl Progress for () {
 }
 
 /// Observer: the progress of a run, shared by its threads.
-pub(crate) trait Observer: Sync {
+pub trait Observer: Sync {
+    /// Takes one event.
     fn tell(&self, event: Event<'_>);
+    /// Returns true to end the run early.
     fn interrupted(&self) -> bool;
     /// Reports the damage of a recording's files, once for each file.
     fn recovered(&self, notes: Vec<Recovered>);
 }
 
 impl dyn Observer + '_ {
-    pub(crate) fn say(&self, text: &str) {
+    /// Tells how the run goes on.
+    pub fn say(&self, text: &str) {
         self.tell(Event::Said(text));
     }
 
-    pub(crate) fn warn(&self, text: &str) {
+    /// Tells a doubt or trouble.
+    pub fn warn(&self, text: &str) {
         self.tell(Event::Warned(text));
     }
 
-    pub(crate) fn wrote(&self, path: &Path) {
+    /// Tells a file that was written.
+    pub fn wrote(&self, path: &Path) {
         self.tell(Event::Wrote(path));
     }
 
-    pub(crate) fn share(&self, share: f64) {
+    /// Tells the share of the work done, from 0 to 1.
+    pub fn share(&self, share: f64) {
         self.tell(Event::Share(share));
     }
 }
 
 /// Shared [`Progress`] behind a lock, with the files whose damage has been reported.
-pub(crate) struct Shared<'p> {
+pub struct Shared<'p> {
     progress: Mutex<&'p mut dyn Progress>,
     damaged: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl<'p> Shared<'p> {
-    pub(crate) fn new(progress: &'p mut dyn Progress) -> Shared<'p> {
+    /// Puts a progress behind a lock.
+    pub fn new(progress: &'p mut dyn Progress) -> Shared<'p> {
         Shared {
             progress: Mutex::new(progress),
             damaged: Mutex::default(),

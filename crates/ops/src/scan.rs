@@ -1,7 +1,6 @@
 //! Input for plots and statistics of a recording, read by column: there are millions of rows.
 
 use crate::progress::Observer;
-use base::histogram::HistogramError;
 use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
 use report::plots::Material;
 use std::collections::BTreeMap;
@@ -159,7 +158,7 @@ pub(crate) fn fill(
         if Some(&*row.target) == target
             && let Err(e) = m.distribution(&row)
         {
-            unread = Some(unreadable(from, &row, &e));
+            unread = Some(unreadable(from, &row, &e.to_string()));
         }
     })?;
     if let Some(why) = unread {
@@ -232,7 +231,7 @@ pub(crate) fn probes(
     Ok(())
 }
 
-pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &HistogramError) -> String {
+pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &str) -> String {
     format!(
         "{}: the row of distribution at {} ns: {why}",
         from.display(),

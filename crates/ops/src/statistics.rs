@@ -13,7 +13,6 @@ use analysis::services::Table;
 use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics};
 use analysis::survey::{Request, Span, target};
 use anyhow::Context;
-use base::histogram::Histogram;
 use base::record::{
     Availability, Direction, Event, Exclusion, Meta, Recording, Row, Status, TableId, Text,
 };
@@ -469,9 +468,12 @@ fn read(from: Source<'_>, series: &mut BTreeMap<Text, Series>) -> anyhow::Result
             not_sent: count(row.not_sent_packets),
             ..Counts::default()
         };
-        match Histogram::from_base64(&row.histogram) {
-            Ok(h) => all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h),
-            Err(e) => unread = Some(scan::unreadable(from, &row, &e)),
+        let added = row.rtts().map_err(|e| e.to_string()).and_then(|h| {
+            let added = all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h);
+            added.map_err(|e| e.to_string())
+        });
+        if let Err(why) = added {
+            unread = Some(scan::unreadable(from, &row, &why));
         }
     })?;
     match unread {

@@ -242,6 +242,9 @@ fn a_probe_keeps_its_kind_its_links_and_its_limits() {
             hold_off: (draw % 5 == 0).then(|| base::Duration::from_secs(30)),
             waits: true,
             beside_others: draw % 2 == 0,
+            also: (0..draw % 3)
+                .map(|n| std::net::Ipv4Addr::from(n as u32).into())
+                .collect(),
             ipv4: false,
             ipv6: false,
             title: Some("asked".into()),

@@ -43,7 +43,7 @@ fn main() {
         println!(
             "{:<22}  svg  {}",
             "",
-            best(&|| report::svg::rtt_over_time(&answer, &recording))
+            best(&|| report::test_plots::rtt_over_time(&answer, &recording).svg())
         );
     }
 }

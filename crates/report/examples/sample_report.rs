@@ -35,11 +35,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
         std::fs::write(
             out.join(format!("{name}-rtt.svg")),
-            report::svg::rtt_over_time(&answer, &recording),
+            report::test_plots::rtt_over_time(&answer, &recording).svg(),
         )?;
         std::fs::write(
             out.join(format!("{name}-cdf.svg")),
-            report::svg::cdf(&answer, &recording),
+            report::test_plots::cdf(&answer, &recording).svg(),
         )?;
         let page = report::html::page(&answer, &recording);
         std::fs::write(out.join(format!("{name}.html")), page)?;
@@ -107,14 +107,10 @@ fn capture() -> String {
         key: vec![("Packets".into(), "1000020".into())],
         notes: Vec::new(),
         findings: vec![finding],
-        tables: vec![(
-            "Connections".into(),
-            vec!["From > to".into(), "Payload".into()],
-            vec![vec![
-                "192.0.2.1:40000 > 192.0.2.2:80".into(),
-                "724 MB".into(),
-            ]],
-        )],
+        tables: vec![
+            report::Table::new("Connections", ["From > to", "Payload"])
+                .with([("192.0.2.1:40000 > 192.0.2.2:80", vec!["724 MB"])]),
+        ],
         ways: vec![
             sawtooth("192.0.2.1:40000 > 192.0.2.2:80", 500_000),
             sawtooth("192.0.2.1:40001 > 192.0.2.2:80", 10),

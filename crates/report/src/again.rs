@@ -1,10 +1,10 @@
 //! Comparison of many runs of one experiment: statistics of their figures, and the change over the day.
 
-use crate::html::{grid, head};
-use crate::probe::{figure, side_by_side, svg};
-use crate::tables::{Cell, Row, Table};
+use crate::html::head;
+use crate::probe::{figure, plot, side_by_side};
+use crate::table::{Cell, Table};
 use experiment::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, html};
 use stats::Figure;
 use std::collections::BTreeSet;
 
@@ -26,51 +26,34 @@ fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     let rows = kinds.iter().map(|k| {
         let of = values(&k.key, &|_| true);
         let mut cells = vec![Cell::Is(format!("{} of {}", of.len(), all.len()))];
-        match stats::moments(&of) {
-            None => cells.extend([const { Cell::Absent }; 4]),
-            Some(m) => {
-                // Sums of equal values leave floating-point noise.
-                let sd = if m.sd > 1e-9 * m.mean.abs() {
-                    m.sd
-                } else {
-                    0.0
-                };
-                cells.extend([m.mean, sd, m.min, m.max].map(|v| show(k, v)));
-            }
+        if let Some(m) = stats::moments(&of) {
+            // Sums of equal values leave floating-point noise.
+            let sd = if m.sd > 1e-9 * m.mean.abs() {
+                m.sd
+            } else {
+                0.0
+            };
+            cells.extend([m.mean, sd, m.min, m.max].map(|v| show(k, v)));
         }
-        Row {
-            label: k.name.clone(),
-            cells,
-        }
+        (&*k.name, cells)
     });
-    let columns = ["", "told by", "mean", "deviation", "least", "most"];
+    let heads = ["", "told by", "mean", "deviation", "least", "most"];
     let mut tables = vec![(
         format!("Figures of {} recordings", all.len()),
-        Table {
-            title: String::new(),
-            columns: columns.map(String::from).to_vec(),
-            rows: rows.collect(),
-        },
+        Table::new("", heads).with(rows),
     )];
     let timed = timed(all, &kinds);
     let hours = hours(all);
     if hours.len() > 1 && !timed.is_empty() {
-        let row = |h: &i64| {
+        let rows = hours.iter().map(|h| {
             let cells = timed.iter().map(|k| {
                 let of = values(&k.key, &|a| hour(a) == *h);
-                stats::moments(&of).map_or(Cell::Absent, |m| show(k, m.mean))
+                stats::moments(&of).map(|m| show(k, m.mean)).into()
             });
-            Row {
-                label: format!("{h:02}:00"),
-                cells: cells.collect(),
-            }
-        };
-        let names = timed.iter().map(|k| k.name.clone());
-        let table = Table {
-            title: "from".into(),
-            columns: std::iter::once("from".to_string()).chain(names).collect(),
-            rows: hours.iter().map(row).collect(),
-        };
+            (format!("{h:02}:00"), cells.collect::<Vec<Cell>>())
+        });
+        let heads = std::iter::once("from").chain(timed.iter().map(|k| &*k.name));
+        let table = Table::new("", heads).with(rows);
         tables.push(("Means by the hour of the day, UTC".into(), table));
     }
     tables
@@ -183,11 +166,11 @@ pub fn page(all: &[(String, ProbeAnswer)]) -> String {
                         p.meta { b { "Tailback" } " " span { (all.len()) " recordings" } " " span { code { (title) } } }
                         h1 { (question) }
                     }
-                    @for plot in over_the_day(all) {
-                        section { h2 { (plot.title) } figure { (PreEscaped(svg(&plot))) } }
+                    @for p in over_the_day(all) {
+                        section { h2 { (p.title) } figure { (plot(&p).picture()) } }
                     }
                     @for (i, (caption, table)) in tables(all).iter().enumerate() {
-                        section { h2 { (caption) } (grid(table, &format!("again-{i}"))) }
+                        section { h2 { (caption) } (table.html(&format!("again-{i}"))) }
                     }
                 }
                 footer { p { "This page fetches nothing." } }

@@ -1,56 +1,44 @@
 //! Comparison of several recordings on one page: their distributions in one chart, and their figures side by side.
 
-use crate::chart::{Draw, LogChart, Series};
-use crate::html::{grid, head};
+use crate::html::head;
+use crate::plot::{Axis, Draw, PlotSpec, Series};
 use crate::plots::Material;
 use crate::statistics::{comparison, letter};
 use crate::words;
 use analysis::compare::Comparison;
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, html};
 
 /// Steps of each curve: more cannot be seen.
 const STEPS: usize = 400;
 
 /// Plots the share of each recording's probes answered within a time; lost probes are never answered. One material per
 /// recording.
-pub fn distributions(c: &Comparison, of: &[Material]) -> String {
-    let series: Vec<Series> = of
-        .iter()
-        .enumerate()
-        .map(|(i, m)| {
-            let shares = m.whole.delays.shares();
-            let answered = m.whole.delays.len() as f64 / m.whole.sent().max(1) as f64;
-            let every = shares.len().div_ceil(STEPS).max(1);
-            let last = shares.len().saturating_sub(1);
-            let kept = shares
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| i % every == 0 || *i == last);
-            Series {
-                name: name(c, i),
-                draw: Draw::Line,
-                colour: i,
-                points: shares
-                    .first()
-                    .map(|(ms, _)| (*ms, Some(0.0)))
-                    .into_iter()
-                    .chain(kept.map(|(_, (ms, share))| (*ms, Some(100.0 * share * answered))))
-                    .collect(),
-            }
-        })
-        .collect();
-    let all = || series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
+pub fn distributions(c: &Comparison, of: &[Material]) -> PlotSpec {
+    let curve = |m: &Material| -> Vec<(f64, Option<f64>)> {
+        let shares = m.whole.delays.shares();
+        let answered = m.whole.delays.len() as f64 / m.whole.sent().max(1) as f64;
+        let every = shares.len().div_ceil(STEPS).max(1);
+        let last = shares.len().saturating_sub(1);
+        let kept = shares.iter().enumerate();
+        let kept = kept.filter(|(i, _)| i % every == 0 || *i == last);
+        let start = shares.first().map(|(ms, _)| (*ms, Some(0.0)));
+        let curve = kept.map(|(_, (ms, share))| (*ms, Some(100.0 * share * answered)));
+        start.into_iter().chain(curve).collect()
+    };
+    let curves: Vec<_> = of.iter().map(curve).collect();
+    let all = || curves.iter().flatten().map(|p| p.0);
     let low = all().fold(f64::INFINITY, f64::min).clamp(1e-3, 1e6);
     let high = all().fold(low, f64::max);
-    LogChart {
-        title: "Distribution of the round trips".into(),
-        x: "round-trip time, ms (logarithmic)".into(),
-        y: "Probes answered within, %".into(),
-        span: (low * 0.97, high * 1.03),
-        rise: None,
-        series,
-    }
-    .svg()
+    let series = curves
+        .into_iter()
+        .enumerate()
+        .map(|(i, points)| Series::numbered(name(c, i), Draw::Line, i, points));
+    PlotSpec::single(
+        "Distribution of the round trips",
+        Axis::logarithmic("round-trip time, ms (logarithmic)", low * 0.97, high * 1.03),
+        Axis::even("Probes answered within, %", 0.0, 100.0),
+        series.collect(),
+    )
 }
 
 /// Returns `A: name`, shortened to the space in a legend.
@@ -100,12 +88,12 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
                     section {
                         h2 { "Distribution" }
                         p { "What share of the probes was answered within a time. What was lost is never answered: a curve ends below 100 %." }
-                        figure { (PreEscaped(distributions(c, of))) }
+                        figure { (distributions(c, of).picture()) }
                     }
                     @for (i, table) in comparison(c).iter().enumerate() {
                         section {
                             h2 { (words::phase(&table.title)) }
-                            (grid(table, &format!("compared-{i}")))
+                            (table.html(&format!("compared-{i}")))
                         }
                     }
                     section { p { (c.method) } }

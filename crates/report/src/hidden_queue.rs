@@ -1,6 +1,6 @@
 //! Table of the estimate of a queue that cannot be observed.
 
-use crate::tables::{Cell, Row, Table};
+use crate::table::{Cell, Table};
 use crate::words::{lasting, when};
 use analysis::hidden_queue::{ByLaw, Errors, HiddenQueue, Law};
 use base::print::{DELAY, RATE, number};
@@ -27,58 +27,51 @@ pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
             false => "",
         }
     );
-    let mut columns = vec![String::new()];
-    columns.extend(h.laws.iter().map(|l| match l.law {
-        Law::Printed => "Borlaug 2014, as printed".to_owned(),
-        Law::Mended => "mended".to_owned(),
-    }));
-    let row = |label: &str, cell: &dyn Fn(&ByLaw) -> Cell| Row {
-        label: label.into(),
-        cells: h.laws.iter().map(cell).collect(),
-    };
-    let delay = |f: &Figure| -> Cell { f.print(DELAY).into() };
-    let mut rows = vec![
-        row("Round trip with an empty queue", &|l| {
-            l.base_ms.map_or(Cell::Absent, |v| Cell::Is(DELAY.print(v)))
-        }),
-        row("Estimated wait, median", &|l| delay(&l.wait_p50_ms)),
-        row("Estimated wait, 95 % below", &|l| delay(&l.wait_p95_ms)),
-    ];
-    rows.extend(errors(h, "Error", |l| l.error.as_ref()));
-    if known {
-        rows.extend(errors(h, "Off the true wait", |l| l.beside_truth.as_ref()));
+    let heads = h.laws.iter().map(|l| match l.law {
+        Law::Printed => "000, (28)(29) as printed",
+        Law::Mended => "mended",
+    });
+    let mut table = Table::new(
+        "The queue behind this gateway",
+        std::iter::once("").chain(heads),
+    );
+    table.row(
+        "Round trip with an empty queue",
+        h.laws.iter().map(|l| l.base_ms.map(|v| DELAY.print(v))),
+    );
+    for (label, of) in [
+        (
+            "Estimated wait, median",
+            (|l| &l.wait_p50_ms) as fn(&ByLaw) -> &Figure,
+        ),
+        ("Estimated wait, 95 % below", |l| &l.wait_p95_ms),
+    ] {
+        table.row(label, h.laws.iter().map(|l| Cell::figure(of(l), DELAY)));
     }
-    let title = "The queue behind this gateway".into();
-    (
-        caption,
-        Table {
-            title,
-            columns,
-            rows,
-        },
-    )
+    errors(&mut table, h, "Error", |l| l.error.as_ref());
+    if known {
+        errors(&mut table, h, "Off the true wait", |l| {
+            l.beside_truth.as_ref()
+        });
+    }
+    (caption, table)
 }
 
-fn errors(h: &HiddenQueue, what: &str, of: fn(&ByLaw) -> Option<&Errors>) -> Vec<Row> {
+fn errors(table: &mut Table, h: &HiddenQueue, what: &str, of: fn(&ByLaw) -> Option<&Errors>) {
     type Print = fn(&Errors) -> Cell;
     let figures: [(&str, Print); 7] = [
-        ("values", |e| Cell::Is(e.count.to_string())),
-        ("max", |e| Cell::Is(DELAY.print(e.max_ms))),
-        ("min", |e| Cell::Is(DELAY.print(e.min_ms))),
-        ("mean", |e| e.mean_ms.print(DELAY).into()),
-        ("median", |e| e.median_ms.print(DELAY).into()),
-        ("SD", |e| Cell::Is(DELAY.print(e.sd_ms))),
+        ("values", |e| e.count.into()),
+        ("max", |e| DELAY.print(e.max_ms).into()),
+        ("min", |e| DELAY.print(e.min_ms).into()),
+        ("mean", |e| Cell::figure(&e.mean_ms, DELAY)),
+        ("median", |e| Cell::figure(&e.median_ms, DELAY)),
+        ("SD", |e| DELAY.print(e.sd_ms).into()),
         ("variance", |e| {
-            Cell::Is(format!("{} ms²", number(e.variance_ms2)))
+            format!("{} ms²", number(e.variance_ms2)).into()
         }),
     ];
-    let rows = figures.into_iter().map(|(name, print)| Row {
-        label: format!("{what}, {name}"),
-        cells: h
-            .laws
-            .iter()
-            .map(|l| of(l).map_or(Cell::Absent, print))
-            .collect(),
-    });
-    rows.collect()
+    for (name, print) in figures {
+        let cells = h.laws.iter().map(|l| of(l).map(print));
+        table.row(format!("{what}, {name}"), cells);
+    }
 }

@@ -2,10 +2,11 @@
 //! too. The script and the style come from `web/`, which bundles uPlot for the plots.
 
 use crate::curves::Curves;
-use crate::tables::{self, Cell, Notes, Row, Table};
+use crate::table::Table;
+use crate::tables;
 use crate::verdict::{UNFINISHED, of, sentence};
 use crate::words;
-use crate::{data, svg};
+use crate::{data, svg, test_plots};
 use analysis::answer::{Answer, DirectionAnswer, Severity};
 use base::print::{DELAY, RATE, RPM_SHORT, SIZE, SPAN, Unit};
 use base::record::{Direction, Origin, Recording};
@@ -29,7 +30,7 @@ pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
             meta name="color-scheme" content="light dark";
             @if let Some(writer) = writer { meta name="generator" content=(writer); }
             title { (title) }
-            style { (PreEscaped(CSS)) }
+            style { (PreEscaped(svg::page_style())) (PreEscaped(CSS)) }
         }
     }
 }
@@ -198,7 +199,7 @@ fn over_time(curves: &Curves) -> Markup {
                 p.unknown { "This recording holds no probes to draw." }
             } @else {
                 figure id="over-time" {
-                    div.static { (svg::over_time(curves)) }
+                    div.static { (test_plots::over_time(curves).picture()) }
                     div.live hidden {}
                     figcaption {
                         "Round trips of the probes, which travel in their own flow, above the payload rate of the load. Red ticks at the top are lost probes. "
@@ -217,7 +218,7 @@ fn distribution(curves: &Curves) -> Markup {
             section aria-labelledby="within" {
                 h2 id="within" { "Answered within" }
                 figure id="distribution" {
-                    div.static { (svg::distribution(curves)) }
+                    div.static { (test_plots::distribution(curves).picture()) }
                     div.live hidden {}
                     figcaption { "Share of the probes answered within a time, the warm-up of each phase left out. A lost probe was never answered: such a curve ends below 100\u{a0}%." }
                 }
@@ -231,7 +232,7 @@ fn details(answer: &Answer) -> Markup {
     html! {
         section aria-labelledby="phases" {
             h2 id="phases" { "Phase by phase" }
-            (grid(&tables::phases(answer), "phase"))
+            (tables::phases(answer).html("phase"))
             @if !answer.phases.is_empty() {
                 details {
                     summary { "Whether the figures had settled" }
@@ -250,11 +251,11 @@ fn details(answer: &Answer) -> Markup {
         section aria-labelledby="reliability" {
             h2 id="reliability" { "Answered in time" }
             p.evidence { "Share of all probes that were answered within each limit; a lost one counts as not answered." }
-            (grid(&tables::reliability(answer), "limit"))
+            (tables::reliability(answer).html("limit"))
         }
         section aria-labelledby="responsiveness" {
             h2 id="responsiveness" { "Responsiveness and grade" }
-            (list(&tables::responsiveness(answer).rows, 0, "rpm"))
+            (tables::responsiveness(answer).html_list(1, "rpm"))
             p.evidence { (answer.responsiveness.formula) }
             p {
                 "Grade " b { (answer.grade.letter) }
@@ -272,9 +273,9 @@ fn card(table: &Table, column: usize, direction: Direction, d: &DirectionAnswer)
     let id = words::direction(direction);
     html! {
         article.card.(id) aria-labelledby=(format!("queue-{id}")) {
-            h3 id=(format!("queue-{id}")) { (table.columns[column]) }
+            h3 id=(format!("queue-{id}")) { (table.heading(column)) }
             (bars(d))
-            (list(&table.rows, column - 1, id))
+            (table.html_list(column, id))
             @if !d.discipline.evidence.is_empty() {
                 h4 { "How the kind shows" }
                 ul { @for e in &d.discipline.evidence { li { (e) } } }
@@ -309,7 +310,7 @@ fn instrument(answer: &Answer, recording: &Recording) -> Markup {
     html! {
         section aria-labelledby="instrument" {
             h2 id="instrument" { "The instrument" }
-            (list(&tables::instrument(answer).rows, 0, "instrument"))
+            (tables::instrument(answer).html_list(1, "instrument"))
             @if !meta.exclusions.is_empty() {
                 h3 { "Left out" }
                 ul { @for e in &meta.exclusions { li { (SPAN.print((e.to_ns - e.from_ns) as f64 / 1e9)) ": " (e.reason) } } }
@@ -351,57 +352,6 @@ fn footer(recording: &Recording) -> Markup {
 
 pub(crate) fn licence() -> Markup {
     html! { details { summary { "Licence of uPlot, which draws the plots" } pre tabindex="0" { (UPLOT_LICENCE) } } }
-}
-
-/// Renders a table with the reasons for missing figures below it.
-pub(crate) fn grid(table: &Table, id: &str) -> Markup {
-    let mut notes = Notes::default();
-    let rows: Vec<Vec<Markup>> = table
-        .rows
-        .iter()
-        .map(|r| r.cells.iter().map(|c| cell(c, id, &mut notes)).collect())
-        .collect();
-    html! {
-        div.scroll role="region" tabindex="0" aria-label=(table.title) {
-            table {
-                thead { tr { th scope="col" { (table.columns[0]) span.hidden { (table.title) } } @for c in &table.columns[1..] { th scope="col" { (c) } } } }
-                tbody { @for (row, cells) in table.rows.iter().zip(&rows) { tr { th scope="row" { (row.label) } @for c in cells { td { (c) } } } } }
-            }
-        }
-        (reasons(&notes, id))
-    }
-}
-
-/// Renders one column of a table as names with values.
-fn list(rows: &[Row], column: usize, id: &str) -> Markup {
-    let mut notes = Notes::default();
-    let values: Vec<Markup> = rows
-        .iter()
-        .map(|r| cell(&r.cells[column], id, &mut notes))
-        .collect();
-    html! {
-        dl.list { @for (row, value) in rows.iter().zip(&values) { div { dt { (row.label) } dd { (value) } } } }
-        (reasons(&notes, id))
-    }
-}
-
-fn cell(cell: &Cell, id: &str, notes: &mut Notes) -> Markup {
-    match cell {
-        Cell::Is(text) => html! { (text) },
-        Cell::Absent => html! { span.absent { "–" span.hidden { "does not apply" } } },
-        Cell::CannotTell(reason) => {
-            let number = notes.number(reason);
-            html! { a.unknown href=(format!("#why-{id}-{number}")) title=(reason) { "?" sup { (number) } span.hidden { " cannot tell" } } }
-        }
-    }
-}
-
-fn reasons(notes: &Notes, id: &str) -> Markup {
-    html! {
-        @if !notes.0.is_empty() {
-            ol.reasons { @for (i, reason) in notes.0.iter().enumerate() { li id=(format!("why-{id}-{}", i + 1)) { "Cannot tell: " (reason) "." } } }
-        }
-    }
 }
 
 #[cfg(test)]

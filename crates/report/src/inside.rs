@@ -1,14 +1,13 @@
 //! Report of a recording with the state of queues and transfers: as text, as plots, and as a page.
 
-use crate::chart::{Chart, Draw, Series};
-use crate::html::{grid, head};
-use crate::tables::{Cell, Row, Table};
+use crate::html::head;
+use crate::plot::{Axis, Draw, PlotSpec, Series};
+use crate::table::{Cell, Table};
 use crate::words::{self, when};
 use analysis::inside::{Inside, Samples};
 use base::print::{DELAY, PERCENT, RATE, SIZE, SPAN, number};
 use jiff::tz::TimeZone;
-use maud::{DOCTYPE, PreEscaped, html};
-use stats::Figure;
+use maud::{DOCTYPE, html};
 
 /// Number of transfers with their own line in a plot: the largest.
 const LINES: usize = 6;
@@ -17,86 +16,84 @@ const LISTED: usize = 40;
 /// Steps of a rate over time.
 const STEPS: i64 = 60;
 
-fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
-    f.print(unit).into()
-}
-
 /// Returns a table of the queues and a table of the transfers, one row each.
 pub fn tables(i: &Inside) -> Vec<Table> {
-    let columns = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
     let mut all = Vec::new();
     if !i.queues.is_empty() {
-        let rows = i.queues.iter().map(|q| Row {
-            label: q.queue.clone(),
-            cells: vec![
-                figure(&q.wait_p50_ms, DELAY),
-                figure(&q.wait_p95_ms, DELAY),
-                figure(&q.wait_p99_ms, DELAY),
-                figure(&q.wait_max_ms, DELAY),
-                figure(&q.empty.map(|share| share * 100.0), PERCENT),
-                Cell::Is(format!(
-                    "{}, {} packets",
-                    SIZE.print(q.backlog_max_bytes as f64),
-                    q.backlog_max_packets
-                )),
-                figure(&q.delivered_bps, RATE),
-                Cell::Is(q.drops.to_string()),
-                Cell::Is(q.marks.to_string()),
-            ],
-        });
-        all.push(Table {
-            title: "Queues".into(),
-            columns: columns(&[
-                "",
-                "wait p50",
-                "p95",
-                "p99",
-                "max",
-                "empty",
-                "most waiting",
-                "delivered",
-                "drops",
-                "marks",
-            ]),
-            rows: rows.collect(),
-        });
+        all.push(queues(i));
     }
     if !i.flows.is_empty() {
-        let listed = busiest(i, LISTED);
-        let rows = listed.iter().map(|at| &i.flows[*at]).map(|f| Row {
-            label: format!("{} {}", f.flow, words::direction(f.direction)),
-            cells: vec![
-                Cell::Is(SPAN.print(f.seconds)),
-                Cell::Is(SIZE.print(f.bytes as f64)),
-                figure(&f.throughput_bps, RATE),
-                f.retransmits
-                    .map_or(Cell::Absent, |n| Cell::Is(n.to_string())),
-                figure(&f.rtt_min_ms, DELAY),
-                figure(&f.rtt_p50_ms, DELAY),
-                figure(&f.rtt_p95_ms, DELAY),
-                figure(&f.waited_p50_ms, DELAY),
-            ],
-        });
-        all.push(Table {
-            title: match i.flows.len() {
-                n if n > LISTED => format!("Transfers (the {LISTED} of {n} that carried most)"),
-                _ => "Transfers".into(),
-            },
-            columns: columns(&[
-                "",
-                "lasted",
-                "payload",
-                "throughput",
-                "sent again",
-                "RTT min",
-                "RTT p50",
-                "RTT p95",
-                "waited p50",
-            ]),
-            rows: rows.collect(),
-        });
+        all.push(transfers(i));
     }
     all
+}
+
+fn queues(i: &Inside) -> Table {
+    let heads = [
+        "",
+        "wait p50",
+        "p95",
+        "p99",
+        "max",
+        "empty",
+        "most waiting",
+        "delivered",
+        "drops",
+        "marks",
+    ];
+    let rows = i.queues.iter().map(|q| {
+        let most = format!(
+            "{}, {} packets",
+            SIZE.print(q.backlog_max_bytes as f64),
+            q.backlog_max_packets
+        );
+        let cells: Vec<Cell> = vec![
+            Cell::figure(&q.wait_p50_ms, DELAY),
+            Cell::figure(&q.wait_p95_ms, DELAY),
+            Cell::figure(&q.wait_p99_ms, DELAY),
+            Cell::figure(&q.wait_max_ms, DELAY),
+            Cell::figure(&q.empty.map(|share| share * 100.0), PERCENT),
+            most.into(),
+            Cell::figure(&q.delivered_bps, RATE),
+            q.drops.to_string().into(),
+            q.marks.to_string().into(),
+        ];
+        (&*q.queue, cells)
+    });
+    Table::new("Queues", heads).with(rows)
+}
+
+fn transfers(i: &Inside) -> Table {
+    let heads = [
+        "",
+        "lasted",
+        "payload",
+        "throughput",
+        "sent again",
+        "RTT min",
+        "RTT p50",
+        "RTT p95",
+        "waited p50",
+    ];
+    let title = match i.flows.len() {
+        n if n > LISTED => format!("Transfers (the {LISTED} of {n} that carried most)"),
+        _ => "Transfers".into(),
+    };
+    let rows = busiest(i, LISTED).into_iter().map(|at| {
+        let f = &i.flows[at];
+        let cells: Vec<Cell> = vec![
+            SPAN.print(f.seconds).into(),
+            SIZE.print(f.bytes as f64).into(),
+            Cell::figure(&f.throughput_bps, RATE),
+            f.retransmits.map(|n| n.to_string()).into(),
+            Cell::figure(&f.rtt_min_ms, DELAY),
+            Cell::figure(&f.rtt_p50_ms, DELAY),
+            Cell::figure(&f.rtt_p95_ms, DELAY),
+            Cell::figure(&f.waited_p50_ms, DELAY),
+        ];
+        (name(i, at), cells)
+    });
+    Table::new(title, heads).with(rows)
 }
 
 /// Returns remarks that the tables do not contain.
@@ -144,42 +141,34 @@ pub fn remarks(i: &Inside) -> Vec<String> {
 ///
 /// # Errors
 /// A recording without queues.
-pub fn waits(i: &Inside, samples: &Samples) -> Result<String, String> {
+pub fn waits(i: &Inside, samples: &Samples) -> Result<PlotSpec, String> {
     if samples.queues.is_empty() {
         return Err("no queue was sampled".into());
     }
-    let series = samples.queues.iter().enumerate().map(|(colour, q)| Series {
-        name: match samples.queues.len() {
-            1 => String::new(),
-            _ => q.name.clone(),
-        },
-        draw: Draw::Line,
-        colour,
-        points: q.waits_ms().map(|(t, ms)| (since(i, t), ms)).collect(),
+    let series = samples.queues.iter().enumerate().map(|(colour, q)| {
+        let name = match samples.queues.len() {
+            1 => "",
+            _ => &*q.name,
+        };
+        let points = q.waits_ms().map(|(t, ms)| (since(i, t), ms));
+        Series::numbered(name, Draw::Line, colour, points.collect())
     });
     let title = "How long packets waited in the queue";
     Ok(chart(i, title, "waiting time, ms", series.collect()))
 }
 
 /// Plots the RTT of the transfers' own packets.
-pub fn round_trips(i: &Inside, samples: &Samples) -> Option<String> {
-    let lines: Vec<Series> = busiest(i, LINES)
-        .into_iter()
-        .enumerate()
-        .map(|(colour, at)| {
-            let f = &samples.flows[at];
-            let points = f.all.iter();
-            Series {
-                name: name(i, at),
-                draw: Draw::Line,
-                colour,
-                points: points
-                    .map(|s| (since(i, s.t_ns), s.srtt_ns.map(|ns| ns as f64 / 1e6)))
-                    .collect(),
-            }
-        })
-        .collect();
-    let any = lines.iter().any(|l| l.points.iter().any(|p| p.1.is_some()));
+pub fn round_trips(i: &Inside, samples: &Samples) -> Option<PlotSpec> {
+    let mut any = false;
+    let busiest = busiest(i, LINES).into_iter().enumerate();
+    let lines = busiest.map(|(colour, at)| {
+        let ms = |ns: Option<i64>| ns.map(|ns| ns as f64 / 1e6);
+        let all = samples.flows[at].all.iter();
+        let points: Vec<_> = all.map(|s| (since(i, s.t_ns), ms(s.srtt_ns))).collect();
+        any |= points.iter().any(|p| p.1.is_some());
+        Series::numbered(name(i, at), Draw::Line, colour, points)
+    });
+    let lines = lines.collect();
     any.then(|| {
         let title = format!("Round trips of the transfers{}", some(i));
         chart(i, &title, "round trip, ms", lines)
@@ -187,7 +176,7 @@ pub fn round_trips(i: &Inside, samples: &Samples) -> Option<String> {
 }
 
 /// Plots the payload rate of each transfer.
-pub fn throughput(i: &Inside, samples: &Samples) -> Option<String> {
+pub fn throughput(i: &Inside, samples: &Samples) -> Option<PlotSpec> {
     let step = ((i.to_ns - i.from_ns) / STEPS).max(1);
     let rates: Vec<(usize, Vec<(i64, f64)>)> = busiest(i, LINES)
         .into_iter()
@@ -209,18 +198,11 @@ pub fn throughput(i: &Inside, samples: &Samples) -> Option<String> {
     let most = rates.iter().flat_map(|r| &r.1).map(|r| r.1);
     let most = most.fold(0.0, f64::max);
     let (unit, size) = RATE.fitting(most);
-    let lines = rates
-        .iter()
-        .enumerate()
-        .map(|(colour, (at, rates))| Series {
-            name: name(i, *at),
-            draw: Draw::Line,
-            colour,
-            points: rates
-                .iter()
-                .map(|(t, bps)| (since(i, *t), Some(bps / size)))
-                .collect(),
-        });
+    let lines = rates.iter().enumerate().map(|(colour, (at, rates))| {
+        let points = rates.iter();
+        let points = points.map(|(t, bps)| (since(i, *t), Some(bps / size)));
+        Series::numbered(name(i, *at), Draw::Line, colour, points.collect())
+    });
     (most > 0.0).then(|| {
         let title = format!("Throughput of the transfers{}", some(i));
         chart(i, &title, &format!("payload, {unit}"), lines.collect())
@@ -252,19 +234,13 @@ fn busiest(i: &Inside, most: usize) -> Vec<usize> {
     order
 }
 
-fn chart(i: &Inside, title: &str, y: &str, series: Vec<Series>) -> String {
-    Chart {
-        title: match i.title.trim() {
-            "" => title.to_owned(),
-            name => format!("{name}: {title}"),
-        },
-        x: "time, s".into(),
-        y: y.into(),
-        span: (0.0, since(i, i.to_ns)),
-        top: None,
-        series,
-    }
-    .svg()
+fn chart(i: &Inside, title: &str, y: &str, series: Vec<Series>) -> PlotSpec {
+    let title = match i.title.trim() {
+        "" => title.to_owned(),
+        name => format!("{name}: {title}"),
+    };
+    let x = Axis::even("time, s", 0.0, since(i, i.to_ns));
+    PlotSpec::lines(title, x, y, series)
 }
 
 /// Returns `simulated · from … to …`.
@@ -305,12 +281,12 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
                         @for remark in remarks(i) { p { (remark) } }
                     }
                     @for picture in pictures.iter().flatten() {
-                        section { figure { (PreEscaped(picture)) } }
+                        section { figure { (picture.picture()) } }
                     }
                     @for (number, table) in tables(i).iter().enumerate() {
                         section {
                             h2 { (table.title) }
-                            (grid(table, &format!("inside-{number}")))
+                            (table.html(&format!("inside-{number}")))
                         }
                     }
                     section {

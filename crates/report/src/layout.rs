@@ -1,11 +1,11 @@
 //! Tables in the layout of a document, with its printed values beside the computed ones.
 
-use crate::tables::{Cell, Row, Table};
+use crate::table::{Cell, Table};
 use crate::words::{self, nines};
 
 use analysis::holes::Gap;
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
-use base::units::significant;
+use base::print::significant;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use stats::Figure;
@@ -66,33 +66,27 @@ fn thousands(n: u64) -> String {
 }
 
 fn value(is: Is, s: &Summary) -> Cell {
-    let of = |f: &Figure, digits: usize, unit: &str| match f {
-        Figure::Is { value, .. } => Cell::Is(format!("{}{unit}", significant(*value, digits))),
-        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
-    };
-    let whole = |v: Option<f64>| {
-        v.map_or(Cell::Absent, |v| match v {
-            v if v < 100.0 => Cell::Is(significant(v, 2)),
-            v => Cell::Is(thousands(v.round() as u64)),
+    let of = |f: &Figure, unit: &str| Cell::printed(f, |v| format!("{}{unit}", significant(v, 3)));
+    let whole = |v: Option<f64>| -> Cell {
+        v.map(|v| match v {
+            v if v < 100.0 => significant(v, 2),
+            v => thousands(v.round() as u64),
         })
+        .into()
     };
     match is {
         Is::Sent => Cell::Is(thousands(s.sent)),
         Is::Lost => Cell::Is(thousands(s.lost)),
-        Is::Loss => of(&s.loss_percent, 3, "%"),
-        Is::Median => of(&s.rtt.point(0.5), 3, " ms"),
-        Is::Mean => of(&s.rtt.mean_ms, 3, " ms"),
+        Is::Loss => of(&s.loss_percent, "%"),
+        Is::Median => of(&s.rtt.point(0.5), " ms"),
+        Is::Mean => of(&s.rtt.mean_ms, " ms"),
         Is::Sd => whole(s.rtt.sd_ms),
         Is::Variance => whole(s.rtt.variance_ms2),
     }
 }
 
-fn printed(text: Option<String>) -> Cell {
-    text.map_or(Cell::Absent, Cell::Is)
-}
-
 /// Returns the exclusions with their reasons, and the gaps in the recording, in the order of time.
-fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
+fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<(String, Vec<Cell>)> {
     let given = s
         .excluded
         .iter()
@@ -113,10 +107,7 @@ fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
             },
         )
     };
-    let row = |(from, to, why): (i64, i64, &str)| Row {
-        label: when(from),
-        cells: vec![Cell::Is(when(to)), Cell::Is(why.to_owned())],
-    };
+    let row = |(from, to, why): (i64, i64, &str)| (when(from), vec![when(to).into(), why.into()]);
     all.into_iter().map(row).collect()
 }
 
@@ -128,38 +119,25 @@ pub fn table(
     summary: &Summary,
     zone: &TimeZone,
 ) -> Table {
-    let of = |columns: [&str; 3], rows| Table {
-        title: columns[0].into(),
-        columns: columns.map(String::from).to_vec(),
-        rows,
-    };
+    let of = |heads: [&str; 3]| Table::new("", heads);
     if sheet.gaps {
-        return of(["From", "To", "Reason"], gaps(s, t, zone));
+        return of(["From", "To", "Reason"]).with(gaps(s, t, zone));
     }
-    let metrics = sheet.metrics.iter().map(|m| Row {
-        label: m.label.clone(),
-        cells: vec![value(m.is, summary), printed(m.printed.clone())],
-    });
-    let limits = sheet.limits.iter().enumerate().map(|(i, limit)| {
+    if sheet.limits.is_empty() {
+        let rows = sheet.metrics.iter().map(|m| {
+            let cells = vec![value(m.is, summary), m.printed.clone().into()];
+            (&*m.label, cells)
+        });
+        return of(["Metric", "Value", "printed"]).with(rows);
+    }
+    let rows = sheet.limits.iter().enumerate().map(|(i, limit)| {
         let found = summary.reliability.iter().find(|r| r.limit_ms == *limit);
-        let share = match found.map(|r| &r.share) {
-            Some(Figure::Is { value, .. }) => Cell::Is(format!("{}%", nines(*value))),
-            Some(Figure::CannotTell { cannot_tell }) => Cell::CannotTell(cannot_tell.clone()),
-            None => Cell::Absent,
-        };
+        let share = |f: &Figure| Cell::printed(f, |v| format!("{}%", nines(v)));
         let theirs = sheet.printed.get(i).map(|p| format!("{p:.2}%"));
-        Row {
-            label: significant(*limit, 6),
-            cells: vec![share, printed(theirs)],
-        }
+        let cells: Vec<Cell> = vec![found.map(|r| share(&r.share)).into(), theirs.into()];
+        (significant(*limit, 6), cells)
     });
-    match sheet.limits.is_empty() {
-        true => of(["Metric", "Value", "printed"], metrics.collect()),
-        false => of(
-            ["Requirement [ms]", "Reliability", "printed"],
-            limits.collect(),
-        ),
-    }
+    of(["Requirement [ms]", "Reliability", "printed"]).with(rows)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod again;
-pub mod chart;
 pub mod compared;
 mod curves;
 mod data;
@@ -15,16 +14,19 @@ pub mod html;
 pub mod inside;
 pub mod layout;
 pub mod packets;
+pub mod plot;
 pub mod plots;
 pub mod probe;
 pub mod statistics;
 pub mod svg;
+pub mod table;
 mod tables;
 pub mod terminal;
+pub mod test_plots;
 pub mod traffic;
 mod verdict;
 mod words;
 
-pub use tables::Table;
+pub use table::Table;
 pub use verdict::verdict;
 pub use words::when;

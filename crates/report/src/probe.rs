@@ -1,14 +1,15 @@
 //! Presentation of an experiment's answer besides the terminal: its page and its pictures, with one frame for all
 //! kinds.
 
-use crate::chart::{Chart, Draw, Series};
 use crate::html::head;
-use crate::tables::{Cell, Row, Table};
+use crate::plot::{Axis, PlotSpec, Series};
+use crate::svg::Picture;
+use crate::table::{Cell, Table};
 use crate::words;
 use base::print::{DELAY, RATE, SIZE, SPAN, number, percent};
 use base::record::{Meta, Origin};
 use experiment::{self as probe, Figured, Plot, ProbeAnswer, Quantity, Severity};
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, html};
 use stats::Figure;
 
 /// Returns the origin of the rows in words.
@@ -51,56 +52,37 @@ pub fn figure(f: &Figured) -> Result<String, String> {
 
 /// Returns the figures as a table of two columns.
 pub(crate) fn figures(answer: &ProbeAnswer) -> Table {
-    Table {
-        title: "Figures".into(),
-        columns: vec![String::new(), String::new()],
-        rows: answer
-            .outcome
-            .figures
-            .iter()
-            .map(|f| Row {
-                label: f.name.clone(),
-                cells: vec![Cell::from(figure(f))],
-            })
-            .collect(),
-    }
+    let figures = answer.outcome.figures.iter();
+    Table::new("Figures", ["", ""]).with(figures.map(|f| (&*f.name, vec![figure(f)])))
 }
 
 /// Returns recordings of one kind side by side: their figures and, for paths, the hops, each table with its caption.
 pub fn side_by_side(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
-    let columns = |first: &str| -> Vec<String> {
-        let names = all.iter().map(|(name, _)| name.clone());
-        std::iter::once(first.to_string()).chain(names).collect()
-    };
+    let names = all.iter().map(|(name, _)| &**name);
+    let heads = |first| std::iter::once(first).chain(names.clone());
     let mut keys: Vec<&Figured> = Vec::new();
     for f in all.iter().flat_map(|(_, a)| &a.outcome.figures) {
         if !keys.iter().any(|k| k.key == f.key) {
             keys.push(f);
         }
     }
-    let of = |a: &ProbeAnswer, key: &str| {
-        let mut figures = a.outcome.figures.iter();
-        let found = figures.find(|f| f.key == key);
-        found.map_or(Cell::Absent, |f| Cell::from(figure(f)))
+    let of = |a: &ProbeAnswer, key: &str| -> Cell {
+        let found = a.outcome.figures.iter().find(|f| f.key == key);
+        found.map(figure).into()
     };
-    let rows = keys.iter().map(|k| Row {
-        label: k.name.clone(),
-        cells: all.iter().map(|(_, a)| of(a, &k.key)).collect(),
+    let rows = keys.iter().map(|k| {
+        let cells = all.iter().map(|(_, a)| of(a, &k.key));
+        (&*k.name, cells.collect())
     });
-    let mut tables = vec![(
-        "Figures".to_string(),
-        Table {
-            title: String::new(),
-            columns: columns(""),
-            rows: rows.collect(),
-        },
-    )];
-    tables.extend(hops(all, columns("hop")));
-    tables
+    let table = Table::new("", heads("")).with(rows);
+    let hops = hops(all, Table::new("", heads("hop")));
+    std::iter::once(("Figures".to_string(), table))
+        .chain(hops)
+        .collect()
 }
 
 /// Returns address and median idle RTT of each hop, path by path.
-fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, Table)> {
+fn hops(all: &[(String, ProbeAnswer)], empty: Table) -> Option<(String, Table)> {
     let table = |a: &ProbeAnswer| a.outcome.tables.iter().find(|t| t.title == "Hops").cloned();
     let paths: Vec<probe::Table> = all.iter().map(|(_, a)| table(a)).collect::<Option<_>>()?;
     let longest = paths.iter().map(|t| t.rows.len()).max()?;
@@ -112,13 +94,12 @@ fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, 
         Some([_, address, rest, ..]) => Cell::Is(format!("{address}  {rest} ms")),
         _ => Cell::Absent,
     };
-    let rows: Vec<Row> = (1..=longest)
-        .map(|n| Row {
-            label: n.to_string(),
-            cells: paths.iter().map(|t| cell(hop(t, n))).collect(),
-        })
-        .filter(|r| r.cells.iter().any(|c| *c != Cell::Absent))
-        .collect();
+    let rows = (1..=longest).map(|n| {
+        let cells = paths.iter().map(|t| cell(hop(t, n)));
+        (n as u64, cells.collect::<Vec<Cell>>())
+    });
+    let rows = rows.filter(|(_, cells)| cells.iter().any(|c| *c != Cell::Absent));
+    let table = empty.with(rows);
     let parts = (1..=longest).find(|&n| {
         let mut addresses = paths
             .iter()
@@ -130,29 +111,17 @@ fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, 
         Some(n) => format!("Hops at rest; the paths part at hop {n}"),
         None => "Hops at rest; the paths are the same".into(),
     };
-    let table = Table {
-        title: "hop".into(),
-        columns,
-        rows,
-    };
     Some((caption, table))
 }
 
-/// Converts an experiment's own table to the terminal's layout: the heading of its first column replaces the title,
-/// which stands above it.
+/// Converts an experiment's own table.
 pub(crate) fn table(t: &probe::Table) -> Table {
-    Table {
-        title: t.columns.first().cloned().unwrap_or_default(),
-        columns: t.columns.clone(),
-        rows: t
-            .rows
-            .iter()
-            .map(|r| Row {
-                label: r.first().cloned().unwrap_or_default(),
-                cells: r.iter().skip(1).cloned().map(Cell::Is).collect(),
-            })
-            .collect(),
-    }
+    let heads = t.columns.iter().map(String::as_str);
+    let rows = t.rows.iter().filter_map(|r| {
+        let (label, cells) = r.split_first()?;
+        Some((&**label, cells.iter().map(|c| &**c).collect()))
+    });
+    Table::new(&*t.title, heads).with::<_, &str>(rows).aligned()
 }
 
 /// Relative size below which an end of an axis is taken as zero: floating-point noise around zero.
@@ -172,42 +141,28 @@ pub(crate) fn span(plot: &Plot) -> Option<(f64, f64)> {
     (from <= to).then(|| (clean(from), clean(to)))
 }
 
-/// Draws one picture as SVG.
-pub fn svg(plot: &Plot) -> String {
-    let span = match span(plot) {
+/// Returns the plot of one picture.
+pub fn plot(plot: &Plot) -> PlotSpec {
+    let (from, to) = match span(plot) {
         Some((from, to)) if from < to => (from, to),
         Some((_, to)) => (0.0, to.max(1.0)),
         None => (0.0, 1.0),
     };
-    Chart {
-        title: plot.title.clone(),
-        x: plot.x.clone(),
-        y: plot.y.clone(),
-        span,
-        top: None,
-        series: plot
-            .series
-            .iter()
-            .enumerate()
-            .map(|(i, s)| Series {
-                name: s.name.clone(),
-                draw: match s.draw {
-                    probe::Draw::Line => Draw::Line,
-                    probe::Draw::Knots => Draw::Knots,
-                    probe::Draw::Dots => Draw::Dots,
-                    probe::Draw::Marks => Draw::Marks,
-                    probe::Draw::Thin => Draw::Thin,
-                },
-                colour: i,
-                points: s.points.clone(),
-            })
-            .collect(),
-    }
-    .svg()
+    let series = plot.series.iter().enumerate();
+    let series = series.map(|(i, s)| Series::numbered(&*s.name, s.draw, i, s.points.clone()));
+    PlotSpec::lines(
+        &*plot.title,
+        Axis::even(&*plot.x, from, to),
+        &*plot.y,
+        series.collect(),
+    )
 }
 
-/// Length in bytes above which a text is prose, which may be broken into lines.
-const LONG: usize = 40;
+/// Draws pictures below each other, as the text of an SVG file.
+pub fn pictures(title: &str, plots: &[Plot]) -> String {
+    let pictures: Vec<Picture> = plots.iter().map(|p| plot(p).picture()).collect();
+    Picture::stacked(title, &pictures).file()
+}
 
 /// Returns the style class of a severity.
 fn severity(of: Severity) -> &'static str {
@@ -216,13 +171,6 @@ fn severity(of: Severity) -> &'static str {
         Severity::Warning => "tag warning",
         Severity::Note => "tag",
     }
-}
-
-/// Returns for each column true if it contains words, which are left-aligned; numbers are right-aligned.
-fn worded(t: &probe::Table) -> Vec<bool> {
-    let number = |text: &str| !text.chars().any(|c| c.is_alphabetic() && c != 'e');
-    let column = |i: usize| !t.rows.iter().filter_map(|r| r.get(i)).all(|c| number(c));
-    (0..t.columns.len()).map(column).collect()
 }
 
 /// Renders one self-contained page.
@@ -265,19 +213,11 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                             }
                         }
                     }
-                    @for plot in &o.plots {
-                        section { figure { (PreEscaped(svg(plot))) } }
+                    @for p in &o.plots {
+                        section { figure { (plot(p).picture()) } }
                     }
-                    @for (t, words) in o.tables.iter().map(|t| (t, worded(t))) {
-                        section {
-                            h2 { (t.title) }
-                            div.scroll role="region" tabindex="0" aria-label=(t.title) {
-                                table {
-                                    thead { tr { @for (i, c) in t.columns.iter().enumerate() { th.words[words.get(i) == Some(&true)] scope="col" { (c) } } } }
-                                    tbody { @for r in &t.rows { tr { @for (i, c) in r.iter().enumerate() { @if i == 0 { th scope="row" { (c) } } @else { td.words[words.get(i) == Some(&true)].long[c.len() > LONG] { (c) } } } } } }
-                                }
-                            }
-                        }
+                    @for (i, t) in o.tables.iter().enumerate() {
+                        section { h2 { (t.title) } (table(t).html(&format!("table-{i}"))) }
                     }
                     @for (name, lines) in lists {
                         @if !lines.is_empty() {

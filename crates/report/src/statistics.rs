@@ -1,13 +1,12 @@
 //! Tables of statistics: for the terminal, and as Markdown and CSV.
 
-use crate::tables::{Cell, Row, Table};
+use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
 use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::together::{Beside, Together};
-use base::print::{DELAY, PERCENT, number};
-use base::units::significant;
+use base::print::{DELAY, PERCENT, number, significant};
 use jiff::tz::TimeZone;
 use stats::Figure;
 
@@ -38,33 +37,13 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
 
 /// Returns the table of incidents.
 pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
-    Table {
-        title: "What befell the recording".into(),
-        columns: ["", "what"].map(String::from).to_vec(),
-        rows: s
-            .incidents
-            .iter()
-            .map(|i| Row {
-                label: when(i.from_ns, zone),
-                cells: vec![Cell::Is(words::incident(i))],
-            })
-            .collect(),
-    }
-}
-
-fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
-    f.print(unit).into()
-}
-
-fn plain(f: &Figure) -> Cell {
-    match f {
-        Figure::Is { value, .. } => Cell::Is(number(*value)),
-        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
-    }
+    let rows = s.incidents.iter();
+    Table::new("What befell the recording", ["", "what"])
+        .with(rows.map(|i| (when(i.from_ns, zone), vec![words::incident(i)])))
 }
 
 fn delay(v: Option<f64>) -> Cell {
-    v.map_or(Cell::Absent, |v| Cell::Is(DELAY.print(v)))
+    v.map(|v| DELAY.print(v)).into()
 }
 
 /// Formats a percentage: `95 %`, `99.9 %`.
@@ -74,114 +53,99 @@ fn percent_point(share: f64) -> String {
 
 /// Formats a share in percent, with as many digits as its distance from 100 requires, and its interval.
 fn share(f: &Figure) -> Cell {
-    match f {
-        Figure::Is { value, low, high } => {
-            let (v, l, h) = (nines(*value), nines(*low), nines(*high));
-            Cell::Is(if l == h {
-                format!("{v} %")
-            } else {
-                format!("{v} % ({l} to {h})")
-            })
-        }
-        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
+    let Figure::Is { low, high, .. } = f else {
+        return bare(f);
+    };
+    let (l, h) = (nines(*low), nines(*high));
+    match l == h {
+        true => bare(f),
+        false => Cell::printed(f, |v| format!("{} % ({l} to {h})", nines(v))),
     }
 }
 
 /// Formats a share without the interval.
 fn bare(f: &Figure) -> Cell {
-    match f {
-        Figure::Is { value, .. } => share(&Figure::exactly(*value)),
-        other => share(other),
-    }
+    Cell::printed(f, |v| format!("{} %", nines(v)))
 }
 
 /// Returns one row per figure.
 fn figures(s: &Summary) -> Vec<(String, Cell)> {
-    let count = |n: u64| Cell::Is(n.to_string());
     let r = &s.rtt;
-    let mut rows = vec![
-        ("Probes sent".to_owned(), count(s.sent)),
-        ("Lost".into(), count(s.lost)),
-        ("Loss".into(), figure(&s.loss_percent, PERCENT)),
-        ("Of them late".into(), count(s.late)),
-        ("Answered twice".into(), count(s.duplicates)),
-        ("Times impossible".into(), count(s.invalid)),
-        ("Kept from leaving".into(), count(s.cut_off)),
+    let mut rows: Vec<(String, Cell)> = vec![
+        ("Probes sent".into(), s.sent.into()),
+        ("Lost".into(), s.lost.into()),
+        ("Loss".into(), Cell::figure(&s.loss_percent, PERCENT)),
+        ("Of them late".into(), s.late.into()),
+        ("Answered twice".into(), s.duplicates.into()),
+        ("Times impossible".into(), s.invalid.into()),
+        ("Kept from leaving".into(), s.cut_off.into()),
         (
             "Not sent by this host".into(),
-            count(s.not_sent.saturating_sub(s.cut_off)),
+            s.not_sent.saturating_sub(s.cut_off).into(),
         ),
-        ("RTT median".into(), figure(&r.point(0.5), DELAY)),
-        ("RTT mean".into(), figure(&r.mean_ms, DELAY)),
+        ("RTT median".into(), Cell::figure(&r.point(0.5), DELAY)),
+        ("RTT mean".into(), Cell::figure(&r.mean_ms, DELAY)),
         ("RTT SD".into(), delay(r.sd_ms)),
         (
             "RTT variance".into(),
-            r.variance_ms2
-                .map_or(Cell::Absent, |v| Cell::Is(format!("{} ms²", number(v)))),
+            r.variance_ms2.map(|v| format!("{} ms²", number(v))).into(),
         ),
         ("RTT min".into(), delay(r.min_ms)),
     ];
     let points = r.points.iter().filter(|p| p.share != 0.5);
-    rows.extend(points.map(|p| (percent_point(p.share), figure(&p.ms, DELAY))));
+    rows.extend(points.map(|p| (percent_point(p.share), Cell::figure(&p.ms, DELAY))));
     rows.push(("RTT max".into(), delay(r.max_ms)));
     rows
 }
 
+/// Returns the figures of a target, and beside them those of its loaded times.
 pub fn whole(t: &TargetStatistics) -> Table {
     let loaded = t.loaded.iter().filter_map(|l| l.summary.as_ref());
     let columns: Vec<&Summary> = std::iter::once(&t.whole).chain(loaded).collect();
-    side_by_side(&t.target, &columns)
-}
-
-fn side_by_side(title: &str, columns: &[&Summary]) -> Table {
-    let mut rows: Vec<Row> = Vec::new();
-    for s in columns {
-        for (i, (label, cell)) in figures(s).into_iter().enumerate() {
-            match rows.get_mut(i) {
-                Some(row) => row.cells.push(cell),
-                None => rows.push(Row {
-                    label,
-                    cells: vec![cell],
-                }),
-            }
-        }
+    let figures: Vec<_> = columns.iter().map(|s| figures(s)).collect();
+    let mut table = Table::new(
+        &*t.target,
+        std::iter::once("").chain(columns.iter().map(|s| phase(&s.name))),
+    );
+    for (i, (label, _)) in figures[0].iter().enumerate() {
+        let cells = figures
+            .iter()
+            .map(|f| f.get(i).map(|(_, cell)| cell.clone()));
+        table.row(label.as_str(), cells);
     }
-    Table {
-        title: title.into(),
-        columns: std::iter::once(String::new())
-            .chain(columns.iter().map(|s| phase(&s.name).to_owned()))
-            .collect(),
-        rows,
-    }
+    table
 }
 
 /// Returns a table with one row per span; RTTs in ms.
 pub fn spans(title: &str, spans: &[Summary]) -> Table {
     let heads = [
-        "", "sent", "lost", "loss, %", "median", "mean", "SD", "95 %", "99 %", "max",
+        "".into(),
+        "sent".into(),
+        "lost".into(),
+        Column::of("loss", "%"),
+        "median".into(),
+        "mean".into(),
+        "SD".into(),
+        "95 %".into(),
+        "99 %".into(),
+        "max".into(),
     ];
-    let number_or_absent = |v: Option<f64>| v.map_or(Cell::Absent, |v| Cell::Is(number(v)));
-    Table {
-        title: format!("{title}, ms"),
-        columns: heads.map(String::from).to_vec(),
-        rows: spans
-            .iter()
-            .map(|s| Row {
-                label: phase(&s.name).into(),
-                cells: vec![
-                    Cell::Is(s.sent.to_string()),
-                    Cell::Is(s.lost.to_string()),
-                    plain(&s.loss_percent),
-                    plain(&s.rtt.point(0.5)),
-                    plain(&s.rtt.mean_ms),
-                    number_or_absent(s.rtt.sd_ms),
-                    plain(&s.rtt.point(0.95)),
-                    plain(&s.rtt.point(0.99)),
-                    number_or_absent(s.rtt.max_ms),
-                ],
-            })
-            .collect(),
-    }
+    let plain = |f: &Figure| Cell::value(f, 1.0);
+    let rows = spans.iter().map(|s| {
+        let cells: Vec<Cell> = vec![
+            s.sent.into(),
+            s.lost.into(),
+            plain(&s.loss_percent),
+            plain(&s.rtt.point(0.5)),
+            plain(&s.rtt.mean_ms),
+            s.rtt.sd_ms.map(number).into(),
+            plain(&s.rtt.point(0.95)),
+            plain(&s.rtt.point(0.99)),
+            s.rtt.max_ms.map(number).into(),
+        ];
+        (phase(&s.name), cells)
+    });
+    Table::new(format!("{title}, ms"), heads).with(rows)
 }
 
 /// Returns the table of reliability: one row per limit.
@@ -200,40 +164,24 @@ pub fn in_time(t: &TargetStatistics, zone: &TimeZone) -> Table {
             Some(r) => bare(&r.share),
         }
     };
-    let row = |limit: f64| {
+    let rows = t.whole.reliability.iter().map(|r| {
+        let limit = r.limit_ms;
         let mut cells: Vec<Cell> = columns.iter().map(|s| of(s, limit)).collect();
         let worst = t.worst.iter().find(|w| w.limit_ms == limit);
-        cells.push(worst.map_or(Cell::Absent, |w| bare(&w.share)));
-        cells.push(worst.map_or(Cell::Absent, |w| Cell::Is(when(w.from_ns, zone))));
-        Row {
-            label: format!("within {}", DELAY.print(limit)),
-            cells,
-        }
-    };
-    Table {
-        title: "Reliability".into(),
-        columns: std::iter::once(String::new())
-            .chain(columns.iter().map(|s| phase(&s.name).to_owned()))
-            .chain(["worst".into(), "from".into()])
-            .collect(),
-        rows: t
-            .whole
-            .reliability
-            .iter()
-            .map(|r| row(r.limit_ms))
-            .collect(),
-    }
+        cells.push(worst.map(|w| bare(&w.share)).into());
+        cells.push(worst.map(|w| when(w.from_ns, zone)).into());
+        (format!("within {}", DELAY.print(limit)), cells)
+    });
+    let heads = std::iter::once("").chain(columns.iter().map(|s| phase(&s.name)));
+    Table::new("Reliability", heads.chain(["worst", "from"])).with(rows)
 }
 
 /// Returns the services that pass: one table per source, one row per service, one column per span.
 pub fn services(t: &TargetStatistics) -> Vec<Table> {
-    let spans: Vec<String> = t
-        .services
-        .first()
-        .map(|v| v.spans.iter().map(|s| phase(&s.span).to_owned()).collect())
-        .unwrap_or_default();
-    let row = |v: &Verdict| Row {
-        label: format!(
+    let spans = t.services.first().into_iter().flat_map(|v| &v.spans);
+    let spans: Vec<&str> = spans.map(|s| phase(&s.span)).collect();
+    let row = |v: &Verdict| {
+        let label = format!(
             "{}, {}{}, {} %",
             v.service,
             latency(v.latency_ms),
@@ -242,31 +190,23 @@ pub fn services(t: &TargetStatistics) -> Vec<Table> {
                 Way::RoundTrip => " round trip",
             },
             significant(v.required * 100.0, 7)
-        ),
-        cells: v
-            .spans
-            .iter()
-            .map(|j| {
-                let got = match &j.share {
-                    Figure::Is { value, .. } => format!(" {} %", nines(*value)),
-                    Figure::CannotTell { .. } => String::new(),
-                };
-                match j.can {
-                    Can::Pass => Cell::Is(format!("pass{got}")),
-                    Can::Fail => Cell::Is(format!("FAIL{got}")),
-                    Can::CannotTell => Cell::CannotTell(j.because.clone()),
-                }
-            })
-            .collect(),
+        );
+        let cells = v.spans.iter().map(|j| {
+            let got = j.share.value().map(|v| format!(" {} %", nines(v)));
+            let got = got.unwrap_or_default();
+            match j.can {
+                Can::Pass => Cell::Is(format!("pass{got}")),
+                Can::Fail => Cell::Is(format!("FAIL{got}")),
+                Can::CannotTell => Cell::CannotTell(j.because.clone()),
+            }
+        });
+        (label, cells.collect())
     };
-    t.services
-        .chunk_by(|a, b| a.table == b.table)
-        .map(|table| Table {
-            title: table[0].table.clone(),
-            columns: std::iter::once(String::new())
-                .chain(spans.clone())
-                .collect(),
-            rows: table.iter().map(row).collect(),
+    let tables = t.services.chunk_by(|a, b| a.table == b.table);
+    tables
+        .map(|of| {
+            let heads = std::iter::once("").chain(spans.iter().copied());
+            Table::new(&*of[0].table, heads).with(of.iter().map(row))
         })
         .collect()
 }
@@ -279,23 +219,14 @@ fn latency(ms: f64) -> String {
     }
 }
 
+/// Returns the spans that were left out, with their reasons.
 pub fn excluded(s: &Statistics, zone: &TimeZone) -> Table {
-    Table {
-        title: "Left out".into(),
-        columns: ["", "to", "probes", "reason"].map(String::from).to_vec(),
-        rows: s
-            .excluded
-            .iter()
-            .map(|x| Row {
-                label: when(x.span.from_ns, zone),
-                cells: vec![
-                    Cell::Is(when(x.span.to_ns, zone)),
-                    Cell::Is(x.probes.to_string()),
-                    Cell::Is(x.span.reason.clone()),
-                ],
-            })
-            .collect(),
-    }
+    let rows = s.excluded.iter().map(|x| {
+        let to = when(x.span.to_ns, zone);
+        let cells: Vec<Cell> = vec![to.into(), x.probes.into(), x.span.reason.as_str().into()];
+        (when(x.span.from_ns, zone), cells)
+    });
+    Table::new("Left out", ["", "to", "probes", "reason"]).with(rows)
 }
 
 /// Returns the letter that names a recording in tables.
@@ -311,35 +242,23 @@ pub fn letter(i: usize) -> String {
 
 /// Returns one row per figure, one column per recording, and the differences to the first.
 pub fn comparison(c: &Comparison) -> Vec<Table> {
-    let columns = |names: &[String]| -> Vec<String> {
-        std::iter::once(String::new())
-            .chain(names.iter().cloned())
-            .collect()
+    let names: Vec<String> = (0..c.recordings.len()).map(letter).collect();
+    let differences: Vec<String> = names[1..].iter().map(|n| format!("{n} less A")).collect();
+    let heads = [vec![String::new()], names, differences].concat();
+    let cell = |f: &Option<Figure>, unit: Unit, difference: bool| match (f, unit) {
+        (None, _) => Cell::Absent,
+        (Some(f), Unit::Milliseconds) => Cell::figure(f, DELAY),
+        (Some(f), Unit::Reliability) if !difference => share(&f.map(|p| p / 100.0)),
+        (Some(f), Unit::Percent | Unit::Reliability) => Cell::figure(f, PERCENT),
+        (Some(f), Unit::Count) => Cell::value(f, 1.0),
     };
     let one = |s: &analysis::compare::Section| {
-        let names: Vec<String> = (0..c.recordings.len()).map(letter).collect();
-        let differences: Vec<String> = names[1..].iter().map(|n| format!("{n} less A")).collect();
-        let cell = |f: &Option<Figure>, unit: Unit, difference: bool| match (f, unit) {
-            (None, _) => Cell::Absent,
-            (Some(f), Unit::Milliseconds) => figure(f, DELAY),
-            (Some(f), Unit::Reliability) if !difference => share(&f.map(|p| p / 100.0)),
-            (Some(f), Unit::Percent | Unit::Reliability) => figure(f, PERCENT),
-            (Some(f), Unit::Count) => plain(f),
-        };
-        Table {
-            title: s.name.clone(),
-            columns: columns(&[names, differences].concat()),
-            rows: s
-                .rows
-                .iter()
-                .map(|r| Row {
-                    label: r.name.clone(),
-                    cells: (r.values.iter().map(|f| cell(f, r.unit, false)))
-                        .chain(r.differences.iter().map(|f| cell(f, r.unit, true)))
-                        .collect(),
-                })
-                .collect(),
-        }
+        let rows = s.rows.iter().map(|r| {
+            let values = r.values.iter().map(|f| cell(f, r.unit, false));
+            let differences = r.differences.iter().map(|f| cell(f, r.unit, true));
+            (r.name.as_str(), values.chain(differences).collect())
+        });
+        Table::new(&*s.name, heads.clone()).with(rows)
     };
     c.sections.iter().map(one).collect()
 }
@@ -351,73 +270,24 @@ pub fn together(t: &Together) -> Table {
         each.chain([share(&b.together), bare(&b.if_independent)])
             .collect()
     };
-    let available = Row {
-        label: "available".into(),
-        cells: cells(&t.availability),
-    };
-    let within = t.reliability.iter().map(|w| Row {
-        label: format!("within {}", DELAY.print(w.limit_ms)),
-        cells: cells(&w.shares),
+    let mut heads = vec![String::new()];
+    heads.extend((0..t.links.len()).map(letter));
+    heads.extend(["at least one".into(), "if independent".into()]);
+    let within = t.reliability.iter().map(|w| {
+        let label = format!("within {}", DELAY.print(w.limit_ms));
+        (label, cells(&w.shares))
     });
-    Table {
-        title: "Together".into(),
-        columns: std::iter::once(String::new())
-            .chain((0..t.links.len()).map(letter))
-            .chain(["at least one".into(), "if independent".into()])
-            .collect(),
-        rows: std::iter::once(available).chain(within).collect(),
-    }
+    let mut table = Table::new("Together", heads);
+    table.row("available", cells(&t.availability));
+    table.with(within)
 }
 
-fn text(c: &Cell) -> String {
-    match c {
-        Cell::Is(t) => t.clone(),
-        Cell::CannotTell(why) => format!("cannot tell: {why}"),
-        Cell::Absent => String::new(),
-    }
-}
-
+/// Renders tables as Markdown, with a blank line behind each.
 pub fn markdown(tables: &[Table]) -> String {
-    let mut out = String::new();
-    let line = |cells: Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    for t in tables {
-        let mut heads = t.columns.clone();
-        heads[0] = t.title.clone();
-        out += &line(heads);
-        out += &line(t.columns.iter().map(|_| "---".into()).collect());
-        for r in &t.rows {
-            let cells = r.cells.iter().map(text);
-            out += &line(std::iter::once(r.label.clone()).chain(cells).collect());
-        }
-        out.push('\n');
-    }
-    out
+    tables.iter().map(|t| t.markdown() + "\n").collect()
 }
 
+/// Renders tables as CSV, one below the other.
 pub fn csv(tables: &[Table]) -> String {
-    let quoted = |c: &String| {
-        if c.contains(['"', ',', '\n']) {
-            format!("\"{}\"", c.replace('"', "\"\""))
-        } else {
-            c.clone()
-        }
-    };
-    let line = |cells: Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(quoted).collect();
-        format!("{}\n", cells.join(","))
-    };
-    let mut out = String::new();
-    for t in tables {
-        let mut heads = t.columns.clone();
-        heads[0] = t.title.clone();
-        out += &line(heads);
-        for r in &t.rows {
-            let cells = r.cells.iter().map(text);
-            out += &line(std::iter::once(r.label.clone()).chain(cells).collect());
-        }
-    }
-    out
+    tables.iter().map(Table::csv).collect()
 }

@@ -1,369 +1,473 @@
-//! Static plots as SVG: for a README, for files, and for the page without a script. They are written without a plotting
-//! crate, so that colours follow the reader's light or dark mode and text stays text.
+//! Renderer of plots as SVG: for files, with plain colours, and inside a page, with the colours of its light or dark
+//! mode. It is written without a plotting crate, so that text stays text.
 
-use crate::curves::{Curves, Point};
-use crate::words::phase;
-use analysis::answer::Answer;
-use base::print::{RATE, number};
-use base::record::Recording;
-use maud::{Markup, PreEscaped, html};
+use crate::plot::{Axis, MARKS, Panel, PlotSpec, Rectangle, Series, Shape};
+use maud::{Markup, PreEscaped, Render, html};
+use std::collections::{BTreeMap, BTreeSet};
 
 const WIDTH: f64 = 880.0;
-pub(crate) const LEFT: f64 = 64.0;
+const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-pub(crate) const INNER: f64 = WIDTH - LEFT - RIGHT;
-
-/// Colours by role, light and then dark; the page's script and style use the same.
-const STYLE: &str = "
-.tb-plot{--ink:#1c1f23;--muted:#5a626b;--rule:#e3e3df;--idle:#6b7280;--down:#1a6bb0;--up:#b84f0a;--both:#7546b3;--flow:#0f766e;--loss:#c2183a;--paper:#fff;font:14px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
-.tb-plot text{fill:var(--muted)}.tb-plot .name{fill:var(--ink);font-weight:600}.tb-plot .rule{stroke:var(--rule)}.tb-plot .axis{stroke:var(--muted)}
-.tb-plot path{fill:none;stroke-linejoin:round}.tb-plot .paper{fill:var(--paper)}
-.tb-plot .probe{stroke:var(--ink);stroke-width:1}.tb-plot .line{stroke-width:2}.tb-plot .loss{stroke:var(--loss);stroke-width:1.5}.tb-plot .flow{stroke:var(--flow);stroke-width:3;opacity:.55}
-.tb-plot .idle{stroke:var(--idle)}.tb-plot .down{stroke:var(--down)}.tb-plot .up{stroke:var(--up)}.tb-plot .both{stroke:var(--both)}
-.tb-plot .dash-idle{stroke-dasharray:2 3}.tb-plot .dash-up{stroke-dasharray:8 3}.tb-plot .dash-both{stroke-dasharray:8 3 2 3}
-.tb-plot .shade{stroke:none;opacity:.09}.tb-plot .shade.idle{fill:var(--idle)}.tb-plot .shade.down{fill:var(--down)}.tb-plot .shade.up{fill:var(--up)}.tb-plot .shade.both{fill:var(--both)}
-@media screen and (prefers-color-scheme:dark){.tb-plot{--ink:#e9e7e2;--muted:#a3abb5;--rule:#2c3037;--idle:#9aa3ae;--down:#6db3f2;--up:#f3a45c;--both:#bd9df2;--flow:#4cc9bb;--loss:#ff6f86;--paper:#15171b}}
-";
-
-/// Plots RTT over time with phases shaded and losses marked; throughput below on the same time axis.
-pub fn rtt_over_time(answer: &Answer, recording: &Recording) -> String {
-    over_time(&Curves::of(answer, recording)).into_string()
-}
-
-/// Plots the share of probes answered within a time: one curve per phase, time on a logarithmic axis.
-pub fn cdf(answer: &Answer, recording: &Recording) -> String {
-    distribution(&Curves::of(answer, recording)).into_string()
-}
-
-/// Converts a picture to the light colours, for renderers without variables or media queries.
-pub fn plain(svg: &str) -> String {
-    let mut text = svg.to_owned();
-    while let Some(at) = text.find("@media") {
-        // A media query holds one rule: it ends with the second brace.
-        let end = text[at..]
-            .match_indices('}')
-            .nth(1)
-            .map_or(text.len(), |(i, _)| at + i + 1);
-        text.replace_range(at..end, "");
-    }
-    let light: Vec<(String, String)> = STYLE
-        .split("@media")
-        .next()
-        .unwrap_or_default()
-        .split(['{', ';', '}'])
-        .filter_map(|d| d.split_once(':'))
-        .filter(|(name, _)| name.starts_with("--"))
-        .map(|(name, value)| (format!("var({name})"), value.to_owned()))
-        .collect();
-    for (name, value) in light {
-        text = text.replace(&name, &value);
-    }
-    text.replacen("width=\"100%\"", "", 1)
-}
-
-/// Joins pictures vertically into one.
-pub fn stacked(what: &str, pictures: &[String]) -> String {
-    if let [one] = pictures {
-        return one.clone();
-    }
-    let mut y = 0.0;
-    let placed: String = pictures
-        .iter()
-        .map(|p| {
-            let (width, height) = size(p);
-            let place = format!(r#"y="{y}" width="{width}" height="{height}""#);
-            y += height;
-            p.replacen("width=\"100%\"", &place, 1)
-        })
-        .collect();
-    document(y, what, html! { (PreEscaped(placed)) }).into_string()
-}
-
-/// Returns width and height in pixels.
-pub fn size(svg: &str) -> (f64, f64) {
-    let view = svg
-        .split("viewBox=\"")
-        .nth(1)
-        .and_then(|v| v.split('"').next());
-    let mut numbers = view
-        .unwrap_or_default()
-        .split(' ')
-        .skip(2)
-        .filter_map(|n| n.parse().ok());
-    (
-        numbers.next().unwrap_or(WIDTH),
-        numbers.next().unwrap_or(WIDTH / 2.0),
-    )
-}
-
-/// Permitted tops of axes marked by `even_marks`.
-const TOPS: [f64; 14] = [
-    1.0, 1.2, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0,
-];
-/// Permitted tops of axes whose quarters are round.
-const QUARTERED: [f64; 10] = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
-
-/// Returns a round number at or a little above `value`: the top of an axis.
-pub(crate) fn nice_top(value: f64) -> f64 {
-    top_among(&TOPS, value)
-}
-
-/// Returns the top of an axis that is marked at its quarters.
-pub(crate) fn quartered_top(value: f64) -> f64 {
-    top_among(&QUARTERED, value)
-}
-
-fn top_among(steps: &[f64], value: f64) -> f64 {
-    if value.is_nan() || value <= 0.0 {
-        return 1.0;
-    }
-    let power = 10f64.powf(value.log10().floor());
-    steps
-        .iter()
-        .map(|s| s * power)
-        .find(|t| *t >= value * 0.9999)
-        .unwrap_or(10.0 * power)
-}
-
+const INNER: f64 = WIDTH - LEFT - RIGHT;
 /// Smallest vertical distance of labels, px.
 const LABEL: f64 = 21.0;
-/// Largest number of steps on an axis.
-const MARKS: f64 = 8.0;
+/// Width of the columns in which bars are merged, px.
+const COLUMN: f64 = 0.5;
 
-/// Panel: its position and the range of its vertical axis.
-pub(crate) struct Panel {
-    pub top: f64,
-    pub height: f64,
-    pub max: f64,
-    /// Position of its heading, px.
-    pub name_y: f64,
+/// Colours by role, light and dark. The page's style and script use them as variables.
+const COLOURS: [(&str, &str, &str); 13] = [
+    ("ink", "#1c1f23", "#e9e7e2"),
+    ("muted", "#5a626b", "#a3abb5"),
+    ("rule", "#e3e3df", "#2c3037"),
+    ("paper", "#fff", "#15171b"),
+    ("idle", "#6b7280", "#9aa3ae"),
+    ("down", "#1a6bb0", "#6db3f2"),
+    ("up", "#b84f0a", "#f3a45c"),
+    ("both", "#7546b3", "#bd9df2"),
+    ("flow", "#0f766e", "#4cc9bb"),
+    ("loss", "#c2183a", "#ff6f86"),
+    ("sound", "#2f9e5b", "#2f9e5b"),
+    ("recovery", "#c77dd8", "#c77dd8"),
+    ("tail", "#b8860b", "#b8860b"),
+];
+
+/// Style of all plots, one rule per line. The colours of the smoke's median (`l0` to `l7`) are SmokePing's, which its
+/// users know.
+const STYLE: &str = include_str!("plot.css");
+
+/// Drawn plot.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    height: f64,
+    title: String,
+    inside: Markup,
 }
 
-impl Panel {
-    pub fn y(&self, v: f64) -> f64 {
-        self.top + self.height * (1.0 - (v / self.max).clamp(0.0, 1.0))
+impl Picture {
+    /// Joins pictures vertically into one.
+    pub fn stacked(title: &str, pictures: &[Picture]) -> Picture {
+        if let [one] = pictures {
+            return one.clone();
+        }
+        let mut y = 0.0;
+        let inside = html! {
+            @for p in pictures {
+                @let top = y;
+                @let () = y += p.height;
+                svg y=(top) width=(WIDTH) height=(p.height) { (p.inside) }
+            }
+        };
+        Picture {
+            height: y,
+            title: title.to_owned(),
+            inside,
+        }
     }
-    /// Draws rules and labels at round numbers, as many as fit; the unit is in the heading.
-    pub fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
-        let marks = marks(0.0, self.max, (self.height / LABEL).clamp(4.0, MARKS));
+
+    /// Returns width and height in pixels.
+    pub fn size(&self) -> (f64, f64) {
+        (WIDTH, self.height)
+    }
+
+    /// Returns the text of an SVG file with plain colours, which need neither variables nor media queries.
+    pub fn file(&self) -> String {
+        let inside = &self.inside.0;
+        // Only the rules of classes that occur.
+        let needed = |rule: &&str| {
+            let selector = rule.split('{').next().unwrap_or_default();
+            let mut classes = selector.split(['.', ' ']).skip(2);
+            classes.all(|c| c == "paper" || inside.contains(c))
+        };
+        let style: Vec<&str> = STYLE.lines().filter(needed).collect();
+        let mut style = style.join("\n");
+        for (name, light, _) in COLOURS {
+            style = style.replace(&format!("var(--{name})"), light);
+        }
+        self.document(html! { style { (PreEscaped(style)) } }, None)
+            .into_string()
+    }
+
+    fn document(&self, style: Markup, width: Option<&str>) -> Markup {
+        let (w, h) = self.size();
+        let (width, height) = match width {
+            Some(width) => (width.to_owned(), None),
+            None => (short(w), Some(short(h))),
+        };
         html! {
-            text.name x=(LEFT) y=(self.name_y) { (name) }
-            @for v in marks {
-                line class=(if v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + INNER) y1=(short(self.y(v))) y2=(short(self.y(v))) {}
-                text x=(LEFT - 8.0) y=(short(self.y(v) + 5.0)) text-anchor="end" { (label(v)) }
+            svg.tb-plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {w} {h}")) width=(width) height=[height] role="img" aria-label=(self.title) {
+                title { (self.title) }
+                (style)
+                rect.paper width=(w) height=(h) {}
+                (self.inside)
             }
         }
     }
 }
 
-pub(crate) fn over_time(curves: &Curves) -> Markup {
-    let delay = Panel {
-        top: 56.0,
-        height: 236.0,
-        max: nice_top(curves.top_ms()),
-        name_y: 20.0,
-    };
-    let rate = Panel {
-        top: 340.0,
-        height: 110.0,
-        max: nice_top(curves.top_bps()),
-        name_y: 330.0,
-    };
-    let (unit, size) = RATE.fitting(rate.max);
-    let has_rate = curves.top_bps() > 0.0;
-    let last = if has_rate { &rate } else { &delay };
-    let height = last.top + last.height + 52.0;
-    let x = |t_s: f64| LEFT + INNER * (t_s / curves.span_s).clamp(0.0, 1.0);
-    let bin = |i: usize| x((i as f64 + 0.5) * curves.bins.step_s);
-    let delays =
-        |points: &[Point]| path(points.iter().map(|p| (x(p.t_s), p.ms.map(|v| delay.y(v)))));
-    let flow = [&curves.in_flow_down, &curves.in_flow_up];
-    let has_flow = flow.iter().any(|f| !f.is_empty());
-    let mut keys = vec![("probe", "probes")];
-    if has_flow {
-        keys.push(("flow", "the load's own packets (smoothed)"));
+/// Inside a page; `page_style` gives it its colours.
+impl Render for Picture {
+    fn render(&self) -> Markup {
+        self.document(Markup::default(), Some("100%"))
     }
-    if !curves.lost_s.is_empty() {
-        keys.push(("loss", "lost"));
+}
+
+/// Returns the style of all plots of a page, in the colours of the reader's light or dark mode.
+pub(crate) fn page_style() -> String {
+    let colours =
+        |of: fn(&(&str, &str, &str)) -> String| -> String { COLOURS.iter().map(of).collect() };
+    format!(
+        ":root{{{}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{}}}}}\n{STYLE}",
+        colours(|c| format!("--{}:{};", c.0, c.1)),
+        colours(|c| format!("--{}:{};", c.0, c.2)),
+    )
+}
+
+/// Panel with its position, and the horizontal axis.
+struct Placed<'s> {
+    panel: &'s Panel,
+    x: &'s Axis,
+    top: f64,
+    name_y: f64,
+    /// Rows of the legend, the lowest first.
+    keys: Vec<Vec<&'s Series>>,
+}
+
+/// Height of a row of the legend or of small text, px.
+const ROW: f64 = 20.0;
+
+/// Draws a plot.
+pub(crate) fn draw(spec: &PlotSpec) -> Picture {
+    let mut y = if spec.untitled { -8.0 } else { 20.0 };
+    let mut placed: Vec<Placed> = Vec::new();
+    for panel in &spec.panels {
+        let keys = legend(panel);
+        let above = keys.len().saturating_sub(1) as f64 * ROW;
+        let named = !panel.y.name.is_empty();
+        let headed = named || !panel.note.is_empty();
+        let name_y = y + above + if headed { 28.0 } else { 0.0 };
+        let phases = !spec.phases.is_empty() && placed.is_empty();
+        let extra = [spec.x.above, named && !panel.note.is_empty()];
+        let rows = extra.into_iter().filter(|e| *e).count();
+        let room = 14.0 + if phases { 22.0 } else { 0.0 } + ROW * rows as f64;
+        y = name_y + room + panel.height + 8.0;
+        placed.push(Placed {
+            panel,
+            x: &spec.x,
+            top: name_y + room,
+            name_y,
+            keys,
+        });
     }
-    document(
+    let bottom = y - 8.0;
+    let named = !spec.x.name.is_empty();
+    let height = bottom
+        + match (spec.x.above, named || !spec.note.is_empty()) {
+            (true, false) => 12.0,
+            (true, true) => 30.0,
+            (false, false) => 34.0,
+            (false, true) => 52.0,
+        };
+    let inside = html! {
+        @if !spec.untitled { text.name x=(LEFT) y="18" { (spec.title) } }
+        (phases(spec, &placed, bottom))
+        @for p in &placed { (p.frame()) }
+        (rules(&spec.x, &placed, bottom))
+        @for p in &placed { (p.legend()) @for s in &p.panel.series { (p.series(s)) } }
+        (labels(&spec.x, &placed, bottom))
+        @if named {
+            @if spec.note.is_empty() {
+                text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (spec.x.name) }
+            } @else {
+                text x=(LEFT) y=(short(height - 8.0)) { (spec.x.name) }
+            }
+        }
+        @if !spec.note.is_empty() {
+            text.small x=(LEFT + INNER) y=(short(height - 8.0)) text-anchor="end" { (spec.note) }
+        }
+    };
+    Picture {
         height,
-        "Round-trip time and throughput over time",
-        html! {
-            @for p in &curves.phases {
-                rect.shade.(class(&p.name)) x=(short(x(p.from_s))) width=(short(x(p.to_s) - x(p.from_s))) y=(delay.top) height=(last.top + last.height - delay.top) {}
-                text x=(short((x(p.from_s) + x(p.to_s)) / 2.0)) y=(delay.top - 7.0) text-anchor="middle" { (phase(&p.name)) }
-            }
-            (delay.frame("Round-trip time, ms", number))
-            (key(&keys, 20.0))
-            @for series in flow {
-            path.flow d=(delays(series)) {}
+        title: spec.title.clone(),
+        inside,
+    }
+}
+
+/// Draws the shaded spans over all panels, with their names above the first.
+fn phases(spec: &PlotSpec, placed: &[Placed], bottom: f64) -> Markup {
+    let Some(first) = placed.first() else {
+        return Markup::default();
+    };
+    html! {
+        @for p in &spec.phases {
+            @let (from, to) = (first.x(p.from), first.x(p.to));
+            rect.shade.(p.class) x=(short(from)) width=(short(to - from)) y=(short(first.top)) height=(short(bottom - first.top)) {}
+            text x=(short((from + to) / 2.0)) y=(short(first.top - 7.0)) text-anchor="middle" { (p.name) }
         }
-        path.probe d=(delays(&curves.probes)) {}
-        path.loss d=(curves.lost_s.iter().map(|t| format!("M{} {}v7", short(x(*t)), delay.top)).collect::<String>()) {}
-            @if has_rate {
-                (rate.frame(&format!("Throughput, {unit}"), |v| number(v / size)))
-                (key(&[("down", "download"), ("up", "upload")], rate.name_y))
-                @for (name, series) in [("down", &curves.bins.down_bps), ("up", &curves.bins.up_bps)] {
-                    path.line.(name) d=(path(series.iter().enumerate().map(|(i, v)| (bin(i), v.map(|v| rate.y(v)))))) {}
+    }
+}
+
+/// Draws the rules of a logarithmic horizontal axis, and the ticks of one whose marks are given.
+fn rules(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
+    let lines: Vec<(f64, f64)> = match (x.logarithmic, &x.marks) {
+        (true, _) => placed
+            .iter()
+            .map(|p| (p.top, p.top + p.panel.height))
+            .collect(),
+        (false, Some(_)) if !x.above => vec![(bottom, bottom + 5.0)],
+        _ => Vec::new(),
+    };
+    let Some(first) = placed.first() else {
+        return Markup::default();
+    };
+    html! {
+        @for (v, _) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
+            @let at = short(first.x(*v));
+            @for (from, to) in &lines { line.rule x1=(at) x2=(at) y1=(short(*from)) y2=(short(*to)) {} }
+        }
+    }
+}
+
+/// Draws the names of the marks of the horizontal axis.
+fn labels(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
+    let Some(first) = placed.first() else {
+        return Markup::default();
+    };
+    // A long name at the right end would be cut off if centred.
+    let anchor = |at: f64, name: &str| match at > LEFT + INNER - 16.0 && name.chars().count() > 4 {
+        true => "end",
+        false => "middle",
+    };
+    let y = match x.above {
+        true => first.top - 8.0,
+        false => bottom + 24.0,
+    };
+    html! {
+        @for (v, name) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
+            @let at = first.x(*v);
+            text.small[x.marks.is_some()] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
+        }
+    }
+}
+
+/// Returns the estimated width of a sample with its name, px.
+fn key_width(s: &Series) -> f64 {
+    44.0 + 7.2 * s.name.chars().count() as f64
+}
+
+/// Distributes the samples over rows, the lowest first; that one is beside the panel's name.
+fn legend(panel: &Panel) -> Vec<Vec<&Series>> {
+    let mut rows: Vec<Vec<&Series>> = vec![Vec::new()];
+    let mut left = INNER - 7.6 * panel.y.name.chars().count() as f64;
+    for s in panel.series.iter().rev().filter(|s| !s.name.is_empty()) {
+        if key_width(s) > left {
+            rows.push(Vec::new());
+            left = INNER;
+        }
+        left -= key_width(s);
+        if let Some(row) = rows.last_mut() {
+            row.insert(0, s);
+        }
+    }
+    rows
+}
+
+impl Placed<'_> {
+    fn x(&self, v: f64) -> f64 {
+        LEFT + INNER * self.x.part(v).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, v: f64) -> f64 {
+        self.top + self.panel.height * (1.0 - self.panel.y.part(v).clamp(0.0, 1.0))
+    }
+
+    /// Draws name, rules and labels of the vertical axis.
+    fn frame(&self) -> Markup {
+        let y = &self.panel.y;
+        let marks = y.marks((self.panel.height / LABEL).clamp(4.0, MARKS));
+        html! {
+            text.name x=(LEFT) y=(short(self.name_y)) { (y.name) }
+            @if !self.panel.note.is_empty() { text.small x=(LEFT) y=(short(self.name_y + if y.name.is_empty() { 0.0 } else { ROW })) { (self.panel.note) } }
+            @for (v, name) in marks.iter().filter(|m| y.holds(m.0)) {
+                @let at = self.y(*v);
+                @if y.marks.is_none() {
+                    line class=(if *v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + INNER) y1=(short(at)) y2=(short(at)) {}
+                }
+                text x=(LEFT - 8.0) y=(short(at + 5.0)) text-anchor="end" { (name) }
+            }
+        }
+    }
+
+    fn legend(&self) -> Markup {
+        let row = |(n, keys): (usize, &Vec<&Series>)| {
+            let y = self.name_y - ROW * n as f64;
+            let start = LEFT + INNER - keys.iter().map(|s| key_width(s)).sum::<f64>();
+            let places = keys
+                .iter()
+                .scan(start, |x, s| Some(std::mem::replace(x, *x + key_width(s))));
+            html! {
+                @for (s, x) in keys.iter().zip(places) {
+                    (sample(s, x, y - 5.0))
+                    text x=(short(x + 28.0)) y=(short(y)) { (s.name) }
                 }
             }
-            @for t in even_marks(0.0, curves.span_s) {
-                text x=(short(x(t))) y=(height - 28.0) text-anchor="middle" { (number(t)) }
-            }
-            text x=(LEFT + INNER / 2.0) y=(height - 8.0) text-anchor="middle" { "time, s" }
-        },
-    )
-}
+        };
+        let rows: Vec<Markup> = self.keys.iter().enumerate().map(row).collect();
+        html! { @for row in rows { (row) } }
+    }
 
-pub(crate) fn distribution(curves: &Curves) -> Markup {
-    let panel = Panel {
-        top: 56.0,
-        height: 260.0,
-        max: 100.0,
-        name_y: 46.0,
-    };
-    let all = || {
-        curves
-            .cdf
-            .iter()
-            .flat_map(|c| c.steps.iter().map(|s| s.0))
-            .filter(|v| *v > 0.0)
-    };
-    let low = all().fold(f64::INFINITY, f64::min).min(1e9);
-    let high = all().fold(0.0, f64::max).max(low * 1.01);
-    let (from, to) = (low.log10() - 0.02, high.log10() + 0.02);
-    let x = |ms: f64| LEFT + INNER * ((ms.max(low).log10() - from) / (to - from)).clamp(0.0, 1.0);
-    let height = panel.top + panel.height + 52.0;
-    let keys: Vec<(String, &str)> = curves
-        .cdf
-        .iter()
-        .map(|c| (line_class(&c.phase), phase(&c.phase)))
-        .collect();
-    let keys: Vec<(&str, &str)> = keys.iter().map(|(c, n)| (c.as_str(), *n)).collect();
-    document(
-        height,
-        "Share of probes answered within a time",
+    /// Returns the places of points in the picture.
+    fn places<'p>(
+        &'p self,
+        points: &'p [(f64, Option<f64>)],
+    ) -> impl Iterator<Item = (f64, Option<f64>)> + 'p {
+        let shown = points.iter().filter(|p| self.x.holds(p.0));
+        shown.map(|p| (self.x(p.0), p.1.map(|v| self.y(v))))
+    }
+
+    fn spots<'p>(
+        &'p self,
+        points: &'p [(f64, Option<f64>)],
+    ) -> impl Iterator<Item = (f64, f64)> + 'p {
+        self.places(points).filter_map(|(x, y)| Some((x, y?)))
+    }
+
+    fn series(&self, s: &Series) -> Markup {
+        let d = match &s.shape {
+            Shape::Line(points) => path(self.places(points)),
+            Shape::Knots(points) => {
+                let dots = self.spots(points).map(|(x, y)| circle(x, y));
+                path(self.spots(points).map(|(x, y)| (x, Some(y)))) + &dots.collect::<String>()
+            }
+            Shape::Dots(points) => dots(self.spots(points)),
+            Shape::Crosses(points) => self.spots(points).map(|(x, y)| cross(x, y)).collect(),
+            Shape::Band(points) => band(points.iter().map(|p| {
+                let (x, low, high) = (*p)?;
+                Some((self.x(x), self.y(low), self.y(high)))
+            })),
+            Shape::Bars(places) => {
+                let shown = places.iter().filter(|p| self.x.holds(p.0));
+                bars(shown.map(|p| (self.x(p.0), self.y(p.2), self.y(p.1))))
+            }
+            Shape::Strokes(strokes) => {
+                let stroke = |(from, to, y): &(f64, f64, f64)| {
+                    let (x, width) = (self.x(*from), self.x(*to) - self.x(*from));
+                    format!(
+                        "M{} {}h{}",
+                        short(x),
+                        short(self.y(*y)),
+                        short(width.max(1.0))
+                    )
+                };
+                strokes.iter().map(stroke).collect()
+            }
+            Shape::Ticks(at, length) => {
+                let shown = at.iter().filter(|t| self.x.holds(**t));
+                let columns: BTreeSet<i64> = shown
+                    .map(|t| (self.x(*t) / COLUMN).round() as i64)
+                    .collect();
+                let length = length.min(self.panel.height);
+                let tick = |c: &i64| {
+                    format!(
+                        "M{} {}v{length}",
+                        short(*c as f64 * COLUMN),
+                        short(self.top)
+                    )
+                };
+                columns.iter().map(tick).collect()
+            }
+            Shape::Symbols(symbol, places) => {
+                let shown = places.iter().filter(|p| self.x.holds(p.0));
+                symbols(symbol, shown.map(|p| (self.x(p.0), self.y(p.1))))
+            }
+            Shape::Cells(cells) => return html! { @for c in cells { (self.cell(c)) } },
+            Shape::Letters(letters) => {
+                return html! {
+                    @for (x, y, letter) in letters {
+                        text class=(format!("letter {}", s.class)) x=(short((self.x(*x) + 3.0).min(LEFT + INNER - 12.0))) y=(short((self.y(*y) - 5.0).max(self.top + 8.0))) { (letter) }
+                    }
+                };
+            }
+        };
+        match d.is_empty() {
+            true => Markup::default(),
+            false => html! { path class=(s.class) d=(d) {} },
+        }
+    }
+
+    fn cell(&self, c: &Rectangle) -> Markup {
+        let (x, to_x) = (self.x(c.x.0), self.x(c.x.1));
+        let (y, to_y) = (
+            self.y(c.y.0).min(self.y(c.y.1)),
+            self.y(c.y.0).max(self.y(c.y.1)),
+        );
+        // A gap of a pixel between neighbours, where there is room for it.
+        let gap = if to_x - x > 3.0 { 0.5 } else { 0.0 };
         html! {
-            (panel.frame("Probes answered within, %", number))
-            (key(&keys, 20.0))
-            @for v in log_marks(low, high) {
-                line.rule x1=(short(x(v))) x2=(short(x(v))) y1=(panel.top) y2=(panel.top + panel.height) {}
-                text x=(short(x(v))) y=(height - 28.0) text-anchor="middle" { (number(v)) }
+            rect class=(c.class) x=(short(x + gap)) y=(short(y + gap)) width=(short((to_x - x - 2.0 * gap).max(0.5))) height=(short((to_y - y - 2.0 * gap).max(0.0))) opacity=[(c.opacity < 1.0).then(|| format!("{:.2}", c.opacity))] {
+                @if !c.says.is_empty() { title { (c.says) } }
             }
-            @for c in &curves.cdf {
-                path class=(line_class(&c.phase)) d=(joined(c.steps.iter().map(|(ms, share)| (x(*ms), panel.y(share * 100.0))))) {}
+            @if let Some((text, strong)) = &c.text {
+                text.onhot.strong[*strong] x=(short((x + to_x) / 2.0)) y=(short((y + to_y) / 2.0 + 4.0)) text-anchor="middle" { (text) }
             }
-            text x=(LEFT + INNER / 2.0) y=(height - 8.0) text-anchor="middle" { "round-trip time, ms (logarithmic)" }
+        }
+    }
+}
+
+/// Draws the sample of a series in the legend.
+fn sample(s: &Series, x: f64, y: f64) -> Markup {
+    let class = match s.sample {
+        "" => &s.class,
+        other => other,
+    };
+    match &s.shape {
+        Shape::Cells(cells) => html! {
+            rect class=(cells.first().map_or(class, |c| c.class)) x=(short(x + 4.0)) y=(short(y - 6.0)) width="14" height="11" {}
         },
-    )
-}
-
-/// Returns four to eight round numbers within the range.
-pub(crate) fn even_marks(low: f64, high: f64) -> Vec<f64> {
-    marks(low, high, MARKS)
-}
-
-/// Returns round numbers within the range, in steps of 1, 2 or 5 times a power of ten, at most `most` steps.
-fn marks(low: f64, high: f64, most: f64) -> Vec<f64> {
-    let power = 10f64.powf(((high - low) / most).log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .map(|m| m * power)
-        .into_iter()
-        .find(|s| (high - low) / s <= most)
-        .unwrap_or(10.0 * power);
-    ((low / step).ceil() as i64..=(high / step + 1e-9).floor() as i64)
-        .map(|i| i as f64 * step)
-        .collect()
-}
-
-/// Returns 1, 2 and 5 of each power of ten, or even steps if the range is too narrow for three of those.
-pub(crate) fn log_marks(low: f64, high: f64) -> Vec<f64> {
-    let mut marks: Vec<f64> = (low.log10().floor() as i32..=high.log10().ceil() as i32)
-        .flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)))
-        .filter(|v| (low..=high).contains(v))
-        .collect();
-    if marks.len() < 3 {
-        marks = even_marks(low, high);
-    }
-    marks
-}
-
-pub(crate) fn document(height: f64, what: &str, inside: Markup) -> Markup {
-    html! {
-        svg.tb-plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width="100%" role="img" aria-label=(what) {
-            title { (what) }
-            style { (PreEscaped(STYLE)) }
-            rect.paper width=(WIDTH) height=(height) {}
-            (inside)
+        Shape::Symbols(symbol, _) => html! {
+            path class=(class) d=(symbols(symbol, std::iter::once((x + 14.0, y)))) {}
+        },
+        _ => {
+            html! { path class=(format!("line {class}")) d=(format!("M{} {}h22", short(x), short(y))) {} }
         }
     }
 }
 
-/// Draws line samples with their names, right-aligned at the height `y`. Widths are estimated at 7.2 px per letter.
-pub(crate) fn key(entries: &[(&str, &str)], y: f64) -> Markup {
-    let widths: Vec<f64> = entries
-        .iter()
-        .map(|(_, name)| 44.0 + 7.2 * name.chars().count() as f64)
-        .collect();
-    let start = LEFT + INNER - widths.iter().sum::<f64>();
-    let places = widths
-        .iter()
-        .scan(start, |x, width| Some(std::mem::replace(x, *x + width)));
-    html! {
-        @for ((class, name), x) in entries.iter().zip(places) {
-            path class=(format!("line {class}")) d=(format!("M{} {}h22", short(x), y - 5.0)) {}
-            text x=(short(x + 28.0)) y=(y) { (name) }
-        }
-    }
+/// Returns width and height of a file's picture in pixels.
+pub fn size(file: &str) -> (f64, f64) {
+    let view = file.split("viewBox=\"").nth(1);
+    let view = view.and_then(|v| v.split('"').next()).unwrap_or_default();
+    let mut numbers = view.split(' ').skip(2).filter_map(|n| n.parse().ok());
+    let mut next = |usual| numbers.next().unwrap_or(usual);
+    (next(WIDTH), next(WIDTH / 2.0))
 }
 
-fn line_class(name: &str) -> String {
-    let class = class(name);
-    format!("line {class} dash-{class}")
-}
-
-/// Returns the style class of a phase; only known phases have one of their own.
-fn class(name: &str) -> &'static str {
-    match name {
-        "down" => "down",
-        "up" => "up",
-        "both" => "both",
-        _ => "idle",
-    }
-}
-
-pub(crate) fn short(v: f64) -> String {
+fn short(v: f64) -> String {
     let text = format!("{v:.1}");
     text.strip_suffix(".0").map_or(text.clone(), String::from)
 }
 
+/// Column of pixels: its place, the extremes in it, and the last value.
+type Column = (f64, f64, f64, f64);
+
 /// Draws a line, interrupted at missing values. Points on one column of pixels are drawn as their extremes.
-pub(crate) fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
+fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     let mut out = String::new();
     let mut pen_down = false;
-    let mut column: Option<(f64, f64, f64, f64)> = None;
-    let flush =
-        |column: &mut Option<(f64, f64, f64, f64)>, out: &mut String, pen_down: &mut bool| {
-            if let Some((x, low, high, last)) = column.take() {
-                for y in if (last - low).abs() < (last - high).abs() {
-                    [high, low]
-                } else {
-                    [low, high]
-                } {
-                    out.push_str(&format!(
-                        "{}{} {}",
-                        if *pen_down { 'L' } else { 'M' },
-                        short(x),
-                        short(y)
-                    ));
-                    *pen_down = true;
-                    if low == high {
-                        break;
-                    }
-                }
-            }
+    let mut column: Option<Column> = None;
+    let flush = |column: &mut Option<Column>, out: &mut String, pen_down: &mut bool| {
+        let Some((x, low, high, last)) = column.take() else {
+            return;
         };
+        let ends = match (last - low).abs() < (last - high).abs() {
+            true => [high, low],
+            false => [low, high],
+        };
+        for y in &ends[usize::from(low == high)..] {
+            let pen = if *pen_down { 'L' } else { 'M' };
+            out.push_str(&format!("{pen}{} {}", short(x), short(*y)));
+            *pen_down = true;
+        }
+    };
     for (x, y) in points {
         let Some(y) = y else {
             flush(&mut column, &mut out, &mut pen_down);
@@ -386,57 +490,120 @@ pub(crate) fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     out
 }
 
-pub(crate) fn joined(points: impl Iterator<Item = (f64, f64)>) -> String {
-    path(points.map(|(x, y)| (x, Some(y))))
+/// Draws an area between two lines, interrupted at missing values: (x, low, high).
+fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> String {
+    let mut out = String::new();
+    let mut part: Vec<(f64, f64, f64)> = Vec::new();
+    let mut close = |part: &mut Vec<(f64, f64, f64)>| {
+        if let [(x, low, high)] = part[..] {
+            // Single stretches need a width, too.
+            *part = vec![(x - 0.5, low, high), (x + 0.5, low, high)];
+        }
+        let there = part.iter().map(|(x, _, high)| (*x, *high));
+        let back = part.iter().rev().map(|(x, low, _)| (*x, *low));
+        for (i, (x, y)) in there.chain(back).enumerate() {
+            let pen = if i == 0 { 'M' } else { 'L' };
+            out.push_str(&format!("{pen}{} {}", short(x), short(y)));
+        }
+        if !part.is_empty() {
+            out.push('Z');
+        }
+        part.clear();
+    };
+    for point in points {
+        match point {
+            Some(p) => part.push(p),
+            None => close(&mut part),
+        }
+    }
+    close(&mut part);
+    out
+}
+
+/// Merges touching vertical bars of a column: (x, low y, high y) in pixels.
+fn bars(places: impl Iterator<Item = (f64, f64, f64)>) -> String {
+    let mut columns: BTreeMap<i64, Vec<(f64, f64)>> = BTreeMap::new();
+    for (x, a, b) in places {
+        let column = columns.entry((x / COLUMN).round() as i64).or_default();
+        let (low, high) = (a.min(b), a.max(b).max(a.min(b) + 0.4));
+        match column.last_mut() {
+            Some((l, h)) if low <= *h + 0.5 && high >= *l - 0.5 => {
+                *l = l.min(low);
+                *h = h.max(high);
+            }
+            _ => column.push((low, high)),
+        }
+    }
+    let mut out = String::new();
+    for (column, mut parts) in columns {
+        parts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut end = f64::NEG_INFINITY;
+        for (low, high) in parts {
+            let low = low.max(end);
+            if high > low {
+                let x = short(column as f64 * COLUMN);
+                out.push_str(&format!("M{x} {}v{}", short(low), short(high - low)));
+                end = high;
+            }
+        }
+    }
+    out
+}
+
+fn circle(x: f64, y: f64) -> String {
+    format!(
+        "M{} {}a3 3 0 1 1 -6 0a3 3 0 1 1 6 0",
+        short(x + 3.0),
+        short(y)
+    )
+}
+
+fn cross(x: f64, y: f64) -> String {
+    format!("M{} {}l10 10m0 -10l-10 10", short(x - 5.0), short(y - 5.0))
+}
+
+fn dots(spots: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut seen = BTreeSet::new();
+    spots
+        .map(|(x, y)| ((x / 2.0).round() as i64 * 2, (y / 2.0).round() as i64 * 2))
+        .filter(|spot| seen.insert(*spot))
+        .map(|(x, y)| format!("M{x} {y}h2"))
+        .collect()
+}
+
+/// Draws symbols; of those within two pixels of each other, one.
+fn symbols(symbol: &str, places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut seen = BTreeSet::new();
+    places
+        .filter(|(x, y)| seen.insert(((x / 2.0).round() as i64, (y / 2.0).round() as i64)))
+        .map(|(x, y)| format!("M{} {}{symbol}", short(x), short(y)))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::Draw;
 
-    #[test]
-    fn axes_end_at_round_numbers_that_hold_the_value() {
-        for (value, top) in [
-            (430.0, 500.0),
-            (19.3, 20.0),
-            (0.66e6, 0.7e6),
-            (1.0, 1.0),
-            (0.0, 1.0),
-            (1010.0, 1200.0),
-        ] {
-            assert!(
-                (nice_top(value) / top - 1.0).abs() < 1e-9,
-                "{value}: {}",
-                nice_top(value)
-            );
-        }
+    fn chart(draw: Draw, points: Vec<(f64, Option<f64>)>) -> String {
+        let series = vec![Series::numbered("a", draw, 0, points)];
+        PlotSpec::lines("t", Axis::even("x", 0.0, 10.0), "y", series).svg()
     }
 
     #[test]
-    fn an_axis_is_marked_at_round_numbers_in_even_steps_up_to_its_top() {
-        for (max, height, expected) in [
-            (500.0, 260.0, "0 100 200 300 400 500"),
-            (1.2, 236.0, "0 0.2 0.4 0.6 0.8 1 1.2"),
-            (45.0, 260.0, "0 10 20 30 40"),
-            (0.7, 84.0, "0 0.2 0.4 0.6"),
-            (1.0, 84.0, "0 0.5 1"),
-        ] {
-            let panel = Panel {
-                top: 0.0,
-                height,
-                max,
-                name_y: 0.0,
-            };
-            let svg = panel.frame("", base::print::number).into_string();
-            let labels = svg.split("text-anchor=\"end\">").skip(1);
-            let labels: Vec<&str> = labels.filter_map(|l| l.split('<').next()).collect();
-            assert_eq!(labels.join(" "), expected);
-        }
-        for top in TOPS {
-            let marks = even_marks(0.0, top);
-            assert!((marks[marks.len() - 1] / top - 1.0).abs() < 1e-9, "{top}");
-            assert!((4..=9).contains(&marks.len()), "{top}: {marks:?}");
-        }
+    fn points_outside_the_axis_of_time_are_not_drawn_at_its_ends() {
+        let svg = chart(
+            Draw::Marks,
+            vec![(-1.0, Some(1.0)), (5.0, Some(1.0)), (11.0, Some(1.0))],
+        );
+        assert_eq!(svg.matches("m0 -10").count(), 1);
+    }
+
+    #[test]
+    fn many_dots_on_one_spot_are_one() {
+        let points = (0..10_000).map(|i| (5.0 + f64::from(i % 3) * 1e-4, Some(1.0)));
+        let svg = chart(Draw::Dots, points.collect());
+        assert_eq!(svg.matches("h2").count(), 1 + svg.matches("h22").count());
     }
 
     #[test]
@@ -453,31 +620,52 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_picture_needs_neither_variables_nor_media_queries() {
-        let svg = document(300.0, "x", html! { path.down {} }).into_string();
-        assert!(svg.contains("var(--down)") && svg.contains("@media"));
-        let plain = plain(&svg);
+    fn bars_of_a_column_that_touch_are_one_and_others_are_not() {
+        let all = [(10.0, 5.0, 8.0), (10.1, 8.0, 12.0), (10.0, 40.0, 41.0)];
+        assert_eq!(bars(all.into_iter()), "M10 5v7M10 40v1");
+    }
+
+    /// Renderers such as librsvg and CairoSVG draw a colour that is a variable as black.
+    #[test]
+    fn a_file_has_plain_colours_and_a_page_has_variables() {
+        let points = vec![(0.0, Some(1.0)), (9.0, Some(2.0))];
+        let series = vec![Series::new("a", "line down", Shape::Line(points))];
+        let spec = PlotSpec::lines("t", Axis::even("x", 0.0, 10.0), "y", series);
+        let file = spec.svg();
+        assert!(!file.contains("var(") && !file.contains("@media"), "{file}");
+        assert!(file.contains(".down{stroke:#1a6bb0}"), "{file}");
         assert!(
-            !plain.contains("var(") && !plain.contains("@media"),
-            "{plain}"
+            !file.contains(".tb-plot .l7"),
+            "rules that nothing needs: {file}"
         );
-        assert!(
-            plain.contains(".down{stroke:#1a6bb0}") && plain.contains("</style>"),
-            "{plain}"
-        );
-        assert_eq!(size(&svg), (880.0, 300.0));
+        let page = spec.picture().render().into_string();
+        assert!(!page.contains("<style"), "{page}");
+        assert!(page_style().contains(".down{stroke:var(--down)}"));
+        for (name, ..) in COLOURS {
+            let used = STYLE.contains(&format!("var(--{name})"));
+            assert!(used, "{name} is a colour of no rule");
+        }
     }
 
     #[test]
-    fn a_narrow_range_still_has_marks() {
-        let marks: Vec<String> = log_marks(19.0, 19.8).into_iter().map(number).collect();
-        assert_eq!(
-            marks,
-            ["19", "19.2", "19.4", "19.6", "19.8"].map(String::from)
-        );
-        assert_eq!(
-            log_marks(10.0, 500.0),
-            vec![10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
-        );
+    fn a_long_legend_takes_several_rows_and_nothing_overlaps() {
+        let names = ["first", "second", "third", "fourth", "fifth"];
+        let series = names.iter().enumerate().map(|(i, name)| {
+            Series::numbered(
+                format!("{name} with a name that is not short"),
+                Draw::Line,
+                i,
+                vec![(0.0, Some(1.0)), (1.0, Some(2.0))],
+            )
+        });
+        let spec = PlotSpec::lines("t", Axis::even("x", 0.0, 1.0), "unit", series.collect());
+        let rows = legend(&spec.panels[0]);
+        assert!(rows.len() > 1);
+        for row in &rows {
+            assert!(row.iter().map(|s| key_width(s)).sum::<f64>() <= INNER);
+        }
+        let order = rows.iter().rev().flatten().map(|s| &s.name);
+        let expected = spec.panels[0].series.iter().map(|s| &s.name);
+        assert!(order.eq(expected), "read from the top");
     }
 }

@@ -1,89 +1,48 @@
 //! Tables of the report, common to the terminal and the page.
 
+use crate::table::{Cell, Table};
 use crate::words::{discipline, phase};
-use analysis::answer::{Answer, Discipline, PhaseAnswer, QueueIs, Reliability};
-use base::print::{DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, number, percent};
+use analysis::answer::{Answer, DirectionAnswer, Discipline, PhaseAnswer, QueueIs};
+use base::print::{DELAY, PPM, RATE, RPM, SIZE, TIMES, Unit, percent};
 use stats::{Delays, Figure};
-
-/// Cell of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    Is(String),
-    /// Figure that could not be measured, with the reason.
-    CannotTell(String),
-    /// Figure that does not apply, such as the download rate of the idle phase.
-    Absent,
-}
-
-pub struct Row {
-    pub label: String,
-    pub cells: Vec<Cell>,
-}
-
-pub struct Table {
-    pub title: String,
-    /// Headings: of the first column, then of the others.
-    pub columns: Vec<String>,
-    pub rows: Vec<Row>,
-}
-
-/// Reasons behind `CannotTell`, numbered from 1 in the order of their first use.
-#[derive(Default)]
-pub struct Notes(pub Vec<String>);
-
-impl Notes {
-    pub fn number(&mut self, reason: &str) -> usize {
-        let at = self.0.iter().position(|r| r == reason).unwrap_or_else(|| {
-            self.0.push(reason.to_string());
-            self.0.len() - 1
-        });
-        at + 1
-    }
-}
-
-impl From<Result<String, String>> for Cell {
-    fn from(text: Result<String, String>) -> Cell {
-        text.map_or_else(Cell::CannotTell, Cell::Is)
-    }
-}
-
-fn plain(figure: &Figure, scale: f64) -> Cell {
-    match figure {
-        Figure::Is { value, .. } => Cell::Is(number(value / scale)),
-        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
-    }
-}
-
-fn optional(figure: Option<&Figure>, scale: f64) -> Cell {
-    figure.map_or(Cell::Absent, |f| plain(f, scale))
-}
 
 /// Access to a rate of a phase.
 type RateOf = fn(&PhaseAnswer) -> Option<Figure>;
 
+/// Figure of a phase that has a row of its own.
+type FigureOf = fn(&PhaseAnswer) -> Option<&Figure>;
+
+const DELAYS: [(&str, FigureOf); 11] = [
+    ("RTT min, ms", |p| Some(&p.rtt.min_ms)),
+    ("RTT p50, ms", |p| Some(&p.rtt.p50_ms)),
+    ("RTT p95, ms", |p| Some(&p.rtt.p95_ms)),
+    ("RTT p99, ms", |p| Some(&p.rtt.p99_ms)),
+    ("RTT max, ms", |p| Some(&p.rtt.max_ms)),
+    ("Added up p50, ms", |p| Some(&p.added_up.p50_ms)),
+    ("Added up p95, ms", |p| Some(&p.added_up.p95_ms)),
+    ("Added down p50, ms", |p| Some(&p.added_down.p50_ms)),
+    ("Added down p95, ms", |p| Some(&p.added_down.p95_ms)),
+    ("In-flow RTT p50, ms", |p| {
+        Some(&p.in_flow_rtt.as_ref()?.p50_ms)
+    }),
+    ("Loss, %", |p| Some(&p.loss.percent)),
+];
+
 /// Returns the table of phases, one column each.
 pub fn phases(answer: &Answer) -> Table {
-    let over = |label: &str, cell: &dyn Fn(&PhaseAnswer) -> Cell| Row {
-        label: label.into(),
-        cells: answer.phases.iter().map(cell).collect(),
+    let over = |cell: &dyn Fn(&PhaseAnswer) -> Cell| -> Vec<Cell> {
+        answer.phases.iter().map(cell).collect()
     };
-    let mut rows = vec![
-        over("RTT min, ms", &|p| plain(&p.rtt.min_ms, 1.0)),
-        over("RTT p50, ms", &|p| plain(&p.rtt.p50_ms, 1.0)),
-        over("RTT p95, ms", &|p| plain(&p.rtt.p95_ms, 1.0)),
-        over("RTT p99, ms", &|p| plain(&p.rtt.p99_ms, 1.0)),
-        over("RTT max, ms", &|p| plain(&p.rtt.max_ms, 1.0)),
-        over("Added up p50, ms", &|p| plain(&p.added_up.p50_ms, 1.0)),
-        over("Added up p95, ms", &|p| plain(&p.added_up.p95_ms, 1.0)),
-        over("Added down p50, ms", &|p| plain(&p.added_down.p50_ms, 1.0)),
-        over("Added down p95, ms", &|p| plain(&p.added_down.p95_ms, 1.0)),
-        over("In-flow RTT p50, ms", &|p| {
-            optional(p.in_flow_rtt.as_ref().map(|d| &d.p50_ms), 1.0)
-        }),
-        over("Loss, %", &|p| plain(&p.loss.percent, 1.0)),
-        over("Probes sent", &|p| Cell::Is(p.loss.sent.to_string())),
-        over("Probes lost", &|p| Cell::Is(p.loss.lost.to_string())),
-    ];
+    let value = |f: Option<&Figure>, size: f64| Cell::from(f.map(|f| Cell::value(f, size)));
+    let mut table = Table::new(
+        "Phases",
+        headings(answer.phases.iter().map(|p| phase(&p.name))),
+    );
+    for (label, of) in DELAYS {
+        table.row(label, over(&|p| value(of(p), 1.0)));
+    }
+    table.row("Probes sent", over(&|p| p.loss.sent.into()));
+    table.row("Probes lost", over(&|p| p.loss.lost.into()));
     let rates: [(&str, RateOf); 3] = [
         ("Download", |p| p.goodput_down_bps.clone()),
         ("Upload", |p| p.goodput_up_bps.clone()),
@@ -96,25 +55,18 @@ pub fn phases(answer: &Answer) -> Table {
         if figures.iter().all(Option::is_none) {
             continue;
         }
-        let largest = figures
-            .iter()
-            .flatten()
-            .filter_map(Figure::value)
-            .fold(0.0, f64::max);
-        let (unit, size) = RATE.fitting(largest);
-        rows.push(Row {
-            label: format!("{label}, {unit}"),
-            cells: figures.iter().map(|f| optional(f.as_ref(), size)).collect(),
-        });
+        let known = figures.iter().flatten().filter_map(Figure::value);
+        let (unit, size) = RATE.fitting(known.fold(0.0, f64::max));
+        table.row(
+            format!("{label}, {unit}"),
+            figures.iter().map(|f| value(f.as_ref(), size)),
+        );
     }
-    rows.push(over("Settled", &|p| {
-        Cell::Is(if p.stable { "yes" } else { "no" }.into())
-    }));
-    Table {
-        title: "Phases".into(),
-        columns: headings("", answer.phases.iter().map(|p| phase(&p.name))),
-        rows,
-    }
+    table.row(
+        "Settled",
+        over(&|p| if p.stable { "yes" } else { "no" }.into()),
+    );
+    table
 }
 
 /// Explanation of the brackets behind a figure.
@@ -123,51 +75,35 @@ pub const INTERVALS: &str = "In brackets: the interval that holds the figure wit
 /// Returns the table of queues, one column per direction.
 pub fn queues(answer: &Answer) -> Table {
     let both = [&answer.up, &answer.down];
-    let figure =
-        |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| Row {
-            label: label.into(),
-            cells: both.iter().map(|d| of(d).print(unit).into()).collect(),
-        };
-    let bounded =
-        |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| {
-            let mut row = figure(label, unit, of);
-            for (cell, d) in row.cells.iter_mut().zip(both) {
-                if let Cell::Is(text) = cell {
-                    *text = format!("{}{text}", bound(d.queue_is));
-                }
-            }
-            row
-        };
-    let rows = vec![
-        Row {
-            label: "Kind".into(),
-            cells: both
-                .iter()
-                .map(|d| match d.discipline.is {
-                    Discipline::CannotTell => Cell::CannotTell(would_settle(d)),
-                    is => Cell::Is(discipline(is).into()),
-                })
-                .collect(),
-        },
-        bounded("Packets wait", DELAY, &|d| d.queue_ms.clone()),
-        bounded("It holds", SIZE, &|d| d.queue_bytes.clone()),
-        figure("The line needs (BDP)", SIZE, &|d| d.bdp_bytes.clone()),
-        figure("Too large by", TIMES, &|d| d.factor_too_large.clone()),
-        figure("Rate of the line", RATE, &|d| d.link_rate_bps.clone()),
-        figure("Goodput", RATE, &|d| d.goodput_bps.clone()),
-        figure("Added p50", DELAY, &|d| d.added.p50_ms.clone()),
-        figure("Added p95", DELAY, &|d| d.added.p95_ms.clone()),
-        figure("Added p99", DELAY, &|d| d.added.p99_ms.clone()),
-        figure("Added max", DELAY, &|d| d.added.max_ms.clone()),
-        figure("In-flow less probe", DELAY, &|d| {
-            d.in_flow_minus_probe_ms.clone()
-        }),
+    let kind = |d: &DirectionAnswer| match d.discipline.is {
+        Discipline::CannotTell => Cell::CannotTell(would_settle(d)),
+        is => discipline(is).into(),
+    };
+    let bounded = |d: &DirectionAnswer, figure: &Figure, unit: Unit| -> Cell {
+        let text = figure.print(unit);
+        text.map(|text| format!("{}{text}", bound(d.queue_is)))
+            .into()
+    };
+    let mut table = Table::new("Queues", headings(["Upload", "Download"].into_iter()));
+    table.row("Kind", both.map(kind));
+    table.row("Packets wait", both.map(|d| bounded(d, &d.queue_ms, DELAY)));
+    table.row("It holds", both.map(|d| bounded(d, &d.queue_bytes, SIZE)));
+    type Of = fn(&DirectionAnswer) -> &Figure;
+    let figures: [(&str, Unit, Of); 9] = [
+        ("The line needs (BDP)", SIZE, |d| &d.bdp_bytes),
+        ("Too large by", TIMES, |d| &d.factor_too_large),
+        ("Rate of the line", RATE, |d| &d.link_rate_bps),
+        ("Goodput", RATE, |d| &d.goodput_bps),
+        ("Added p50", DELAY, |d| &d.added.p50_ms),
+        ("Added p95", DELAY, |d| &d.added.p95_ms),
+        ("Added p99", DELAY, |d| &d.added.p99_ms),
+        ("Added max", DELAY, |d| &d.added.max_ms),
+        ("In-flow less probe", DELAY, |d| &d.in_flow_minus_probe_ms),
     ];
-    Table {
-        title: "Queues".into(),
-        columns: headings("", ["Upload", "Download"].into_iter()),
-        rows,
+    for (label, unit, of) in figures {
+        table.row(label, both.map(|d| Cell::figure(of(d), unit)));
     }
+    table
 }
 
 fn would_settle(d: &analysis::answer::DirectionAnswer) -> String {
@@ -196,18 +132,11 @@ pub fn reliability(answer: &Answer) -> Table {
         .collect();
     limits.sort_by(f64::total_cmp);
     limits.dedup();
-    let share =
-        |p: &PhaseAnswer, limit: f64| match p.reliability.iter().find(|r| r.limit_ms == limit) {
-            Some(Reliability {
-                share: Figure::Is { value, .. },
-                ..
-            }) => Cell::Is(format!("{} %", percent(*value))),
-            Some(Reliability {
-                share: Figure::CannotTell { cannot_tell },
-                ..
-            }) => Cell::CannotTell(cannot_tell.clone()),
-            None => Cell::Absent,
-        };
+    let share = |p: &PhaseAnswer, limit: f64| -> Cell {
+        let found = p.reliability.iter().find(|r| r.limit_ms == limit);
+        let cell = |f: &Figure| Cell::printed(f, |v| format!("{} %", percent(v)));
+        found.map(|r| cell(&r.share)).into()
+    };
     let row = |limit: f64| -> Vec<Cell> { answer.phases.iter().map(|p| share(p, limit)).collect() };
     // Equal rows at the end are merged into one.
     let alike = limits
@@ -216,46 +145,33 @@ pub fn reliability(answer: &Answer) -> Table {
         .take_while(|l| row(**l) == row(limits[limits.len() - 1]))
         .count();
     let single = limits.len() - alike.saturating_sub(1);
-    let rows = limits[..single]
-        .iter()
-        .enumerate()
-        .map(|(i, limit)| {
-            let to = if alike > 1 && i + 1 == single {
-                format!(" to {}", DELAY.print(limits[limits.len() - 1]))
-            } else {
-                String::new()
-            };
-            Row {
-                label: format!("within {}{to}", DELAY.print(*limit)),
-                cells: row(*limit),
-            }
-        })
-        .collect();
-    Table {
-        title: "Answered in time".into(),
-        columns: headings("", answer.phases.iter().map(|p| phase(&p.name))),
-        rows,
+    let mut table = Table::new(
+        "Answered in time",
+        headings(answer.phases.iter().map(|p| phase(&p.name))),
+    );
+    for (i, limit) in limits[..single].iter().enumerate() {
+        let to = match alike > 1 && i + 1 == single {
+            true => format!(" to {}", DELAY.print(limits[limits.len() - 1])),
+            false => String::new(),
+        };
+        table.row(format!("within {}{to}", DELAY.print(*limit)), row(*limit));
     }
+    table
 }
 
+/// Returns the responsiveness of the link, by each formula.
 pub fn responsiveness(answer: &Answer) -> Table {
     let r = &answer.responsiveness;
-    let row = |label: &str, unit: Unit, figure: &Figure| Row {
-        label: label.into(),
-        cells: vec![figure.print(unit).into()],
-    };
-    Table {
-        title: "Responsiveness".into(),
-        columns: headings("", [""].into_iter()),
-        rows: vec![
-            row("Score", RPM, &r.rpm),
-            row("From fresh connections", RPM, &r.foreign_rpm),
-            row("From the load's own", RPM, &r.loaded_rpm),
-            row("By the harmonic formula", RPM, &r.harmonic_rpm),
-            row("Fresh connection, mean", DELAY, &r.foreign_ms),
-            row("Load's own, mean", DELAY, &r.loaded_ms),
-        ],
-    }
+    let rows = [
+        ("Score", RPM, &r.rpm),
+        ("From fresh connections", RPM, &r.foreign_rpm),
+        ("From the load's own", RPM, &r.loaded_rpm),
+        ("By the harmonic formula", RPM, &r.harmonic_rpm),
+        ("Fresh connection, mean", DELAY, &r.foreign_ms),
+        ("Load's own, mean", DELAY, &r.loaded_ms),
+    ];
+    Table::new("Responsiveness", ["", ""])
+        .with(rows.map(|(label, unit, f)| (label, vec![Cell::figure(f, unit)])))
 }
 
 /// Returns the instrument's statements about itself.
@@ -269,57 +185,39 @@ pub fn instrument(answer: &Answer) -> Table {
                 DELAY.print(p99),
                 DELAY.print(max)
             )),
-            _ => d.p50_ms.print(DELAY).into(),
+            _ => Cell::figure(&d.p50_ms, DELAY),
         }
     };
-    let row = |label: &str, cell: Cell| Row {
-        label: label.into(),
-        cells: vec![cell],
-    };
-    Table {
-        title: "The instrument".into(),
-        columns: headings("", [""].into_iter()),
-        rows: vec![
-            row(
-                "Probes sent",
-                Cell::Is(format!(
-                    "{} of {} planned, {} slots missed",
-                    i.probes_sent, i.probes_planned, i.missed_slots
-                )),
-            ),
-            row("Hosts' share, subtracted", spread(&i.host_share)),
-            row("Sent late by", spread(&i.late_send)),
-            row(
-                "Busiest moment",
-                i.cpu_max.map_or(
-                    Cell::CannotTell("the load of the host was not sampled".into()),
-                    |c| {
-                        Cell::Is(format!(
-                            "{} {} of all processors",
-                            percent(c),
-                            PERCENT.fitting(1.0).0
-                        ))
-                    },
-                ),
-            ),
-            row(
-                "Far clock's offset",
-                answer.clock.offset_ms.print(DELAY).into(),
-            ),
-            row(
-                "Far clock's drift",
-                answer.clock.drift_ppm.print(PPM).into(),
-            ),
-            row(
-                "Trust in one-way delays",
-                Cell::Is(answer.clock.trust.clone()),
-            ),
-        ],
-    }
+    let sent = format!(
+        "{} of {} planned, {} slots missed",
+        i.probes_sent, i.probes_planned, i.missed_slots
+    );
+    let busiest = i.cpu_max.map_or(
+        Cell::CannotTell("the load of the host was not sampled".into()),
+        |c| format!("{} % of all processors", percent(c)).into(),
+    );
+    let rows: [(&str, Cell); 7] = [
+        ("Probes sent", sent.into()),
+        ("Hosts' share, subtracted", spread(&i.host_share)),
+        ("Sent late by", spread(&i.late_send)),
+        ("Busiest moment", busiest),
+        (
+            "Far clock's offset",
+            Cell::figure(&answer.clock.offset_ms, DELAY),
+        ),
+        (
+            "Far clock's drift",
+            Cell::figure(&answer.clock.drift_ppm, PPM),
+        ),
+        (
+            "Trust in one-way delays",
+            answer.clock.trust.as_str().into(),
+        ),
+    ];
+    Table::new("The instrument", ["", ""]).with(rows.map(|(label, cell)| (label, vec![cell])))
 }
 
-fn headings<'a>(first: &str, others: impl Iterator<Item = &'a str>) -> Vec<String> {
-    std::iter::once(first.to_string())
-        .chain(others.map(String::from))
-        .collect()
+/// Returns the headings of a table whose first column has labels.
+fn headings<'a>(others: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    std::iter::once("").chain(others).collect()
 }

@@ -1,7 +1,8 @@
 //! Text in a terminal after a test.
 
 use crate::curves::Curves;
-use crate::tables::{self, Notes};
+use crate::table::Notes;
+use crate::tables;
 use crate::verdict::{of, verdict};
 use crate::words;
 use analysis::answer::{Answer, Severity};
@@ -14,8 +15,9 @@ mod plot;
 mod probe;
 mod statistics;
 
+pub use crate::table::wrapped;
+pub use page::Style;
 use page::{Page, Paint, shown};
-pub use page::{Style, wrapped};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
@@ -80,12 +82,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
         }
         page.gap();
     }
-    if !notes.0.is_empty() {
-        page.heading("Cannot tell");
-        for (i, reason) in notes.0.iter().enumerate() {
-            page.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
-        }
-    }
+    page.reasons(&notes);
     page.finish()
 }
 

@@ -1,7 +1,7 @@
 //! Plots of a capture's traffic: distributions with fitted laws, decrease of the variance with the time scale, and
 //! delays between two captures.
 
-use crate::chart::{Chart, Draw, LogChart, Series};
+use crate::plot::{Axis, Draw, PlotSpec, Series, nice_top};
 use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
 use stats::hurst::Estimate;
 
@@ -55,36 +55,25 @@ fn distribution(law: &Law, title: &str, axis: &str, size: f64) -> Option<String>
         return None;
     }
     let (from, to) = (low / 1.2, high * 1.2);
-    let mut series = vec![Series {
-        name: "seen".into(),
-        draw: Draw::Line,
-        colour: 5,
-        points: steps(from, zeros, &seen),
-    }];
+    let mut series = vec![Series::numbered(
+        "seen",
+        Draw::Line,
+        5,
+        steps(from, zeros, &seen),
+    )];
     for (i, fit) in law.curves.iter().take(CURVES).enumerate() {
         let at = |k: usize| from * (to / from).powf(k as f64 / STEPS as f64);
-        series.push(Series {
-            name: format!(
-                "{} (off by {:.1} %)",
-                fit.family.word(),
-                100.0 * fit.distance
-            ),
-            draw: Draw::Line,
-            colour: i,
-            points: (0..=STEPS)
-                .map(|k| (at(k), Some(100.0 * fit.cdf(at(k) / size))))
-                .collect(),
-        });
+        let name = format!(
+            "{} (off by {:.1} %)",
+            fit.family.word(),
+            100.0 * fit.distance
+        );
+        let points = (0..=STEPS).map(|k| (at(k), Some(100.0 * fit.cdf(at(k) / size))));
+        series.push(Series::numbered(name, Draw::Line, i, points.collect()));
     }
-    let chart = LogChart {
-        title: title.into(),
-        x: format!("{axis} (logarithmic)"),
-        y: "Share up to it, %".into(),
-        span: (from, to),
-        rise: None,
-        series,
-    };
-    Some(chart.svg())
+    let x = Axis::logarithmic(format!("{axis} (logarithmic)"), from, to);
+    let y = Axis::even("Share up to it, %", 0.0, 100.0);
+    Some(PlotSpec::single(title, x, y, series).svg())
 }
 
 /// Returns a step curve: a share holds from its value to the next one.
@@ -117,31 +106,29 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
     let mut series: Vec<Series> = estimates
         .iter()
         .enumerate()
-        .map(|(i, (name, e))| Series {
-            name: match e.h.value() {
+        .map(|(i, (name, e))| {
+            let name = match e.h.value() {
                 Some(h) => format!("{name}, H = {h:.2}"),
                 None => (*name).to_string(),
-            },
-            draw: Draw::Knots,
-            colour: i,
-            points: relative(e).into_iter().map(|(x, y)| (x, Some(y))).collect(),
+            };
+            let points = relative(e).into_iter().map(|(x, y)| (x, Some(y)));
+            Series::numbered(name, Draw::Knots, i, points.collect())
         })
         .collect();
-    series.push(Series {
-        name: "independent packets, H = 0.5".into(),
-        draw: Draw::Thin,
-        colour: 0,
-        points: vec![(from, Some(1.0)), (to, Some(from / to))],
-    });
-    let chart = LogChart {
-        title: "Variance of the rate over time scales".into(),
-        x: "time scale, s (logarithmic)".into(),
-        y: "Variance of the mean rate, relative to that over the shortest scale".into(),
-        span: (from, to),
-        rise: Some((least / 1.3, 1.3)),
+    series.push(Series::numbered(
+        "independent packets, H = 0.5",
+        Draw::Thin,
+        0,
+        vec![(from, Some(1.0)), (to, Some(from / to))],
+    ));
+    let y = "Variance of the mean rate, relative to that over the shortest scale";
+    let plot = PlotSpec::single(
+        "Variance of the rate over time scales",
+        Axis::logarithmic("time scale, s (logarithmic)", from, to),
+        Axis::logarithmic(y, least / 1.3, 1.3),
         series,
-    };
-    Some(chart.svg())
+    );
+    Some(plot.svg())
 }
 
 /// Plots the delay of one direction's packets over time, (s, ms), and the times of losses.
@@ -150,28 +137,18 @@ pub fn waits(direction: &str, waits: &[(f64, f64)], lost_s: &[f64]) -> String {
     let all: Vec<f64> = waits.iter().map(|w| w.1).collect();
     // A few outliers would press all others to the bottom.
     let most = stats::quantile(&all, 0.999).unwrap_or_default();
-    let top = crate::svg::nice_top(1.1 * most.max(1e-3));
-    let mut series = vec![Series {
-        name: "packets".into(),
-        draw: Draw::Dots,
-        colour: 0,
-        points: waits.iter().map(|(t, w)| (*t, Some(w.min(top)))).collect(),
-    }];
+    let top = nice_top(1.1 * most.max(1e-3));
+    let points = waits.iter().map(|(t, w)| (*t, Some(w.min(top))));
+    let mut series = vec![Series::numbered("packets", Draw::Dots, 0, points.collect())];
     if !lost_s.is_empty() {
-        series.push(Series {
-            name: "lost".into(),
-            draw: Draw::Marks,
-            colour: 4,
-            points: lost_s.iter().map(|t| (*t, Some(top))).collect(),
-        });
+        let lost = lost_s.iter().map(|t| (*t, Some(top)));
+        series.push(Series::numbered("lost", Draw::Marks, 4, lost.collect()));
     }
-    let chart = Chart {
-        title: format!("Wait beyond the quickest packet, {direction}"),
-        x: "time, s".into(),
-        y: "wait, ms".into(),
-        span: (0.0, end),
-        top: Some(top),
+    PlotSpec::single(
+        format!("Wait beyond the quickest packet, {direction}"),
+        Axis::even("time, s", 0.0, end),
+        Axis::even("wait, ms", 0.0, top),
         series,
-    };
-    chart.svg()
+    )
+    .svg()
 }

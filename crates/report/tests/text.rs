@@ -244,7 +244,7 @@ fn an_answer_without_a_recording_still_prints() {
 #[test]
 fn static_plots_hold_phases_units_and_loss_marks() {
     let (answer, recording) = sample::bloated_adsl();
-    let svg = report::svg::rtt_over_time(&answer, &recording);
+    let svg = report::test_plots::rtt_over_time(&answer, &recording).svg();
     for part in [
         "Round-trip time, ms",
         "Throughput, Mbit/s",
@@ -256,11 +256,11 @@ fn static_plots_hold_phases_units_and_loss_marks() {
     }
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
     assert!(svg.len() < 150_000, "{}", svg.len());
-    let cdf = report::svg::cdf(&answer, &recording);
+    let cdf = report::test_plots::cdf(&answer, &recording).svg();
     assert!(cdf.contains("Probes answered within, %") && cdf.contains("dash-both"));
     for empty in [
-        report::svg::cdf(&answer, &Recording::default()),
-        report::svg::rtt_over_time(&answer, &Recording::default()),
+        report::test_plots::cdf(&answer, &Recording::default()).svg(),
+        report::test_plots::rtt_over_time(&answer, &Recording::default()).svg(),
     ] {
         assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
     }

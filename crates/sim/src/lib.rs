@@ -20,6 +20,7 @@ mod error;
 mod estimate;
 pub mod fault;
 pub mod flow;
+pub mod gateway;
 pub mod hops;
 pub mod journey;
 pub mod lblca;

@@ -31,7 +31,7 @@ use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
 use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
-use link::qdisc::{Fate, Fates, Reason};
+use link::qdisc::{Fate, Fates, Reason, Verdict};
 use link::{Express, Link, LinkParams, LinkStats};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -51,6 +51,17 @@ pub trait Observer {
     fn opened(&mut self, _application: usize, _connection: &Connection) {}
     /// A packet enters a link, before its queue; called in time order for a [tapped](Network::tap) link.
     fn entered(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
+    /// Judges a packet before it enters a link's queue; asked in time order for a [tapped](Network::tap) link whose
+    /// output is not known ahead.
+    fn admit(
+        &mut self,
+        _now: Time,
+        _link: LinkIndex,
+        _packet: &Packet,
+        _segment: &Segment,
+    ) -> Verdict {
+        Verdict::Forward
+    }
     /// A packet leaves a link; called for tapped links.
     fn left(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
     /// A link has duplicated a packet; the second copy gets an id of its own.
@@ -79,6 +90,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn entered(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
         self.0.entered(now, link, packet, segment);
         self.1.entered(now, link, packet, segment);
+    }
+    fn admit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
+        match self.0.admit(now, link, packet, segment) {
+            Verdict::Forward => self.1.admit(now, link, packet, segment),
+            verdict => verdict,
+        }
     }
     fn left(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
         self.0.left(now, link, packet, segment);

@@ -3,6 +3,7 @@
 use crate::absurd::FASTEST;
 use crate::error::ScenarioError;
 use crate::flow::Flow;
+use crate::gateway::Gateway;
 use crate::lblca_ports::Ports;
 use crate::network::Network;
 use crate::scenario::Scenario;
@@ -46,6 +47,8 @@ pub struct Plan {
     pub network: Network,
     /// Ports that set the rates of the watched links.
     pub(crate) ports: Option<Ports>,
+    /// Gateway before the first watched link.
+    pub(crate) gateway: Gateway,
     /// Number, name and mean rate after the warm-up of each watched link.
     pub watched: Vec<(usize, String, BitsPerSec)>,
     /// Watched links whose rate varies.
@@ -166,6 +169,28 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             return invalid(format!("{key} = \"{period}\": at least {shortest}"));
         }
     }
+    check_flows(scenario)?;
+    let graph = graph_of(scenario)?;
+    for edge in &graph.edges {
+        params(&edge.name, &edge.link)?;
+    }
+    crate::absurd::check(scenario, &graph)?;
+    if let Some(lblca) = &scenario.lblca {
+        lblca.check(&graph)?;
+    }
+    if let Some(control) = &scenario.control {
+        control.check()?;
+    }
+    check_phases(scenario)?;
+    for fault in &scenario.faults {
+        fault
+            .check(scenario.duration)
+            .map_err(ScenarioError::Invalid)?;
+    }
+    check_routes(scenario, &graph)
+}
+
+fn check_flows(scenario: &Scenario) -> Result<(), ScenarioError> {
     if scenario.flows.is_empty() {
         return invalid("there is no [[flow]]: add one, for example kind = \"bulk\"".into());
     }
@@ -208,14 +233,10 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     if flows > MOST_FLOWS {
         return invalid(format!("{flows} flows: at most {MOST_FLOWS}"));
     }
-    let graph = graph_of(scenario)?;
-    for edge in &graph.edges {
-        params(&edge.name, &edge.link)?;
-    }
-    crate::absurd::check(scenario, &graph)?;
-    if let Some(lblca) = &scenario.lblca {
-        lblca.check(&graph)?;
-    }
+    Ok(())
+}
+
+fn check_phases(scenario: &Scenario) -> Result<(), ScenarioError> {
     for phase in &scenario.phases {
         if phase.from >= phase.to || phase.to > scenario.duration {
             return invalid(format!(
@@ -234,16 +255,16 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             ));
         }
     }
-    for fault in &scenario.faults {
-        fault
-            .check(scenario.duration)
-            .map_err(ScenarioError::Invalid)?;
-    }
-    let mut router = Router::new(&graph);
+    Ok(())
+}
+
+/// Checks that each flow has a route in both directions.
+fn check_routes(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
+    let mut router = Router::new(graph);
     let mut pair = 0;
     for flow in &scenario.flows {
         // One instance suffices to check the names; the others differ in the pair alone.
-        let (from, to) = ends(&graph, flow, pair)?;
+        let (from, to) = ends(graph, flow, pair)?;
         pair += flow.count as usize;
         for (a, b) in [(from, to), (to, from)] {
             if router.route(a, b).is_none() {
@@ -325,12 +346,12 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     });
     for edge in &graph.edges {
         let params = params(&edge.name, &edge.link)?;
-        let link = match &scenario.lblca {
-            // Departures from a port are not known ahead.
-            Some(_) if edge.watched => {
-                network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
-            }
-            _ => network.add_link(&params, &streams, &edge.name),
+        // Departures from a port, and arrivals behind a gateway, are not known ahead.
+        let steered = scenario.lblca.is_some() || scenario.control.is_some();
+        let link = if steered && edge.watched {
+            network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
+        } else {
+            network.add_link(&params, &streams, &edge.name)
         };
         if edge.watched {
             network.watch(link);
@@ -350,7 +371,52 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             }
         }
     }
-    let mut router = Router::new(&graph);
+    let gateway = gateway(scenario, &graph, back, &streams, &mut network)?;
+    let flows = instances(scenario, &graph, &streams, &mut network)?;
+    let ports = scenario.lblca.as_ref().map(|lblca| {
+        let links: Vec<_> = watched.iter().map(|w| w.0).collect();
+        lblca.ports(&graph, &links, &streams)
+    });
+    Ok(Plan {
+        network,
+        ports,
+        gateway,
+        watched,
+        varying,
+        back,
+        flows,
+    })
+}
+
+/// Gateway before the first watched edge, if the scenario has one. Links have the numbers of their edges.
+fn gateway(
+    scenario: &Scenario,
+    graph: &Graph,
+    back: Option<usize>,
+    streams: &Streams,
+    network: &mut Network,
+) -> Result<Gateway, ScenarioError> {
+    let Some(control) = &scenario.control else {
+        return Ok(Gateway::default());
+    };
+    let first = graph.edges.iter().position(|e| e.watched);
+    let Some((link, back)) = first.zip(back) else {
+        return invalid("control: no watched link with a reverse direction".into());
+    };
+    network.tap(link);
+    network.tap(back);
+    let rate = params(&graph.edges[link].name, &graph.edges[link].link)?.rate;
+    Ok(Gateway::new(control, (link, back), rate, streams))
+}
+
+/// Adds every instance of every flow to the network.
+fn instances(
+    scenario: &Scenario,
+    graph: &Graph,
+    streams: &Streams,
+    network: &mut Network,
+) -> Result<Vec<Instance>, ScenarioError> {
+    let mut router = Router::new(graph);
     let mut flows = Vec::new();
     let mut pair = 0;
     let mut starts = streams.stream("scenario/starts");
@@ -360,7 +426,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             ..scenario.tcp_of(flow)?.settings()
         };
         for i in 0..flow.count {
-            let (from, to) = ends(&graph, flow, pair)?;
+            let (from, to) = ends(graph, flow, pair)?;
             pair += 1;
             let no_way = || ScenarioError::Invalid(format!("flow \"{}\": no way", flow.label()));
             let there = router.route(from, to).ok_or_else(no_way)?;
@@ -374,16 +440,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
                 ..pattern
             };
             let span = Span { start, stop };
-            let end = match flow.spec().make(&flow.source, mark, span, &streams, &name) {
+            let end = match flow.spec().make(&flow.source, mark, span, streams, &name) {
                 Made::Application(application) => {
                     let way = (&there[..], &back[..]);
-                    End::Tcp(network.add_application(
-                        &settings,
-                        way.0,
-                        way.1,
-                        application,
-                        &streams,
-                    ))
+                    End::Tcp(network.add_application(&settings, way.0, way.1, application, streams))
                 }
                 Made::Datagrams(source) => {
                     End::Datagrams(network.add_source(*source, &there, &back))
@@ -393,18 +453,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             flows.push(Instance { group, end, hosts });
         }
     }
-    let ports = scenario.lblca.as_ref().map(|lblca| {
-        let links: Vec<_> = watched.iter().map(|w| w.0).collect();
-        lblca.ports(&graph, &links, &streams)
-    });
-    Ok(Plan {
-        network,
-        ports,
-        watched,
-        varying,
-        back,
-        flows,
-    })
+    Ok(flows)
 }
 
 fn start_of(flow: &Flow, number: u64, starts: &mut Rng) -> Time {

@@ -3,6 +3,7 @@
 use crate::calendar::Began;
 use crate::error::ScenarioError;
 use crate::fault;
+use crate::gateway::{ControlOutcome, Gateway};
 use crate::journey::{Follower, Journeys, summed};
 use crate::network::{Blind, Connection, Happening, Network, Observer};
 use crate::plan::{self, End, Plan};
@@ -40,6 +41,8 @@ pub struct Outcome {
     pub links: Vec<LinkOutcome>,
     /// Figures of the flows.
     pub flows: Vec<FlowOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlOutcome>,
 }
 
 /// Figures of one link.
@@ -215,10 +218,13 @@ pub fn run(
     });
     let mut rows: Option<Rows> = recorded.as_mut().map(|r| r as Rows);
     let recording = rows.is_some();
-    // The first observer writes the recording, the second follows packets.
+    // The first observer writes the recording, the second follows packets, the third acts on them.
     let mut observers = (
         Watcher::new(scenario, &runner.plan),
-        Follower::new(scenario, &runner.plan),
+        (
+            Follower::new(scenario, &runner.plan),
+            std::mem::take(&mut runner.plan.gateway),
+        ),
     );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
@@ -241,6 +247,7 @@ pub fn run(
         if let Some(ports) = &runner.plan.ports {
             next = next.min(ports.due);
         }
+        next = next.min(observers.1.1.due());
         if recording {
             next = next.min(flow_due);
         }
@@ -252,27 +259,33 @@ pub fn run(
             if let Some(rows) = &mut rows {
                 observers.0.rows.drain(..).for_each(&mut **rows);
             }
-        } else if observers.1.is_empty() {
+        } else if observers.1.0.is_empty() && observers.1.1.is_empty() {
             runner.plan.network.run_until(next, &mut Blind);
         } else {
             runner.plan.network.run_until(next, &mut observers.1);
         }
-        let mut refresh = |runner: &mut Runner| match recording {
-            true => runner.refresh(&mut observers),
-            false => runner.refresh(&mut observers.1),
-        };
+        let refresh =
+            |runner: &mut Runner, observers: &mut (Watcher, (Follower, Gateway))| match recording {
+                true => runner.refresh(observers),
+                false => runner.refresh(&mut observers.1),
+            };
         if !warmed && next >= warm {
             warmed = true;
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             runner.begin_measurement();
         }
         if runner.plan.ports.as_ref().is_some_and(|p| next >= p.due) {
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             let Plan { ports, network, .. } = &mut runner.plan;
             ports.iter_mut().for_each(|p| p.step(network));
         }
+        if next >= observers.1.1.due() {
+            refresh(&mut runner, &mut observers);
+            let network = &runner.plan.network;
+            observers.1.1.update(next, network, warmed);
+        }
         if next >= queue_due {
-            refresh(&mut runner);
+            refresh(&mut runner, &mut observers);
             runner.sample_queues(warmed, &mut rows);
             queue_due += scenario.sample.queue;
         }
@@ -298,7 +311,7 @@ pub fn run(
             }
         }
     }
-    Ok(runner.outcome(seed, &observers.1))
+    Ok(runner.outcome(seed, &observers.1.0, &observers.1.1))
 }
 
 struct Runner<'a> {
@@ -472,15 +485,36 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn outcome(mut self, seed: u64, follower: &Follower) -> Outcome {
+    fn outcome(mut self, seed: u64, follower: &Follower, gateway: &Gateway) -> Outcome {
         for (link, _, _) in &self.plan.watched {
             self.plan.network.refresh(*link, &mut Blind);
         }
         let now = self.counts();
         let network = &self.plan.network;
-        let span_s = network.now().saturating_since(self.warm).as_secs_f64();
-        let per_s = |bits: f64| if span_s > 0.0 { bits / span_s } else { 0.0 };
-        let mark = &self.mark;
+        let names = self.scenario.labels();
+        let flows = names
+            .iter()
+            .enumerate()
+            .map(|(group, name)| self.flow_outcome(group, name, &now, follower));
+        Outcome {
+            seed,
+            simulated_s: network.now().as_secs_f64(),
+            events: network.events(),
+            flows: flows.collect(),
+            links: self.link_outcomes(&now),
+            control: gateway.outcome(),
+        }
+    }
+
+    /// Mean per second of the measured span.
+    fn per_s(&self, sum: f64) -> f64 {
+        let now = self.plan.network.now();
+        let span_s = now.saturating_since(self.warm).as_secs_f64();
+        if span_s > 0.0 { sum / span_s } else { 0.0 }
+    }
+
+    fn link_outcomes(&self, now: &Mark) -> Vec<LinkOutcome> {
+        let (network, mark) = (&self.plan.network, &self.mark);
         let links = self
             .plan
             .watched
@@ -488,8 +522,8 @@ impl<'a> Runner<'a> {
             .enumerate()
             .map(|(i, (link, name, rate))| {
                 let sojourn_ms = network.sojourn(*link).map(Stats::of_ns).unwrap_or_default();
-                let delivered_bps = per_s((now.delivered[i] - mark.delivered[i]) as f64);
-                let wire_bps = per_s((now.wire[i] - mark.wire[i]) as f64);
+                let delivered_bps = self.per_s((now.delivered[i] - mark.delivered[i]) as f64);
+                let wire_bps = self.per_s((now.wire[i] - mark.wire[i]) as f64);
                 let drops = now.drops[i] - mark.drops[i];
                 LinkOutcome {
                     name: name.clone(),
@@ -506,53 +540,55 @@ impl<'a> Runner<'a> {
                     marks: now.marks[i] - mark.marks[i],
                 }
             });
-        let links = links.collect();
-        let names = self.scenario.labels();
-        let groups = self.scenario.flows.iter().enumerate().map(|(group, flow)| {
-            let mut sums = Sums::default();
-            for (i, instance) in self.plan.flows.iter().enumerate() {
-                if instance.group == group {
-                    let got = (now.received[i] - mark.received[i]) as f64;
-                    sums.add(got);
-                    sums.sent += now.sent[i] - mark.sent[i];
-                    sums.lost += now.lost[i] - mark.lost[i];
-                    sums.again += now.again[i].saturating_sub(mark.again[i]);
-                    sums.note(network, instance.end);
-                }
+        links.collect()
+    }
+
+    /// Sums over the instances of one flow of the scenario.
+    fn flow_outcome(
+        &self,
+        group: usize,
+        name: &str,
+        now: &Mark,
+        follower: &Follower,
+    ) -> FlowOutcome {
+        let flow = &self.scenario.flows[group];
+        let mark = &self.mark;
+        let mut sums = Sums::default();
+        for (i, instance) in self.plan.flows.iter().enumerate() {
+            if instance.group == group {
+                let got = (now.received[i] - mark.received[i]) as f64;
+                sums.add(got);
+                sums.sent += now.sent[i] - mark.sent[i];
+                sums.lost += now.lost[i] - mark.lost[i];
+                sums.again += now.again[i].saturating_sub(mark.again[i]);
+                sums.note(&self.plan.network, instance.end);
             }
-            let loss = (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64);
-            let delay_ms = mean(&sums.delays);
-            FlowOutcome {
-                name: names[group].clone(),
-                count: flow.count,
-                goodput_bps: per_s(sums.bytes * 8.0),
-                fairness: (sums.n > 1.0 && sums.squares > 0.0)
-                    .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
-                delay_ms,
-                delay_p95_ms: mean(&sums.p95s),
-                journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
-                rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
-                sent: sums.sent,
-                loss,
-                delivered: loss.map(|l| 1.0 - l),
-                efficacy_db: loss
-                    .zip(delay_ms)
-                    .map(|(l, d)| 10.0 * ((1.0 - l) / (d / 100.0)).log10())
-                    .filter(|e| e.is_finite()),
-                retransmits: sums.again,
-                timeouts: sums.timeouts,
-                completed: sums.seen.took.count(),
-                took_ms: (sums.seen.took.count() > 0).then(|| Stats::of_ns(&sums.seen.took)),
-                took_by_size: (flow.kind() == "sessions").then(|| BySize::of(&sums.seen)),
-                video: VideoOutcome::of(&sums.videos),
-            }
-        });
-        Outcome {
-            seed,
-            simulated_s: network.now().as_secs_f64(),
-            events: network.events(),
-            links,
-            flows: groups.collect(),
+        }
+        let loss = (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64);
+        let delay_ms = mean(&sums.delays);
+        FlowOutcome {
+            name: name.to_owned(),
+            count: flow.count,
+            goodput_bps: self.per_s(sums.bytes * 8.0),
+            fairness: (sums.n > 1.0 && sums.squares > 0.0)
+                .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
+            delay_ms,
+            delay_p95_ms: mean(&sums.p95s),
+            journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
+            rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
+            sent: sums.sent,
+            loss,
+            delivered: loss.map(|l| 1.0 - l),
+            efficacy_db: loss
+                .zip(delay_ms)
+                .map(|(l, d)| 10.0 * ((1.0 - l) / (d / 100.0)).log10())
+                .filter(|e| e.is_finite()),
+            retransmits: sums.again,
+            timeouts: sums.timeouts,
+            completed: sums.seen.took.count(),
+            took_ms: (sums.seen.took.count() > 0).then(|| Stats::of_ns(&sums.seen.took)),
+            took_by_size: (flow.kind() == "sessions").then(|| BySize::of(&sums.seen)),
+            video: VideoOutcome::of(&sums.videos),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::document::Document;
 use crate::error::ScenarioError;
 use crate::fault::Fault;
 use crate::flow::Flow;
+use crate::gateway::Control;
 use crate::lblca_ports::Routers;
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
@@ -56,6 +57,9 @@ pub struct Scenario {
     /// Link-by-link congestion avoidance: the watched links become its ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lblca: Option<Routers>,
+    /// Latency control at a gateway before the first watched link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
     /// Sources, in order.
     #[serde(default, rename = "flow")]
     pub flows: Vec<Flow>,

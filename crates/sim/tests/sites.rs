@@ -143,7 +143,7 @@ fn a_fault_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn the_homes_of_document_000_can_be_run() {
+fn the_homes_of_borlaug_2014_can_be_run() {
     for (site, probes_a_day) in SITES.into_iter().zip([771_986.0, 770_393.0]) {
         let mut whole = scenario(site);
         let days = whole.duration.as_secs_f64() / 86_400.0;

@@ -14,6 +14,8 @@
 //!
 //! This crate reads no clock: times come with the rows and with `tick`.
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod bounds;
 mod checksum;

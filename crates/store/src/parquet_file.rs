@@ -445,23 +445,23 @@ pub fn read(
             why.get_or_insert(e);
         }
     }
-    let lost = layout.rows - given;
-    match (layout.why, why) {
+    loss(layout.why, why, layout.rows, given)
+}
+
+/// Reason why rows are lost: `end` for a file without its last part, `why` for a damaged group.
+fn loss(end: Option<String>, why: Option<String>, rows: i64, given: i64) -> Result<(), String> {
+    let lost = rows - given;
+    match (end, why) {
         (None, None) if lost == 0 => Ok(()),
         (None, why) => {
             let why = why.unwrap_or_else(|| "a part of it is missing".into());
-            Err(format!(
-                "{why}; {lost} of its {} rows are lost",
-                layout.rows
-            ))
+            Err(format!("{why}; {lost} of its {rows} rows are lost"))
         }
-        (Some(end), why) => {
-            let mut told = end;
+        (Some(mut told), why) => {
             if lost > 0 {
                 let why = why.map_or(String::new(), |w| format!(" ({w})"));
-                told += &format!("; {lost} of its first {} rows are lost{why}", layout.rows);
+                told += &format!("; {lost} of its first {rows} rows are lost{why}");
             }
-            let rows = layout.rows;
             Err(format!(
                 "{told}; what stood behind the first {rows} rows, if anything did, is lost"
             ))

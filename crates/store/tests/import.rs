@@ -528,7 +528,7 @@ fn damaged_files_say_what_is_wrong_and_a_wrong_kind_is_refused() {
     let said = |name: &str, bytes: &[u8], format| {
         let path = dir.join(name);
         std::fs::write(&path, bytes).unwrap();
-        let writer = Writer::create(dir.join(&format!("{name}.rec")), meta()).unwrap();
+        let writer = Writer::create(dir.join(format!("{name}.rec")), meta()).unwrap();
         let result = import(&[(path, format)], &settings, writer);
         result.err().expect("a damaged file").to_string()
     };

@@ -143,7 +143,7 @@ fn loses_at_most_the_last_second(seed: u64) {
     for round in 0..KILLS / 4 {
         let victims: Vec<_> = (0..4)
             .map(|i| {
-                let path = dir.join(&format!("{round}-{i}.rec"));
+                let path = dir.join(format!("{round}-{i}.rec"));
                 let mut child = start("--victim", &path);
                 let out = child.stdout.take().unwrap();
                 let lines = std::thread::spawn(move || {
@@ -222,7 +222,7 @@ fn a_kill_while_closing_loses_and_doubles_nothing(seed: u64) {
     let (mut between, mut after) = (0, 0);
     let mut longest = Duration::from_millis(100);
     for round in 0..KILLS_WHILE_CLOSING {
-        let path = dir.join(&format!("{round}.rec"));
+        let path = dir.join(format!("{round}.rec"));
         let mut child = start("--closing-victim", &path);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "closing");

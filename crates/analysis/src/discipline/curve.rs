@@ -43,12 +43,6 @@ struct Curve {
 }
 
 pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
-    let mut evidence = Vec::new();
-    let cannot = |evidence: Vec<String>, settle: &str| DisciplineGuess {
-        is: Discipline::CannotTell,
-        evidence,
-        would_settle: Some(settle.into()),
-    };
     let Some(curve) = Curve::of(rec) else {
         return cannot(
             vec!["the recording has fewer than 50 answered probes".into()],
@@ -68,81 +62,88 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
     let steady = stats::sorted(&inside.iter().map(|w| w.1).collect::<Vec<_>>());
     let quantile = |q| stats::quantile_of_sorted(&steady, q).unwrap_or(0.0);
     let (top, p95) = (quantile(0.995), quantile(0.95));
-    evidence.push(format!(
+    let mut evidence = vec![format!(
         "loaded for {:.0} s: the wait stood between {:.1} and {top:.1} ms (1 % and 99.5 %)",
         (loaded.end - loaded.start) as f64 / 1e9,
         quantile(0.01)
-    ));
-    if let Some(line) = sawtooth(inside, top) {
-        evidence.push(line);
-    }
+    )];
+    evidence.extend(sawtooth(inside, top));
     evidence.extend(shape(&steady));
     let levels = curve.levels(&loaded, top);
-    if inside.len() < FEWEST || levels.len() < EVENTS {
-        evidence.push(format!(
-            "probes were lost {} times under load",
-            levels.len()
-        ));
+    let n = levels.len();
+    if inside.len() < FEWEST || n < EVENTS {
+        evidence.push(format!("probes were lost {n} times under load"));
         return cannot(
             evidence,
             "a longer or denser recording under load: some ten losses, of which each shows how full the queue was; or \"tailback test\"",
         );
     }
-    let n = levels.len();
     let high = levels.iter().filter(|l| **l >= CEILING * top).count();
     let low = levels.iter().filter(|l| **l < LOW * top).count();
-    let share = |limit: f64| {
-        inside.iter().filter(|w| w.1 >= limit * top).count() as f64 / inside.len() as f64
-    };
+    let at_ceiling =
+        inside.iter().filter(|w| w.1 >= CEILING * top).count() as f64 / inside.len() as f64;
     evidence.push(format!(
         "probes were lost {n} times under load, {high} of them within 15 % of the highest wait, {low} below 60 % of it"
     ));
     if high * 10 >= n * 9
         && low == 0
         && p95 >= 0.7 * top
-        && at_least(n, share(CEILING), high) < COINCIDENCE
+        && at_least(n, at_ceiling, high) < COINCIDENCE
     {
         evidence.push("losses only when the queue is full".into());
-        return DisciplineGuess {
-            is: Discipline::DropTail,
-            evidence,
-            would_settle: None,
-        };
+        return guess(Discipline::DropTail, evidence);
     }
-    // Losses low on the curve may be the line's own: then there are as many of them without load.
-    let outside = curve.waits.len() - inside.len();
-    let idle_lost = curve.lost.iter().filter(|t| !loaded.contains(t)).count();
-    let idle_most = match stats::wilson(idle_lost as f64, (outside + idle_lost) as f64) {
-        Figure::Is { high, .. } => high,
-        Figure::CannotTell { .. } => 1.0,
-    };
     let below = inside.iter().filter(|w| w.1 < LOW * top).count() + low;
+    let idle_most = curve.idle_loss(&loaded);
     if low * 10 >= n * 6 && at_least(below, idle_most, low) < COINCIDENCE {
-        match carried_moves(rec, &loaded) {
-            Some(moves) if moves <= STEADY_RATE => {
-                evidence.push(format!(
-                    "the idle line loses less (at most {:.2} %), and the interface carried a steady rate (it moves by {:.0} %): packets are dropped long before the queue is full",
-                    100.0 * idle_most,
-                    100.0 * moves
-                ));
-                return DisciplineGuess {
-                    is: Discipline::Aqm,
-                    evidence,
-                    would_settle: None,
-                };
-            }
-            Some(moves) => evidence.push(format!(
-                "the carried rate itself moves by {:.0} %",
-                100.0 * moves
-            )),
-            None => evidence
-                .push("no counters of the interface tell whether the rate was steady".into()),
+        let (managed, says) = drops_early(carried_moves(rec, &loaded), idle_most);
+        evidence.push(says);
+        if managed {
+            return guess(Discipline::Aqm, evidence);
         }
     }
     cannot(
         evidence,
         "\"tailback test\", or a steady load while the interface's counters are recorded",
     )
+}
+
+fn guess(is: Discipline, evidence: Vec<String>) -> DisciplineGuess {
+    DisciplineGuess {
+        is,
+        evidence,
+        would_settle: None,
+    }
+}
+
+fn cannot(evidence: Vec<String>, settle: &str) -> DisciplineGuess {
+    DisciplineGuess {
+        would_settle: Some(settle.into()),
+        ..guess(Discipline::CannotTell, evidence)
+    }
+}
+
+/// True if losses low on the curve are those of an AQM, and the evidence. `moves` is how much the carried rate moves, as a
+/// share; losses of a line whose rate moves may be those of a full queue.
+fn drops_early(moves: Option<f64>, idle_most: f64) -> (bool, String) {
+    match moves {
+        Some(moves) if moves <= STEADY_RATE => (
+            true,
+            format!(
+                "the idle line loses less (at most {:.2} %), and the interface carried a steady rate (it moves by {:.0} %): packets are dropped long before the queue is full",
+                100.0 * idle_most,
+                100.0 * moves
+            ),
+        ),
+        Some(moves) => (
+            false,
+            format!("the carried rate itself moves by {:.0} %", 100.0 * moves),
+        ),
+        None => (
+            false,
+            "no counters of the interface tell whether the rate was steady".into(),
+        ),
+    }
 }
 
 /// Levels and rate of the time in which the delay stood up.
@@ -238,6 +239,16 @@ impl Curve {
             lost,
             base_ms,
         })
+    }
+
+    /// Upper bound of the share of probes that the line loses without load.
+    fn idle_loss(&self, loaded: &Range<i64>) -> f64 {
+        let outside = self.waits.len() - self.within(loaded).len();
+        let lost = self.lost.iter().filter(|t| !loaded.contains(t)).count();
+        match stats::wilson(lost as f64, (outside + lost) as f64) {
+            Figure::Is { high, .. } => high,
+            Figure::CannotTell { .. } => 1.0,
+        }
     }
 
     fn within(&self, range: &Range<i64>) -> &[(i64, f64)] {

@@ -56,7 +56,10 @@ impl Counts {
     }
     /// Probes sent.
     pub fn sent(&self) -> u64 {
-        self.ok + self.late + self.lost + self.invalid
+        let answered = self.ok.saturating_add(self.late);
+        answered
+            .saturating_add(self.lost)
+            .saturating_add(self.invalid)
     }
     /// Probes not answered within the limit for loss.
     pub fn missed(&self) -> u64 {

@@ -20,6 +20,21 @@ pub use block::{Block, Counts, Probe, overlaps};
 pub use plan::{Cuts, Outline, Plan};
 use slots::Slots;
 
+/// Maximum number of thinned round trips in memory, 2 GiB.
+const MOST_RTTS: u64 = 1 << 28;
+/// Maximum number of thinned probes: slots count with 32 bits.
+const MOST_PROBES: u64 = 1 << 31;
+
+/// Error for thinned intervals that hold more probes than figures can be computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the thinned intervals up to here hold more than {most} {what}. Choose a shorter range with --from and --to"
+)]
+pub struct TooMany {
+    most: u64,
+    what: &'static str,
+}
+
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -35,7 +50,9 @@ pub struct Series {
     cut_off: Vec<(i64, i64)>,
     /// True if round trips are not kept, only the data for gaps and outages.
     holes_only: bool,
-    /// Block of the last probe: the next one mostly falls into it too.
+    /// Thinned probes and their round trips so far.
+    thinned: (u64, u64),
+    /// The block of the last probe: the next one is mostly in it too.
     at: usize,
 }
 
@@ -50,6 +67,7 @@ impl Series {
             rounded: false,
             cut_off: Vec::new(),
             holes_only: false,
+            thinned: (0, 0),
             at: 0,
         }
     }
@@ -104,14 +122,39 @@ impl Series {
         }
     }
 
-    /// Adds an interval whose probes were thinned to counts and a histogram.
+    /// Counts the probes of a thinned interval, before they take memory.
+    fn admit(&mut self, counts: &Counts, histogram: &Histogram) -> Result<(), TooMany> {
+        let due = counts.sent().saturating_add(counts.not_sent);
+        let rtts = if self.holes_only { 0 } else { histogram.len() };
+        let (probes, kept) = self.thinned;
+        let (probes, kept) = (probes.saturating_add(due), kept.saturating_add(rtts));
+        for (n, most, what) in [
+            (probes.max(histogram.len()), MOST_PROBES, "probes"),
+            (kept, MOST_RTTS, "round trips"),
+        ] {
+            if n > most {
+                return Err(TooMany { most, what });
+            }
+        }
+        self.thinned = (probes, kept);
+        Ok(())
+    }
+
+    /// An interval whose probes were thinned out to counts and a histogram.
+    ///
+    /// # Errors
+    /// All thinned intervals together hold too many probes.
     pub fn add_thinned(
         &mut self,
         t_ns: i64,
         interval_ns: i64,
         counts: &Counts,
         histogram: &Histogram,
-    ) {
+    ) -> Result<(), TooMany> {
+        if self.block_at(t_ns).is_none() {
+            return Ok(());
+        }
+        self.admit(counts, histogram)?;
         let cut_off = counts.not_sent > 0 && self.is_cut_off(t_ns, interval_ns);
         let counts = &Counts {
             cut_off: if cut_off { counts.not_sent } else { 0 },
@@ -119,7 +162,7 @@ impl Series {
         };
         let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(t_ns) else {
-            return;
+            return Ok(());
         };
         block.counts.add(counts);
         let kept = histogram.counts_us().filter(|_| keeps_rtts);
@@ -132,6 +175,7 @@ impl Series {
         if !excluded {
             self.slots.add_thinned(t_ns, interval_ns, counts, histogram);
         }
+        Ok(())
     }
 
     /// Sorts the round trips, on `threads` threads.

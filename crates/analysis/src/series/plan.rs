@@ -75,9 +75,10 @@ impl Outline {
         let end = t_ns.saturating_add((interval_ns - 1).max(0));
         let (first, last) = self.span.unwrap_or((t_ns, end));
         self.span = Some((first.min(t_ns), last.max(end)));
-        self.rows += sent;
+        self.rows = self.rows.saturating_add(sent);
         if self.steps.len() < STEPS && sent > 1 {
-            self.steps.push(interval_ns / sent as i64);
+            let sent = i64::try_from(sent).unwrap_or(i64::MAX);
+            self.steps.push(interval_ns / sent);
         }
     }
 

@@ -46,6 +46,8 @@ pub enum NatNote {
         /// External address of the sender.
         external: SocketAddr,
     },
+    /// No datagram was sent to the external address, with the reason.
+    HairpinWithheld { external: SocketAddr, why: String },
     /// Datagram from the server to a socket that had been silent in both directions, for a time between these bounds.
     Silent {
         /// True if traffic had flowed for more than 2 s before; false if there was one request and one reply.

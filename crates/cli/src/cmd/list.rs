@@ -1,6 +1,6 @@
 //! `tailback list`: links, disciplines, controllers, sources and probes to choose from.
 
-use super::print;
+use super::{print, table_width};
 use crate::Outcome;
 use ops::list::Plan;
 
@@ -34,6 +34,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         What::Probes => Plan::Probes,
         What::Sources => Plan::Sources,
     };
-    print(&ops::list::run(plan)?)?;
+    print(&ops::list::run(plan, table_width())?)?;
     Ok(Outcome::Done)
 }

@@ -8,7 +8,6 @@ pub mod model;
 pub mod monitor;
 pub mod probe;
 pub mod report;
-pub mod reproduce;
 pub mod run;
 pub mod serve;
 mod serve_keys;
@@ -21,7 +20,7 @@ use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use ops::{Usage, counted, usage, write_file};
+pub use ops::{Usage, counted, usage};
 
 pub use crate::say::print;
 
@@ -88,7 +87,16 @@ pub fn stdout_style() -> ::report::terminal::Style {
     }
 }
 
-/// Options for access to a server and for its identity.
+/// Width for tables: that of the terminal. What is piped to another program is not folded, unless COLUMNS says so.
+pub fn table_width() -> usize {
+    use std::io::IsTerminal;
+    match std::io::stdout().is_terminal() || std::env::var_os("COLUMNS").is_some() {
+        true => stdout_style().width,
+        false => usize::MAX,
+    }
+}
+
+/// Options that say how to be let in, and how to know the server.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {
     /// File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to the line)
@@ -115,8 +123,8 @@ impl AccessArgs {
                 ),
                 Err(_) => {
                     return Ok(Access {
-                        key: None,
                         pin: self.pin,
+                        ..Access::default()
                     });
                 }
             },
@@ -125,6 +133,7 @@ impl AccessArgs {
         Ok(Access {
             key: Some(key),
             pin: self.pin.or(pin),
+            ..Access::default()
         })
     }
 }

@@ -8,6 +8,7 @@ use experiment::{PROBES, ProbeSpec};
 use live::clock::Clock;
 use ops::Access;
 use ops::probe::{Plan, Ready};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -40,6 +41,10 @@ pub struct Args {
     others: Option<BitsPerSec>,
     #[command(flatten)]
     access: AccessArgs,
+    /// Address beside the server's that the probe may send to: a second address of the server, or your own public one
+    /// (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<IpAddr>,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -47,7 +52,7 @@ pub struct Args {
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Upper limit on traffic, both directions combined
-    #[arg(long, default_value = "100 MB", value_name = "SIZE")]
+    #[arg(long, default_value = "100MB", value_name = "SIZE")]
     budget: Bytes,
     /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]
@@ -110,6 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         hold_off: args.hold_off,
         waits: !args.no_wait,
         beside_others: args.beside_others,
+        also: args.also,
         ipv4: args.ipv4,
         ipv6: args.ipv6,
         title: args.title,

@@ -1,7 +1,7 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, import, model, monitor, print, probe, report, reproduce, sim, test, trace,
+    AccessArgs, analyse, import, model, monitor, print, probe, report, serve, sim, test, trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -55,14 +55,14 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
-            print(&ops::list::run(*p)?)?;
+            print(&ops::list::run(*p, super::table_width())?)?;
             Ok(Outcome::Done)
         }
         Plan::Model(p) => model::carry_out(p, args.json),
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.quiet),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
         Plan::Report(p) => report::carry_out(p),
-        Plan::Reproduce(p) => reproduce::carry_out(p, args.json),
+        Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),

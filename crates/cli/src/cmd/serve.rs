@@ -1,21 +1,18 @@
 //! `tailback serve`: the server.
 
-use super::{serve_keys, usage};
+use super::serve_keys;
 use crate::Outcome;
+use crate::console::Console;
 use anyhow::Context;
 use base::{BitsPerSec, Bytes};
-use live::privileges::{self, Target};
+use live::privileges;
 use live::serve::journal::Entry;
-use live::serve::{
-    Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
-    TlsKey, metrics,
-};
+use live::serve::{Budgets, MAX_UDP_RATE, Network, PortSet};
+use ops::serve::{Plan, Tls};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(
@@ -81,18 +78,22 @@ pub struct Args {
     user: String,
 }
 
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make, list and remove the keys of users
+    Keys(serve_keys::Args),
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LogFormat {
+pub enum LogFormat {
     Json,
 }
 
-/// Interval between two writes of the counters.
-const METRICS_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Log entries that may wait for the reader of standard output.
+/// Log entries that may wait for whoever reads standard output.
 const LOG_WAITS: usize = 256;
 
-/// Starts the thread that writes the log. Nothing waits for it: a reader that stands still holds up only this thread.
-fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
+/// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
+fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     let write = move || {
         for entry in entries {
             let line = serde_json::to_string(&entry).unwrap_or_default();
@@ -109,29 +110,7 @@ fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the counters to a file that anybody may read.
-fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
-    super::write_file(path, &metrics::render(&server.stats()))?;
-    let readable = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(path, readable)
-        .with_context(|| format!("cannot let others read {}", path.display()))
-}
-
-/// User to become, if the process has rights to give up.
-fn user(name: &str) -> anyhow::Result<Option<Target>> {
-    if !privileges::is_root() {
-        return Ok(None);
-    }
-    if name == "root" {
-        eprintln!(
-            "tailback: serves as root, as --user root says. A fault in it would be a fault with all rights"
-        );
-        return Ok(None);
-    }
-    Ok(Some(Target::find(name)?))
-}
-
-/// Default directory of the server's state.
+/// Directory of what the server keeps, where none is given.
 fn state_directory() -> Option<PathBuf> {
     let set = |name| {
         std::env::var_os(name)
@@ -143,130 +122,61 @@ fn state_directory() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|d| d.join(".local/state/tailback-serve")))
 }
 
-fn tls(args: &Args) -> TlsKey {
+fn tls(args: &Args) -> Tls {
     if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
-        return TlsKey::Own {
+        return Tls::Own {
             certificate: certificate.clone(),
             key: key.clone(),
         };
     }
     match args.state.clone().or_else(state_directory) {
-        Some(directory) => TlsKey::KeptIn(directory),
-        None => TlsKey::Fresh,
+        Some(directory) => Tls::Kept {
+            directory,
+            required: args.state.is_some() || args.tls_only,
+        },
+        None => Tls::Fresh,
     }
-}
-
-/// Starts the server. If its TLS key cannot be stored, it makes one for this run and gives the reason.
-fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
-    let mut unkept = None;
-    let started = match Server::start(config.clone()) {
-        Err(ServeError::Tls(e @ TlsError::File { .. })) if !asked_for => {
-            unkept = Some(e);
-            config.tls = TlsKey::Fresh;
-            Server::start(config)
-        }
-        other => other,
-    };
-    started.map(|server| (server, unkept)).map_err(|e| match e {
-        ServeError::Keys(e) => usage(e.to_string()),
-        ServeError::Tls(e) => usage(e.to_string()),
-        e => e.into(),
-    })
-}
-
-#[derive(clap::Subcommand)]
-enum Command {
-    /// Make, list and remove the keys of users
-    Keys(serve_keys::Args),
-}
-
-/// Writes to standard error, if somebody reads it: a server continues without a reader.
-fn tell(text: &str) {
-    eprintln!("{text}");
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(Command::Keys(args)) = args.command {
         return serve_keys::run(args);
     }
+    let usual = Plan::default();
+    let plan = Plan {
+        tls: tls(&args),
+        listen: args.listen,
+        keys: args.keys,
+        tls_only: args.tls_only,
+        allow: args.allow,
+        max_clients: args.max_clients,
+        bytes_per_hour: args.bytes_per_hour.unwrap_or(usual.bytes_per_hour),
+        total_bytes_per_hour: args
+            .total_bytes_per_hour
+            .unwrap_or(usual.total_bytes_per_hour),
+        allow_listen: args.allow_listen,
+        max_rate: args.max_rate,
+        max_udp_rate: args.max_udp_rate,
+        metrics: args.metrics,
+        user: args.user,
+    };
+    carry_out(&plan, args.log)
+}
+
+/// Serves until somebody interrupts it.
+pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
     // At a terminal it is the terminal's end.
     if !std::io::stderr().is_terminal() {
         live::signal::catch_hangup();
     }
     privileges::confine().context("cannot limit the rights of this process")?;
-    let usual = Budgets::default();
-    let asked_for = args.state.is_some() || args.tls_only || args.tls_cert.is_some();
-    let mut config = ServeConfig {
-        tls: tls(&args),
-        tls_only: args.tls_only,
-        keys: args.keys.map(Keys::File),
-        allow: args.allow,
-        budgets: Budgets {
-            clients: args.max_clients.max(1),
-            bytes_per_hour: args.bytes_per_hour.unwrap_or(usual.bytes_per_hour),
-            total_bytes_per_hour: args
-                .total_bytes_per_hour
-                .unwrap_or(usual.total_bytes_per_hour),
-            ..usual
-        },
-        allow_listen: args.allow_listen.unwrap_or_default(),
-        max_rate: args.max_rate,
-        max_udp_rate: args.max_udp_rate,
-        user: user(&args.user)?,
-        ..ServeConfig::default()
-    };
-    if !args.listen.is_empty() {
-        config.listen = args.listen;
-    }
-    let open = config.keys.is_none();
-    let became = config.user.clone();
     let (to, entries) = std::sync::mpsc::sync_channel(LOG_WAITS);
-    config.log = args.log.map(|LogFormat::Json| to);
-    let (server, unkept) = start(config, asked_for)?;
+    let serving = ops::serve::start(plan, log.map(|LogFormat::Json| to))?;
     // Threads that start now have no more rights than the server.
-    if args.log.is_some() {
-        log(entries)?;
+    if log.is_some() {
+        write_log(entries)?;
     }
-    for address in server.local_addrs() {
-        let whom = if open {
-            "; open to anybody, within budgets"
-        } else {
-            "; for users with a key"
-        };
-        tell(&format!("listening on {address}, UDP and TCP{whom}"));
-    }
-    if let Some(user) = became {
-        tell(&format!("runs as user {}", user.name()));
-    }
-    if let Some(pin) = server.pin() {
-        tell(&format!("public key, for --pin of clients: {pin}"));
-    }
-    if let Some(e) = unkept {
-        tell(&format!(
-            "{e}. This public key is for this run only; --state DIRECTORY keeps one"
-        ));
-    }
-    let mut written: Option<Instant> = None;
-    while !live::signal::interrupted() {
-        if let Some(path) = &args.metrics
-            && written.is_none_or(|at| at.elapsed() >= METRICS_EVERY)
-        {
-            match write_metrics(path, &server) {
-                Err(e) if written.is_none() => return Err(e),
-                Err(e) => tell(&format!("tailback: {e:#}")),
-                Ok(()) => {}
-            }
-            written = Some(Instant::now());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        if live::signal::hung_up() {
-            server.reload();
-        }
-        for note in server.notes() {
-            tell(&note);
-        }
-    }
-    server.stop();
+    serving.run(&mut Console::new(false))?;
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! `tailback sim`: packets, queues and TCP in virtual time.
 
-use super::{print, print_json};
+use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::sim::Plan;
@@ -77,7 +77,7 @@ pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::sim::run(plan, &mut Console::new(false))?;
     match json {
         true => print_json(&answer.json())?,
-        false => print(&answer.text())?,
+        false => print(&answer.text(table_width()))?,
     }
     Ok(match answer.ended_early() {
         Some(why) => {

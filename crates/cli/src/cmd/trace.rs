@@ -1,6 +1,6 @@
 //! `tailback trace`: the figures of packet captures.
 
-use super::{print, print_with};
+use super::{print, print_with, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
@@ -50,15 +50,15 @@ pub struct Args {
     /// Directory to write the tables to, as CSV
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "traffic")]
     csv: Option<PathBuf>,
+    /// Print everything as JSON instead of a table
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     traffic: TrafficArgs,
     #[command(flatten)]
     ends: EndsArgs,
     #[command(flatten)]
     live: LiveArgs,
-    /// Print everything as JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -141,7 +141,7 @@ pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::trace::run(plan, &mut Console::new(false))?;
     match json {
         true => print_with(|out| answer.json(out))?,
-        false => print(&answer.text())?,
+        false => print(&answer.text(table_width()))?,
     }
     let outcome = match answer.is_empty() {
         true => Outcome::CouldNotMeasure,

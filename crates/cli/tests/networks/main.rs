@@ -1,6 +1,5 @@
 //! Kinds of probe as a user runs them, over test networks whose truth they do not see.
 
-mod accuracy;
 mod boxes;
 mod check;
 mod collapse;

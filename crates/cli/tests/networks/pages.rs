@@ -11,11 +11,7 @@ use std::process::Command;
 fn can_browse() -> bool {
     let missing = site::missing();
     if !missing.is_empty() {
-        assert!(
-            std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
-            "{missing:?} are required here"
-        );
-        eprintln!("skipped: no {missing:?} here");
+        testkit::skip(&format!("no {missing:?} here"));
     }
     missing.is_empty()
 }
@@ -101,117 +97,125 @@ fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_conne
 
 #[test]
 fn a_page_waits_in_the_queue_that_an_upload_fills_and_the_tables_are_those_of_the_document() {
-    let way =
-        |rate: &str| format!("rate = \"{rate}\"\nqueue = \"fifo:bytes=128kB\"\ndelay = \"10 ms\"");
-    let (true, Some(line)) = (can_browse(), line_of(&way("4 Mbit/s"), &way("20 Mbit/s"))) else {
-        return;
-    };
-    let (server, _site) = (serve(&line), Site::start(&line));
-    let url = url("http", "20");
-    let kind = format!("page:url={url},iterations=3,loads=2,settle=3 s");
-    let (answer, bytes, _) = off(&line, &kind);
-    assert!(bytes < 0.03, "{bytes}");
-    // The queue holds 256 ms. A page takes two round trips at least, and CUBIC leaves it half full at least.
-    assert!(figure(&answer, "loaded_ms") > 256.0, "{answer}");
-    let means = table(&answer, "Total load means");
-    let own = table(&answer, "Ratio over own iteration");
-    let extremes = table(&answer, "Minimum, maximum");
-    for (rows, columns) in [(means, 4), (own, 4), (extremes, 4)] {
-        let cells = rows[0].as_array().expect("cells");
-        assert_eq!((rows.len(), cells.len()), (1, columns), "{answer}");
-        assert_eq!(cells[0], url.as_str());
-        for c in &cells[1..] {
-            let value: f64 = c.as_str().and_then(|t| t.parse().ok()).expect("a number");
-            assert!(value > 0.0, "{answer}");
+    testkit::real_time(|| {
+        let way = |rate: &str| {
+            format!("rate = \"{rate}\"\nqueue = \"fifo:bytes=128kB\"\ndelay = \"10 ms\"")
+        };
+        let (true, Some(line)) = (can_browse(), line_of(&way("4 Mbit/s"), &way("20 Mbit/s")))
+        else {
+            return;
+        };
+        let (server, _site) = (serve(&line), Site::start(&line));
+        let url = url("http", "20");
+        let kind = format!("page:url={url},iterations=3,loads=2,settle=3 s");
+        let (answer, bytes, _) = off(&line, &kind);
+        assert!(bytes < 0.03, "{bytes}");
+        // The queue holds 256 ms. A page takes two round trips at least, and CUBIC leaves it half full at least.
+        assert!(figure(&answer, "loaded_ms") > 256.0, "{answer}");
+        let means = table(&answer, "Total load means");
+        let own = table(&answer, "Ratio over own iteration");
+        let extremes = table(&answer, "Minimum, maximum");
+        for (rows, columns) in [(means, 4), (own, 4), (extremes, 4)] {
+            let cells = rows[0].as_array().expect("cells");
+            assert_eq!((rows.len(), cells.len()), (1, columns), "{answer}");
+            assert_eq!(cells[0], url.as_str());
+            for c in &cells[1..] {
+                let value: f64 = c.as_str().and_then(|t| t.parse().ok()).expect("a number");
+                assert!(value > 0.0, "{answer}");
+            }
         }
-    }
-    assert_eq!(figure(&answer, "failed"), 0.0, "{answer}");
-    let evidence = answer["evidence"].to_string();
-    assert!(evidence.contains("round trip to the server"), "{evidence}");
-    server.stop();
+        assert_eq!(figure(&answer, "failed"), 0.0, "{answer}");
+        let evidence = answer["evidence"].to_string();
+        assert!(evidence.contains("round trip to the server"), "{evidence}");
+        server.stop();
+    });
 }
 
 #[test]
 fn loads_that_do_not_succeed_are_counted_by_their_reason_and_in_no_mean() {
-    let (true, Some(line)) = (can_browse(), line(5)) else {
-        return;
-    };
-    let (server, _site) = (serve(&line), Site::start(&line));
-    let paths = [
-        "1",
-        "slow",
-        "moved",
-        "script",
-        "missing",
-        "throttled?bytes=300000&ms=2700",
-        "part",
-    ];
-    let urls = paths.map(|p| url("http", p));
-    let nobody = format!("http://{FAR_V4}:8999/");
-    // Its certificate is nobody's, and no key was named.
-    let stranger = url("https", "1");
-    let kind = format!(
-        "page:url={};{nobody};{stranger},iterations=1,loads=1,loaded=0,patience=7 s",
-        urls.join(";")
-    );
-    let (answer, _) = probe(&line, &kind);
-    let counts: Vec<Vec<&str>> = table(&answer, "Loads")
-        .iter()
-        .map(|r| {
-            r.as_array().expect("cells")[1..]
-                .iter()
-                .map(|c| c.as_str().expect("a text"))
-                .collect()
-        })
-        .collect();
-    // All, loaded, failed, timed out, redirected.
-    let (good, failed) = (vec!["1", "1", "0", "0", "0"], vec!["1", "0", "1", "0", "0"]);
-    let late = vec!["1", "0", "0", "1", "0"];
-    let moved = vec!["1", "0", "0", "0", "1"];
-    assert_eq!(
-        counts,
-        [
-            &good, &late, &moved, &moved, &failed, &good, &good, &failed, &failed
-        ]
-        .map(Vec::clone),
-        "{answer}"
-    );
-    for row in &table(&answer, "Total load means")[1..5] {
-        assert_eq!(row[1], "–", "{answer}");
-    }
-    let doubts = answer["doubts"].to_string();
-    for reason in [
-        "HTTP 302 leads to",
-        "the page itself leads to",
-        "HTTP 404",
-        "not there in time",
-        "some object failed",
-    ] {
-        assert!(doubts.contains(reason), "{reason}: {doubts}");
-    }
-    assert!(
-        says(&answer).contains("ERR_CERT_AUTHORITY_INVALID"),
-        "{}",
-        says(&answer)
-    );
-    assert!(of(&answer, 6, "long_flow_share") < 0.5, "{answer}");
-    server.stop();
+    testkit::real_time(|| {
+        let (true, Some(line)) = (can_browse(), line(5)) else {
+            return;
+        };
+        let (server, _site) = (serve(&line), Site::start(&line));
+        let paths = [
+            "1",
+            "slow",
+            "moved",
+            "script",
+            "missing",
+            "throttled?bytes=300000&ms=2700",
+            "part",
+        ];
+        let urls = paths.map(|p| url("http", p));
+        let nobody = format!("http://{FAR_V4}:8999/");
+        // Its certificate is nobody's, and no key was named.
+        let stranger = url("https", "1");
+        let kind = format!(
+            "page:url={};{nobody};{stranger},iterations=1,loads=1,loaded=0,patience=7 s",
+            urls.join(";")
+        );
+        let (answer, _) = probe(&line, &kind);
+        let counts: Vec<Vec<&str>> = table(&answer, "Loads")
+            .iter()
+            .map(|r| {
+                r.as_array().expect("cells")[1..]
+                    .iter()
+                    .map(|c| c.as_str().expect("a text"))
+                    .collect()
+            })
+            .collect();
+        // All, loaded, failed, timed out, redirected.
+        let (good, failed) = (vec!["1", "1", "0", "0", "0"], vec!["1", "0", "1", "0", "0"]);
+        let late = vec!["1", "0", "0", "1", "0"];
+        let moved = vec!["1", "0", "0", "0", "1"];
+        assert_eq!(
+            counts,
+            [
+                &good, &late, &moved, &moved, &failed, &good, &good, &failed, &failed
+            ]
+            .map(Vec::clone),
+            "{answer}"
+        );
+        for row in &table(&answer, "Total load means")[1..5] {
+            assert_eq!(row[1], "–", "{answer}");
+        }
+        let doubts = answer["doubts"].to_string();
+        for reason in [
+            "HTTP 302 leads to",
+            "the page itself leads to",
+            "HTTP 404",
+            "not there in time",
+            "some object failed",
+        ] {
+            assert!(doubts.contains(reason), "{reason}: {doubts}");
+        }
+        assert!(
+            says(&answer).contains("ERR_CERT_AUTHORITY_INVALID"),
+            "{}",
+            says(&answer)
+        );
+        assert!(of(&answer, 6, "long_flow_share") < 0.5, "{answer}");
+        server.stop();
+    });
 }
 
 #[test]
 fn without_a_browser_it_says_what_to_install() {
-    let Some(line) = line(1) else { return };
-    let server = serve(&line);
-    let mut command = Command::new(TAILBACK);
-    command
-        .args(["probe", "page:url=http://far/", &FAR_V4.to_string()])
-        .current_dir(std::env::temp_dir())
-        .env("PATH", "/nowhere");
-    let out = line.near().command(&mut command).output().expect("it runs");
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(
-        !out.status.success() && told.contains("apt install chromium"),
-        "{told}"
-    );
-    server.stop();
+    testkit::real_time(|| {
+        let Some(line) = line(1) else { return };
+        let server = serve(&line);
+        let mut command = Command::new(TAILBACK);
+        command
+            .args(["probe", "page:url=http://far/", &FAR_V4.to_string()])
+            .current_dir(std::env::temp_dir())
+            .env("PATH", "/nowhere");
+        let out = line.near().command(&mut command).output().expect("it runs");
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            !out.status.success() && told.contains("apt install chromium"),
+            "{told}"
+        );
+        server.stop();
+    });
 }

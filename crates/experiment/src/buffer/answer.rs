@@ -14,6 +14,8 @@ use stats::Figure;
 const ABOVE_PEAK: f64 = 1.05;
 
 const EARLY: usize = 4;
+/// A base delay that moves by more than this share of the queue bends its figure.
+const DRIFTS: f64 = 0.3;
 
 /// Uncertainty of a bucket's size, as a share: the two rates before and after the step are not exact.
 const BUCKET: f64 = 0.005;
@@ -172,8 +174,12 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let queue_ms = held_ms(train, &seen, &late, bps, &base);
     let queue_bytes = queue_ms.bytes_at(&rate);
     let at_least = if seen.full { "" } else { "at least " };
-    let mut outcome = Outcome {
-        says: format!(
+    let says = match &queue_ms {
+        Figure::CannotTell { cannot_tell } => format!(
+            "Cannot tell how much the queue {} holds: {cannot_tell}.",
+            params.direction
+        ),
+        Figure::Is { .. } => format!(
             "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
             params.direction,
             queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
@@ -194,6 +200,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 None => String::new(),
             }
         ),
+    };
+    let mut outcome = Outcome {
+        says,
         figures: vec![
             Figured::new(
                 "queue_ms",
@@ -317,6 +326,8 @@ struct Base {
     /// Smaller of the two medians, and larger of the two 95 % quantiles.
     least: f64,
     most: f64,
+    /// Difference of the two medians.
+    moved: f64,
 }
 
 impl Base {
@@ -333,6 +344,7 @@ impl Base {
             at_tail: at_rest,
             least: at_rest,
             most,
+            moved: 0.0,
         };
         let (Some(least), Some(began), Some(rest)) = (
             flood.delays().map(|d| d.1).min(),
@@ -362,6 +374,7 @@ impl Base {
             at_tail: at_rest + (later - at_rest) * share,
             least: at_rest.min(later),
             most: most.max(at(&after, 0.95).unwrap_or(later)),
+            moved: (later - at_rest).abs(),
         }
     }
 }
@@ -377,6 +390,14 @@ fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, base: &Base) -> F
     let small = time(f64::from(SMALL + train.facts.headers));
     let clocks = trains::CLOCK * 1e3 * seen.waits.last().map_or(0.0, |w| w.0);
     match stats::quantile_figure(late, 0.5) {
+        Figure::Is { value, .. }
+            if base.moved > DRIFTS * (value - left + small - base.at_tail).max(0.0) =>
+        {
+            Figure::cannot_tell(format!(
+                "the base delay moved by {} ms during the flood",
+                significant(base.moved, 2)
+            ))
+        }
         Figure::Is { value, low, high } => Figure::Is {
             value: (value - left + small - base.at_tail).max(0.0),
             low: (low - own - base.most - clocks).max(0.0),

@@ -7,8 +7,8 @@ use super::{Finding, Part, State};
 use crate::loss;
 use base::BitsPerSec;
 use base::noted::ipv6::target;
+use base::print::DELAY;
 use base::record::{Delay, Recording, Status};
-use base::units::significant;
 
 /// Limit of an upstream buffer, ms. Table 2 beside table 4 of the source: 360 ms up had no alert 6 (excessive
 /// buffering), 370 ms had one.
@@ -83,10 +83,6 @@ pub(super) fn findings(part: &Part) -> Vec<Finding> {
     all
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn probes(rows: &Recording) -> Vec<&Delay> {
     let mut all: Vec<&Delay> = rows.delay.iter().filter(|d| &*d.target == "udp").collect();
     all.sort_by_key(|d| d.seq);
@@ -118,7 +114,7 @@ fn rest(part: &Part) -> Vec<Finding> {
         };
         Alert::new(
             severity,
-            format!("a packet takes {} there and back although the line is at rest", ms(median)),
+            format!("a packet takes {} there and back although the line is at rest", DELAY.print(median)),
             "Talk overlaps in calls, games lag, and every click waits for several such round trips. It is the way itself, not a queue: a nearer server or another kind of line would help.",
         )
     });
@@ -155,7 +151,7 @@ fn rest(part: &Part) -> Vec<Finding> {
         )
     });
     vec![
-        Finding::with("delay", ms(median), delay.into_iter().collect()),
+        Finding::with("delay", DELAY.print(median), delay.into_iter().collect()),
         Finding::with("loss", told, lossy.into_iter().collect()),
         Finding::with(
             "bursts of loss",
@@ -178,7 +174,9 @@ fn names(part: &Part) -> Vec<Finding> {
         Ok(alerts) => {
             let cold = part.outcome.figures.iter().find(|f| f.key == "cold_ms");
             let cold = cold.and_then(|f| f.figure.value());
-            let found = cold.map_or("no answer".into(), |v| format!("{} for a new one", ms(v)));
+            let found = cold.map_or("no answer".into(), |v| {
+                format!("{} for a new one", DELAY.print(v))
+            });
             Finding::with("lookups of names", found, alerts)
         }
     };
@@ -283,13 +281,17 @@ fn setup(what: &str, took: f64, datagram: Option<f64>, made: &[f64], tried: usiz
         ));
     }
     let found = match datagram {
-        None => ms(took),
-        Some(round) => format!("{}; a datagram takes {}", ms(took), ms(round)),
+        None => DELAY.print(took),
+        Some(round) => format!(
+            "{}; a datagram takes {}",
+            DELAY.print(took),
+            DELAY.print(round)
+        ),
     };
     if datagram.is_some_and(|round| took > 2.0 * round + SETUP_MS) {
         alerts.push(Alert::new(
             Severity::Warning,
-            format!("it takes {} to begin a connection, where a datagram is there and back in {}", ms(took), ms(datagram.unwrap_or(0.0))),
+            format!("it takes {} to begin a connection, where a datagram is there and back in {}", DELAY.print(took), DELAY.print(datagram.unwrap_or(0.0))),
             "Everything on the web begins late. Something on the way looks at connections before it lets them begin (a proxy, a firewall), or the server is overloaded.",
         ));
     }
@@ -404,7 +406,7 @@ fn buffer(part: &Part) -> Finding {
     };
     let found = format!(
         "{at_least}{} in front of {:.3}{varies}",
-        ms(held),
+        DELAY.print(held),
         bps(rate)
     );
     // A flood that never yields fills what TCP does not.
@@ -441,7 +443,7 @@ fn buffer(part: &Part) -> Finding {
             format!("the buffer {way} is too large: it holds {found}"),
             format!(
                 "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
-                ms(held)
+                DELAY.print(held)
             ),
         )
     });

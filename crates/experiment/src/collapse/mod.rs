@@ -20,6 +20,7 @@ use crate::passive::{Waiting, finding};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
+use base::print::DELAY;
 use base::record::{Connection, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -234,27 +235,23 @@ fn at(values: &[f64], p: f64) -> Option<f64> {
     stats::quantile_of_sorted(&stats::sorted(values), p)
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn says(params: &Params, base_ms: Option<f64>, alone: &[f64], beside: &[f64]) -> String {
     let empty = base_ms.map_or(String::new(), |b| {
-        format!(" instead of {} on the empty line", ms(b))
+        format!(" instead of {} on the empty line", DELAY.print(b))
     });
     let (Some(a), Some(most)) = (at(alone, 0.5), at(alone, 1.0)) else {
         return "Cannot tell: no round trip of the first upload alone was captured.".into();
     };
     let first = format!(
         "An upload's packets take {} there and back{empty} (median; {} at most)",
-        ms(a),
-        ms(most)
+        DELAY.print(a),
+        DELAY.print(most)
     );
     match (at(beside, 0.5), at(beside, 1.0)) {
         (Some(b), Some(most)) => format!(
             "{first}, and {} beside a second upload ({} at most).",
-            ms(b),
-            ms(most)
+            DELAY.print(b),
+            DELAY.print(most)
         ),
         _ if params.rounds < 2 => format!("{first}."),
         _ => format!("{first}; no round with a second upload came so far."),
@@ -383,8 +380,8 @@ fn queue(rounds: &[Seen], base_ms: f64, outcome: &mut Outcome) {
         }
         None => outcome.evidence.push(format!(
             "hardly anything waits: {} are added at the median and {} at the most",
-            ms(median_ms),
-            ms(max_ms)
+            DELAY.print(median_ms),
+            DELAY.print(max_ms)
         )),
     }
 }

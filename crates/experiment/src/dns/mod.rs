@@ -22,6 +22,7 @@ use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
+use base::print::DELAY;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -329,12 +330,8 @@ fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
     Blame::Nobody
 }
 
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn told(of: Option<f64>) -> String {
-    of.map_or_else(|| "?".to_owned(), ms)
+    of.map_or_else(|| "?".to_owned(), |v| DELAY.print(v))
 }
 
 /// Alerts about the resolvers in use, or why there can be none.

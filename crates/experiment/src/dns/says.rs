@@ -1,8 +1,9 @@
 //! Sentences on the findings about resolvers.
 
 use super::super::alert::{Alert, Severity};
-use super::{Blame, Handling, Resolver, median, ms, told};
+use super::{Blame, Handling, Resolver, median, told};
 use base::noted::dns::Origin;
+use base::print::DELAY;
 use stats::Figure;
 
 pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
@@ -14,7 +15,10 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
             r.problem
                 .as_ref()
                 .map_or_else(String::new, |p| format!(": {p}")),
-            base.map_or_else(|| " not either".to_owned(), |b| format!(" in {}", ms(b)))
+            base.map_or_else(
+                || " not either".to_owned(),
+                |b| format!(" in {}", DELAY.print(b))
+            )
         ),
         Blame::Silence => format!(
             "The resolver {name} leaves {} of {} lookups without a usable answer.",
@@ -86,7 +90,10 @@ pub(super) fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Al
             } else {
                 Severity::Warning
             },
-            format!("the resolver {name} takes {} for new names", ms(cold)),
+            format!(
+                "the resolver {name} takes {} for new names",
+                DELAY.print(cold)
+            ),
             "The first visit to anything begins late; later ones are as fast as ever. Another resolver may cure that; a faster line would not.",
         ),
         Blame::Distance => (
@@ -147,7 +154,7 @@ pub(super) fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String>
     if let Some(base) = base {
         lines.push(format!(
             "the line's smallest round trip to our server was {}",
-            ms(base)
+            DELAY.print(base)
         ));
     }
     for r in resolvers {

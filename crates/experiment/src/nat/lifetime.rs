@@ -11,6 +11,7 @@
 //! **Units.** s.
 
 use super::super::alert::{Alert, Severity};
+use base::print::SPAN;
 use base::units::significant;
 use stats::Figure;
 
@@ -80,7 +81,7 @@ pub fn lost(all: &[Silence]) -> usize {
 
 fn span(s: f64) -> String {
     if s < MINUTES_S {
-        format!("{} s", significant(s, 3))
+        SPAN.print(s)
     } else {
         format!("{} min", significant(s / 60.0, 3))
     }

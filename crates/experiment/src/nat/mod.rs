@@ -4,7 +4,7 @@
 //! datagram came from: that is the mapping. Another socket sends to one port only, and the server sends to it from the
 //! others: that is the filtering. Fresh sockets, and one again and again, show whether the external address alternates.
 //! Two sockets here send to each other's external address: hairpinning. With one address at the server, what depends
-//! on addresses cannot be told from what does not.
+//! on addresses cannot be told from what does not. Nothing is sent to an address that only the server has named.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6; RFC
 //! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; Chandele 2012, procedure j.
@@ -84,6 +84,8 @@ struct Seen {
     answered: usize,
     tcp: Option<(SocketAddr, SocketAddr)>,
     hairpin: Option<(bool, Option<SocketAddr>, SocketAddr)>,
+    /// Reason why hairpinning was not tried.
+    hairpin_withheld: Option<String>,
     silences: Vec<Silence>,
 }
 
@@ -118,6 +120,7 @@ fn seen(recording: &Recording) -> Seen {
                 source,
                 external,
             } => s.hairpin = Some((arrived, source, external)),
+            NatNote::HairpinWithheld { why, .. } => s.hairpin_withheld = Some(why),
             NatNote::Silent {
                 talked,
                 least_ns,
@@ -473,7 +476,13 @@ fn table(
 ) -> Table {
     let hairpin = match s.hairpin {
         _ if !translated => "nothing to ask".to_owned(),
-        None => "cannot tell: no two sockets reached the server".to_owned(),
+        None => {
+            let why = s.hairpin_withheld.as_deref();
+            format!(
+                "cannot tell: {}",
+                why.unwrap_or("no two sockets reached the server")
+            )
+        }
         Some((false, ..)) => "no".to_owned(),
         Some((true, Some(source), external)) if source == external => {
             "yes, under the external address".to_owned()

@@ -99,14 +99,17 @@ impl Run {
         Own { number, local }
     }
 
-    pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) {
-        self.course
-            .ask(Ask::Send {
-                socket: own.number,
-                to,
-                bytes: bytes.to_vec(),
-            })
-            .await;
+    /// Sends a datagram; gives the reason if the host withholds it.
+    pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) -> Option<String> {
+        let ask = Ask::Send {
+            socket: own.number,
+            to,
+            bytes: bytes.to_vec(),
+        };
+        match self.course.ask(ask).await {
+            Some(Answer::Withheld(why)) => Some(why),
+            _ => None,
+        }
     }
 
     /// The token, which lets the server answer, and what tells this datagram from others.
@@ -287,8 +290,13 @@ impl Run {
         let mut heard = None;
         for _ in 0..TRIES {
             // Each has then sent to the other, so that no filter stands between them.
-            self.send(b, at_a, &mark).await;
-            self.send(a, at_b, &mark).await;
+            for (own, to) in [(b, at_a), (a, at_b)] {
+                if let Some(why) = self.send(own, to, &mark).await {
+                    let external = to;
+                    self.note(&NatNote::HairpinWithheld { external, why }).await;
+                    return;
+                }
+            }
             let is_it = |bytes: &[u8], from| (bytes == mark).then_some(from);
             heard = self.hear(b, (ANSWER_WITHIN / 3, true), is_it).await;
             if heard.is_some() {

@@ -18,6 +18,7 @@ use super::trains::Ends;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
+use base::print::DELAY;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -160,13 +161,6 @@ fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
         (None, _) => Figure::cannot_tell("no load of the page on the idle line succeeded"),
         (_, None) => Figure::cannot_tell("no load of the page beside a load succeeded"),
         _ => Figure::cannot_tell("too few loads for an interval"),
-    }
-}
-
-fn seconds(ms: f64) -> String {
-    match ms < 1000.0 {
-        true => format!("{} ms", significant(ms, 3)),
-        false => format!("{} s", significant(ms * 1e-3, 3)),
     }
 }
 
@@ -335,21 +329,21 @@ fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
             }
             format!(
                 "{page} takes {} to load on the idle line and {} under load: {verdict}.",
-                seconds(i),
-                seconds(l)
+                DELAY.print(i),
+                DELAY.print(l)
             )
         }
         (Some(i), None) if !tried_beside => {
-            format!("{page} takes {} to load on the idle line.", seconds(i))
+            format!("{page} takes {} to load on the idle line.", DELAY.print(i))
         }
         (Some(i), None) => format!(
             "{page} takes {} to load on the idle line, and does not load under load.",
-            seconds(i)
+            DELAY.print(i)
         ),
         (None, Some(l)) => {
             format!(
                 "{page} takes {} to load under load; on the idle line no load succeeded.",
-                seconds(l)
+                DELAY.print(l)
             )
         }
         (None, ..) => format!(

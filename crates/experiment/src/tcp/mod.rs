@@ -16,11 +16,12 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ends;
+use base::Bytes;
+use base::print::RATE;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};
 use base::units::significant;
 use base::words::Words;
-use base::{BitsPerSec, Bytes};
 use serde::Deserialize;
 use stats::Figure;
 
@@ -324,7 +325,7 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
     };
     let rated = |g: &Group| match g.rate() {
         Figure::Is { value, low, high } => {
-            let bps = |v: f64| format!("{:.3}", BitsPerSec::new(v.round() as u64));
+            let bps = |v: f64| RATE.print(v);
             let [value, low, high] = [value, low, high].map(bps);
             match low == high {
                 true => value,

@@ -19,10 +19,10 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ways;
 use crate::{phases, rate};
-use base::BitsPerSec;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
+use base::print::{DELAY, RATE};
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -108,7 +108,7 @@ impl Seen {
                 let least = c.goodput().value().unwrap_or(0.0);
                 Figure::cannot_tell(format!(
                     "all of them arrived: it carries {} of payload at least",
-                    rated(least)
+                    RATE.print(least)
                 ))
             }
             Some(c) => c.goodput(),
@@ -191,8 +191,8 @@ fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
         }
         let why = format!(
             "{} by datagrams and {} by {by}: this host or the far one lost or held back datagrams that the line would have carried",
-            rated(value),
-            rated(*bps)
+            RATE.print(value),
+            RATE.print(*bps)
         );
         doubts.push(format!(
             "{}, datagrams: at least {why}",
@@ -297,7 +297,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         if let Some((bps, _)) = others.filter(|_| !overload) {
             out.doubts.push(format!(
                 "{way}, {told}: {} passed the interface that were not this run's; together with it that is what the line carries",
-                rated(bps)
+                RATE.print(bps)
             ));
         }
     }
@@ -316,14 +316,6 @@ fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
     stats::jitter(&trips)
 }
 
-fn rated(bps: f64) -> String {
-    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
-}
-
-fn ms(v: f64) -> String {
-    format!("{} ms", significant(v, 3))
-}
-
 fn of(steps: &[Seen], direction: Direction, method: Method) -> Option<&Seen> {
     steps
         .iter()
@@ -337,7 +329,7 @@ fn says(steps: &[Seen], rest: &Delays) -> String {
         let all = steps.iter().filter(|s| s.step.direction == direction);
         let bps = all.filter_map(|s| s.packets.value());
         let most = bps.max_by(f64::total_cmp)?;
-        Some(format!("{} {}", rated(most), direction.word()))
+        Some(format!("{} {}", RATE.print(most), direction.word()))
     };
     let found: Vec<String> = WAYS.into_iter().filter_map(most).collect();
     if found.is_empty() {
@@ -348,14 +340,18 @@ fn says(steps: &[Seen], rest: &Delays) -> String {
         let several = of(steps, direction, Method::Several)?;
         let loaded = several.delays.p50_ms.value()?;
         let beside = format!("{} filling it", name(&several.step));
-        Some(format!("{} with {beside} {}", ms(loaded), direction.word()))
+        Some(format!(
+            "{} with {beside} {}",
+            DELAY.print(loaded),
+            direction.word()
+        ))
     };
     let waited: Vec<String> = WAYS.into_iter().filter_map(waited).collect();
     if let (Some(rest), false) = (rest.p50_ms.value(), waited.is_empty()) {
         text += &format!(
             " A round trip takes {}, and {} at rest.",
             waited.join(", "),
-            ms(rest)
+            DELAY.print(rest)
         );
     }
     text

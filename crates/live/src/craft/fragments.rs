@@ -1,6 +1,7 @@
 //! Counter of a train's fragments on this host's interface. A packet socket sees them before the kernel puts them
 //! together, even those that it never puts together.
 
+use crate::sys::option::{attach_filter, statement};
 use base::program::{Fragments, Program};
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -166,35 +167,7 @@ fn only_udp(fd: &OwnedFd) -> io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, HEADERS as u32),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to outlive the
-    // call, which copies them.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    match done {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Statement of a filter program, as in linux/filter.h.
-fn statement(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    }
+    attach_filter(fd.as_raw_fd(), libc::SO_ATTACH_FILTER, &mut program)
 }
 
 /// Hands each packet to the trains of its direction, until told to stop.

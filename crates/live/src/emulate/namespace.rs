@@ -5,7 +5,6 @@ use super::EmulateError;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -83,14 +82,7 @@ impl NetNs {
     /// Lets `command` run inside, and die with the thread that starts it. It is for programs that are part of a
     /// measurement; [`super::run_command`] is for a user's.
     pub fn command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let ns = self.clone();
-        let enter = move || {
-            setns(&*ns.fd, CloneFlags::CLONE_NEWNET)?;
-            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure makes two system calls and touches no lock and no heap.
-        unsafe { command.pre_exec(enter) }
+        crate::sys::exec::inside(command, self.clone())
     }
 
     pub(super) fn raw(&self) -> RawFd {

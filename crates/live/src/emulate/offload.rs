@@ -2,8 +2,7 @@
 //! checksum in place. The kernel still builds large segments and cuts them itself (software GSO) just before the wire.
 
 use super::EmulateError;
-use super::wire::{control_socket, interface_request, raw};
-use std::io;
+use crate::sys::interface::ethtool;
 
 // linux/ethtool.h
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -27,8 +26,7 @@ fn leaves_work(feature: &str) -> bool {
 /// Switches offload off for an interface in the calling thread's namespace.
 pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
     let failed = || EmulateError::kernel(format!("switch off the offloads of {interface}"));
-    let socket = control_socket()?;
-    let ask = |words: &mut Vec<u32>| ethtool(raw(&socket), interface, words).map_err(failed());
+    let ask = |words: &mut Vec<u32>| ethtool(interface, words).map_err(failed());
 
     // struct ethtool_sset_info: command, reserved, mask (64 bits), then a count for each bit of the mask.
     let mut info = vec![ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
@@ -61,24 +59,10 @@ pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
 pub(super) fn set_generic(interface: &str, on: bool) -> Result<(), EmulateError> {
     /// Request code of linux/ethtool.h; the value follows the command.
     const ETHTOOL_SGSO: u32 = 0x24;
-    let socket = control_socket()?;
-    let mut words = vec![ETHTOOL_SGSO, u32::from(on)];
-    ethtool(raw(&socket), interface, &mut words).map_err(EmulateError::kernel(format!(
+    let mut words = [ETHTOOL_SGSO, u32::from(on)];
+    ethtool(interface, &mut words).map_err(EmulateError::kernel(format!(
         "switch generic segmentation of {interface}"
     )))
-}
-
-fn ethtool(socket: libc::c_int, interface: &str, words: &mut Vec<u32>) -> io::Result<()> {
-    let mut request = interface_request(interface);
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads and writes `words` within the length that its own header states, which
-    // `switch_off` has made it long enough for, and both live across the call.
-    let done = unsafe { libc::ioctl(socket, libc::SIOCETHTOOL as _, &raw mut request) };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

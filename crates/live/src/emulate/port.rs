@@ -3,14 +3,12 @@
 
 use super::EmulateError;
 use super::header::ETHERNET;
-use super::wire::raw;
-use crate::ring::{Ring, set_option};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::sys::message::Frames;
+use crate::sys::ring::{self, Ring};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Size of one ring: at 1 Gbit/s it holds the frames of 60 ms and more.
 const RING: usize = 16 << 20;
-/// Messages per system call; the kernel takes at most 1024.
-const BATCH: usize = 256;
 
 /// Losses of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,8 +27,7 @@ pub(super) struct Port {
     name: String,
     longest: usize,
     losses: PortLosses,
-    parts: Vec<libc::iovec>,
-    messages: Vec<libc::mmsghdr>,
+    batch: Frames,
 }
 
 impl Port {
@@ -45,21 +42,20 @@ impl Port {
             format!("find the emulator's interface \"{interface}\""),
         ))?;
         let longest = mtu as usize + ETHERNET;
-        let socket = crate::ring::socket().map_err(failed("open a packet socket"))?;
-        set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32)
+        let socket = ring::socket().map_err(failed("open a packet socket"))?;
+        ring::set_int(&socket, libc::PACKET_IGNORE_OUTGOING, 1)
             .map_err(failed("leave out the emulator's own frames"))?;
-        set_option(&socket, libc::PACKET_QDISC_BYPASS, &1i32)
+        ring::set_int(&socket, libc::PACKET_QDISC_BYPASS, 1)
             .map_err(failed("pass by the kernel's own queue"))?;
         let ring = Ring::map(&socket, longest, RING).map_err(failed("make a receive ring"))?;
-        crate::ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
+        ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
         Ok(Port {
             socket,
             ring,
             name: interface.to_string(),
             longest,
             losses: PortLosses::default(),
-            parts: Vec::new(),
-            messages: Vec::new(),
+            batch: Frames::default(),
         })
     }
 
@@ -87,44 +83,12 @@ impl Port {
 
     /// Sends frames in order.
     pub(super) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) {
-        let mut frames = frames.peekable();
-        while frames.peek().is_some() {
-            self.parts.clear();
-            self.parts
-                .extend(frames.by_ref().take(BATCH).map(|f| libc::iovec {
-                    iov_base: f.as_ptr().cast_mut().cast(),
-                    iov_len: f.len(),
-                }));
-            self.messages.clear();
-            for part in &mut self.parts {
-                // SAFETY: `mmsghdr` is plain data, for which all zeroes is a value: no address, no control data.
-                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                message.msg_hdr.msg_iov = part;
-                message.msg_hdr.msg_iovlen = 1;
-                self.messages.push(message);
-            }
-            let mut done = 0;
-            while done < self.messages.len() {
-                let rest = &mut self.messages[done..];
-                // SAFETY: each message points to one part, each part to a frame that is borrowed until this function
-                // returns and that the kernel only reads; neither vector changes meanwhile.
-                let sent = unsafe {
-                    libc::sendmmsg(raw(&self.socket), rest.as_mut_ptr(), rest.len() as u32, 0)
-                };
-                if sent > 0 {
-                    done += sent as usize;
-                } else {
-                    // The first message failed, the others were not tried.
-                    self.losses.not_sent += 1;
-                    done += 1;
-                }
-            }
-        }
+        self.losses.not_sent += self.batch.send(self.socket.as_raw_fd(), frames);
     }
 
     /// Losses, with the kernel's count of frames that did not fit into the ring.
     pub(super) fn losses(&mut self) -> Result<PortLosses, EmulateError> {
-        let counts = crate::ring::counts(&self.socket).map_err(EmulateError::kernel(format!(
+        let counts = ring::counts(&self.socket).map_err(EmulateError::kernel(format!(
             "read the packet counters of \"{}\"",
             self.name
         )))?;

@@ -14,7 +14,7 @@ const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 static OWN_USER_NAMESPACE: AtomicBool = AtomicBool::new(false);
 
 /// True if this process's rights end at a user namespace of its own, so that handing them on is harmless.
-pub(super) fn rights_are_confined() -> bool {
+pub(crate) fn rights_are_confined() -> bool {
     OWN_USER_NAMESPACE.load(Ordering::Relaxed)
 }
 

@@ -1,13 +1,12 @@
 //! Programs behind a link.
 
-use super::keeper::{self, Plan};
 use super::{EmulateError, Emulation, NetNs, Options, Summary};
+use crate::sys::keeper::Plan;
+use crate::sys::{exec, signal};
 use link::LinkSpec;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::unistd::Pid;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -147,14 +146,12 @@ impl Guarded {
 
 fn start(argv: &[OsString], ns: &NetNs, input: Stdio) -> Result<Child, EmulateError> {
     let (program, arguments) = argv.split_first().ok_or(EmulateError::NoCommand)?;
-    let plan = Plan::new(keeper::hosts(
+    let plan = Plan::new(hosts(
         &std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
     ));
     let mut command = Command::new(program);
     command.args(arguments).stdin(input);
-    let ns = ns.clone();
-    // SAFETY: between fork and exec `isolate` makes system calls only, on what was made ready here.
-    unsafe { command.pre_exec(move || keeper::isolate(&plan, ns.as_fd())) };
+    exec::kept(&mut command, ns.clone(), plan);
     command.spawn().map_err(|source| EmulateError::Command {
         program: program.to_string_lossy().into_owned(),
         source,
@@ -163,19 +160,13 @@ fn start(argv: &[OsString], ns: &NetNs, input: Stdio) -> Result<Child, EmulateEr
 
 /// Waits a moment for a signal sent to this process alone. A signal of the terminal reaches the command by itself.
 fn next_signal(ours: &SigSet) -> Option<Signal> {
-    let timeout = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: LOOK.as_nanos() as libc::c_long,
-    };
-    // SAFETY: zeroes are a value of this type, and all three live across the call.
-    let (signal, info) = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        (
-            libc::sigtimedwait(ours.as_ref(), &raw mut info, &raw const timeout),
-            info,
-        )
-    };
-    Signal::try_from(signal)
-        .ok()
-        .filter(|s| *s != Signal::SIGCHLD && info.si_code != libc::SI_KERNEL)
+    let (signal, sent_by_kernel) = signal::wait(ours, LOOK)?;
+    Some(signal).filter(|s| *s != Signal::SIGCHLD && !sent_by_kernel)
+}
+
+/// The host's names with ours in front, so that ours are found first.
+fn hosts(of_host: &str) -> String {
+    let (near_v4, far_v4, near_v6, far_v6) =
+        (super::NEAR_V4, super::FAR_V4, super::NEAR_V6, super::FAR_V6);
+    format!("{near_v4}\tnear\n{far_v4}\tfar\n{near_v6}\tnear\n{far_v6}\tfar\n{of_host}")
 }

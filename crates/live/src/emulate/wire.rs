@@ -12,12 +12,10 @@
 //! emulator's ends it is somebody else's frame, which the kernel there leaves alone.
 
 use super::{EmulateError, NetNs};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
 
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -251,36 +249,6 @@ pub(super) fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
             }
         })
         .map_err(EmulateError::kernel(format!("set {path} to \"{value}\"")))
-}
-
-/// Opens a socket for questions about an interface of the calling thread's namespace.
-pub(super) fn control_socket() -> Result<OwnedFd, EmulateError> {
-    socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .map_err(EmulateError::errno("open a control socket"))
-}
-
-/// Request of an interface ioctl, with its name filled in.
-pub(super) fn interface_request(name: &str) -> libc::ifreq {
-    // SAFETY: `ifreq` is plain data, for which all zeroes is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request
-        .ifr_name
-        .iter_mut()
-        .take(libc::IFNAMSIZ - 1)
-        .zip(name.bytes())
-    {
-        *to = from as libc::c_char;
-    }
-    request
-}
-
-pub(super) fn raw(fd: &OwnedFd) -> libc::c_int {
-    fd.as_raw_fd()
 }
 
 #[cfg(test)]

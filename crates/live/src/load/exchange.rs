@@ -13,7 +13,7 @@ use measure::keys::{Credential, Pin};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +28,8 @@ pub struct Access {
     pub key: Option<Credential>,
     /// Public key of the server. With it, control messages travel inside TLS 1.3.
     pub pin: Option<Pin>,
+    /// Addresses that the user has named beside the server's. A client sends to no others, whatever a server says.
+    pub also: Vec<IpAddr>,
 }
 
 impl Access {
@@ -128,7 +130,25 @@ impl Line {
 }
 
 impl Peer {
-    /// # Errors No server at the address, or an unavailable congestion control.
+    /// Gives an address that the far end has named, if the user has named it too, as the server's or beside that.
+    ///
+    /// # Errors
+    /// The reason why nothing is sent there, with what to do.
+    pub fn admit(&self, to: SocketAddr) -> Result<SocketAddr, String> {
+        let ip = to.ip().to_canonical();
+        let server = self.server.ip().to_canonical();
+        let named = |a: &IpAddr| a.to_canonical() == ip;
+        if ip == server || self.access.also.iter().any(named) {
+            return Ok(to);
+        }
+        Err(format!(
+            "only the server says to send to {ip}, and a server that lies could name anybody; \
+             if that address is the server's or your own, allow it with --also {ip}"
+        ))
+    }
+
+    /// # Errors
+    /// Nobody there, or the congestion control is not to be had.
     pub fn connect(&self, congestion: Option<&str>) -> Result<Line, LoadError> {
         let unreachable = |source| LoadError::Unreachable {
             server: self.server,
@@ -157,7 +177,7 @@ impl Peer {
     /// # Errors
     /// Those of [`Peer::ask`].
     pub fn probe_key(&self) -> Result<Option<Credential>, LoadError> {
-        let Access { key, pin } = &self.access;
+        let Access { key, pin, .. } = &self.access;
         if key.is_some() || pin.is_none() {
             return Ok(key.clone());
         }

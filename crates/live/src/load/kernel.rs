@@ -1,5 +1,6 @@
 //! Kernel interfaces that a load needs beyond plain sockets: TCP_INFO, congestion controls, random bytes.
 
+use crate::sys::option;
 use base::Duration;
 use measure::control::{Limits, SenderState};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -43,25 +44,13 @@ impl TcpInfo {
     /// # Errors Those of `getsockopt`, which has none for an open TCP socket.
     pub fn read(socket: &TcpStream) -> io::Result<TcpInfo> {
         let mut raw = [0u8; 256];
-        let mut len = raw.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to `raw`, which has that many, and sets `len` to
-        // the number it wrote; any bytes are valid values of `raw`.
-        let failed = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                raw.as_mut_ptr().cast(),
-                &mut len,
-            )
-        };
-        if failed != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(TcpInfo {
-            raw,
-            len: (len as usize).min(raw.len()),
-        })
+        let len = option::get(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            &mut raw,
+        )?;
+        Ok(TcpInfo { raw, len })
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
@@ -138,21 +127,9 @@ impl TcpInfo {
 
 /// Limits the data that wait in the socket beyond what TCP has sent.
 pub fn set_notsent_lowat(socket: &TcpStream, bytes: u32) -> io::Result<()> {
-    // SAFETY: the option takes a u32, whose address and size are given.
-    let failed = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const bytes).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let bytes = i32::from_ne_bytes(bytes.to_ne_bytes());
+    let fd = socket.as_raw_fd();
+    option::set_int(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 /// Lets a sender keep more in flight than `tcp_wmem` allows, if permitted: a bloated fast link holds more than its 4
@@ -176,18 +153,8 @@ pub fn close_abruptly(socket: &TcpStream) {
 
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut out = [0u8; N];
-    let mut filled = 0;
-    while filled < N {
-        // SAFETY: the kernel writes at most the length of the rest of `out`.
-        let n = unsafe { libc::getrandom(out[filled..].as_mut_ptr().cast(), N - filled, 0) };
-        match n {
-            0.. => filled += n as usize,
-            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => panic!(
-                "the kernel has no randomness: {}",
-                io::Error::last_os_error()
-            ),
-        }
+    if let Err(e) = crate::sys::random::fill(&mut out) {
+        panic!("the kernel has no randomness: {e}");
     }
     out
 }

@@ -110,7 +110,7 @@ impl Run<'_, '_> {
         let sent = letter.sent(listeners.token());
         let answer = messages::answer(letter.answer, listeners.token());
         for (i, control) in [false, true].into_iter().enumerate() {
-            let at = listeners.at(i).map_err(str::to_owned);
+            let at = listeners.at(i);
             let watch = match (&at, letter.transport) {
                 (Ok(at), Transport::Tcp) => {
                     let name = self.interface.as_deref();

@@ -155,25 +155,7 @@ impl Browser {
             .stderr(said)
             .process_group(0);
         let (reads, writes) = (its_in.as_raw_fd(), its_out.as_raw_fd());
-        let move_in_place = move || {
-            // Out of the way first: one of them may be 3 or 4 itself.
-            // SAFETY: fcntl, dup2 and prctl take plain numbers and may be called between fork and exec.
-            unsafe {
-                let reads = libc::fcntl(reads, libc::F_DUPFD_CLOEXEC, 10);
-                let writes = libc::fcntl(writes, libc::F_DUPFD_CLOEXEC, 10);
-                if reads < 0
-                    || writes < 0
-                    || libc::dup2(reads, 3) < 0
-                    || libc::dup2(writes, 4) < 0
-                    || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
-                {
-                    return Err(io::Error::last_os_error());
-                }
-            }
-            Ok(())
-        };
-        // SAFETY: the closure calls nothing that is not safe between fork and exec.
-        unsafe { command.pre_exec(move_in_place) };
+        crate::sys::exec::with_pipes(&mut command, reads, writes);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(e) => {

@@ -5,7 +5,7 @@
 //! four system calls.
 
 mod error;
-pub mod host;
+pub use crate::sys::thread as host;
 mod thread;
 pub mod wire;
 

@@ -12,6 +12,7 @@ use crate::load::ceiling::{Gate, HEADERS};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
 use crate::load::pump::{End, Payload};
+use crate::sys::option::{attach_filter, statement};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use measure::control::datagram::{Header, MAGIC};
@@ -71,12 +72,6 @@ impl Drop for Open<'_> {
 /// # Errors The kernel has no such filter (before 4.6).
 pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
     // linux/bpf_common.h; the offset is into the UDP payload, and a load beyond its end gives 0.
-    let statement = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
     let mut program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         statement(
@@ -88,26 +83,8 @@ pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 1),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to
-    // outlive the call, which copies them.
-    let failed = unsafe {
-        libc::setsockopt(
-            second.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_REUSEPORT_CBPF,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let option = libc::SO_ATTACH_REUSEPORT_CBPF;
+    attach_filter(second.as_raw_fd(), option, &mut program)
 }
 
 /// Receives for all flows of a port until `stop` is set.

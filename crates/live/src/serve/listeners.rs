@@ -14,6 +14,7 @@ use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
 use crate::middlebox::messages;
+use crate::sys::option;
 use crate::timestamp::set_whole;
 use base::Duration;
 use base::record::Direction;
@@ -317,42 +318,16 @@ fn open_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr
 }
 
 fn keep_syn(socket: &Socket) -> io::Result<()> {
-    let on = 1i32;
-    // SAFETY: the option takes an int, whose address and size are given.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            TCP_SAVE_SYN,
-            (&raw const on).cast(),
-            size_of::<i32>() as u32,
-        )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    option::set_int(socket.as_raw_fd(), libc::IPPROTO_TCP, TCP_SAVE_SYN, 1)
 }
 
 /// Headers of the packet that began this connection; empty if the kernel has none.
 fn saved_syn(stream: &TcpStream) -> Vec<u8> {
     let mut buf = [0u8; 200];
-    let mut len = buf.len() as u32;
-    // SAFETY: the kernel writes at most `len` bytes, which is the length of `buf`, and says how many.
-    let done = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            TCP_SAVED_SYN,
-            buf.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if done == 0 {
-        buf[..(len as usize).min(buf.len())].to_vec()
-    } else {
-        Vec::new()
+    let fd = stream.as_raw_fd();
+    match option::get(fd, libc::IPPROTO_TCP, TCP_SAVED_SYN, &mut buf) {
+        Ok(len) => buf[..len].to_vec(),
+        Err(_) => Vec::new(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// Network, written as `192.0.2.0/24`, `2001:db8::/32`, or a single address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Network {
     address: IpAddr,
     bits: u8,
@@ -57,6 +58,20 @@ impl FromStr for Network {
             return Err(wrong());
         }
         Ok(Network { address, bits })
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Network, String> {
+        text.parse()
+    }
+}
+
+impl From<Network> for String {
+    fn from(it: Network) -> String {
+        it.to_string()
     }
 }
 

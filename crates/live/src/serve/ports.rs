@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// Set of ports, written as `80,443,40000-40999`, or `any`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PortSet(Vec<RangeInclusive<u16>>);
 
 impl PortSet {
@@ -72,6 +73,20 @@ impl FromStr for PortSet {
             .map(one)
             .collect::<Result<_, _>>()
             .map(PortSet)
+    }
+}
+
+impl TryFrom<String> for PortSet {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<PortSet, String> {
+        text.parse()
+    }
+}
+
+impl From<PortSet> for String {
+    fn from(it: PortSet) -> String {
+        it.to_string()
     }
 }
 

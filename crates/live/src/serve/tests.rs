@@ -5,7 +5,7 @@ use crate::errand::Tally;
 use crate::load::{Access, Load, LoadError, LoadOutcome, LoadPlan, Peer};
 use base::record::{Direction, Event, Flow, Row};
 use base::{Bytes, Duration};
-use measure::control::{Ended, Refusal, Request, Response};
+use measure::control::{ControlError, Ended, Refusal, Request, Response};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
@@ -333,10 +333,7 @@ fn nobody_there_is_said_at_once() {
     let mut p = plan(&server, Direction::Down);
     p.peer.server = closed;
     let e = refusal(p);
-    assert!(
-        matches!(e, LoadError::Unreachable { .. }) && e.to_string().contains("tailback serve"),
-        "{e}"
-    );
+    assert!(matches!(e, LoadError::Unreachable { .. }), "{e}");
 }
 
 #[test]
@@ -356,7 +353,16 @@ fn another_service_is_told_from_a_tailback() {
     let e = there
         .ask(&stream, &Request::Info, &AtomicBool::new(false))
         .unwrap_err();
-    assert!(e.to_string().contains("another service"), "{e}");
+    assert!(
+        matches!(
+            e,
+            LoadError::Protocol {
+                error: ControlError::NotTailback,
+                ..
+            }
+        ),
+        "{e}"
+    );
     talker.join().unwrap();
 }
 
@@ -449,7 +455,7 @@ fn budgets_are_kept_and_their_refusals_explained() {
                 why: Refusal::Spent,
                 ..
             }
-        ) && e.to_string().contains("try again in"),
+        ),
         "{e}"
     );
 }
@@ -713,7 +719,7 @@ fn fresh_connections_are_timed_and_none_is_sent_when_too_many_wait() {
                 server,
                 access: Access {
                     key: key.map(anna),
-                    pin: None,
+                    ..Access::default()
                 },
                 patience: Duration::from_millis(patience),
             },

@@ -14,6 +14,7 @@ use crate::craft::passage::{self, QUIET_NS, Waits};
 use crate::load::ceiling::HEADERS;
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
+use crate::sys::option::unacknowledged;
 use base::Duration;
 use base::program::Program;
 use base::record::Direction;
@@ -22,7 +23,6 @@ use nix::poll::PollFlags;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -140,17 +140,9 @@ fn gone(host: &Host) -> bool {
 /// empty.
 fn settle(host: &Host) {
     let until = mono_ns() + SETTLED_WITHIN_NS;
-    while unsent(host.stream) > 0 && mono_ns() < until && !gone(host) {
+    while unacknowledged(host.stream) > 0 && mono_ns() < until && !gone(host) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-}
-
-/// Bytes that the far end has not acknowledged.
-fn unsent(stream: &TcpStream) -> i32 {
-    let mut bytes = 0i32;
-    // SAFETY: SIOCOUTQ, which is TIOCOUTQ by another name, writes an int to the address given.
-    unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    bytes
 }
 
 /// Time that a program is waited for awake, ns: a little before each of its instants.

@@ -1,6 +1,13 @@
 //! Encoding of control messages: LEB128 numbers, short texts, and samples as differences.
 
-use super::*;
+use super::types::{
+    ControlError, DatagramCount, Detail, ENDS, Ended, FASTEST, FlowReport, FlowSpec, LARGEST,
+    LAST_NS, LONGEST, LONGEST_SAMPLE, Limits, MAX_PROGRAM, MAX_TEXT, Sample, SenderState,
+    SessionId, Stamp, Stamps,
+};
+use base::program::{Fragments, MOST_DATAGRAMS, Program};
+use base::record::Direction;
+use base::{BitsPerSec, Duration};
 
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);

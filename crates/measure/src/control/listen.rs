@@ -380,7 +380,7 @@ impl Order {
                 w.number(u64::from(*len));
             }
         }
-        debug_assert!(w.0.len() <= super::seal::MOST_FRAME);
+        debug_assert!(w.0.len() <= super::types::MOST_FRAME);
         w.0
     }
 

@@ -16,6 +16,7 @@
 //! replayed, reordered, reflected to its author or moved to another connection. The bytes of a load are not signed:
 //! they are only counted.
 
+pub use super::types::MOST_FRAME;
 use super::{
     ControlError, GREETING_LEN, Greeting, HELLO_LEN, MAGIC, MAX_REPORT_BODY, MAX_REQUEST_BODY,
     MAX_RESPONSE_BODY, MAX_STAMPS_BODY, REQUEST_HEADER_LEN, RESPONSE_HEADER_LEN, Refusal, Request,
@@ -27,8 +28,6 @@ use sha2::{Digest, Sha256};
 
 /// Length of a signature, bytes.
 pub const TAG_LEN: usize = 32;
-/// Longest body of a frame.
-pub const MOST_FRAME: usize = 128;
 const SIGNED: u8 = 0x80;
 const PONG: u8 = 0;
 

@@ -1,6 +1,9 @@
 use super::seal::{Admitted, ClientEnd, RequestReader, ServerEnd, Transcript};
+use super::types::ENDS;
+use super::types::FASTEST;
 use super::*;
 use crate::keys::{Credential, KeyFile, Secret, UserKey, Users};
+use base::program::{Fragments, MOST_DATAGRAMS};
 use proptest::prelude::*;
 
 const SALT: Salt = [5; SALT_LEN];

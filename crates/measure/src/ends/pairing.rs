@@ -288,23 +288,8 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
         ..Matched::default()
     };
     for (i, (b, seen)) in both.iter().zip(seen).enumerate() {
-        let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
         let up = usize::from(ways[i][0] != Way::Up);
-        let ends = |flow: &Flow, from_low: bool| {
-            if from_low {
-                (flow.key.low, flow.key.high)
-            } else {
-                (flow.key.high, flow.key.low)
-            }
-        };
-        let mut pair = FlowPair {
-            protocol: (n.key.protocol & 0xff) as u8,
-            pieces: n.key.protocol & PIECES != 0,
-            near: ends(n, up == 0),
-            far: ends(f, (up == 0) != b.turned),
-            up: Direction::default(),
-            down: Direction::default(),
-        };
+        let mut pair = flow_pair(&near.flows[b.near], &far.flows[b.far], up, b.turned);
         for (w, seen) in seen.into_iter().enumerate() {
             let judge = &judges[i][w];
             let span = spans[usize::from(judge.way == Way::Down)];
@@ -322,6 +307,25 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
     out.pairs.sort_by_key(|p| (p.near_ns, p.far_ns, p.flow));
     out.lost.sort_by_key(|l| (l.t_ns, l.flow, l.seq));
     out
+}
+
+/// Addresses of a flow at both ends, that of the sender of `up` first.
+fn flow_pair(near: &Flow, far: &Flow, up: usize, turned: bool) -> FlowPair {
+    let ends = |flow: &Flow, from_low: bool| {
+        if from_low {
+            (flow.key.low, flow.key.high)
+        } else {
+            (flow.key.high, flow.key.low)
+        }
+    };
+    FlowPair {
+        protocol: (near.key.protocol & 0xff) as u8,
+        pieces: near.key.protocol & PIECES != 0,
+        near: ends(near, up == 0),
+        far: ends(far, (up == 0) != turned),
+        up: Direction::default(),
+        down: Direction::default(),
+    }
 }
 
 /// Packets of one direction with their twins.
@@ -345,53 +349,20 @@ fn one_by_one(
     let tcp = n.key.protocol == 6;
     let options: &[Fields] = if tcp { &TCP_FIELDS } else { &OTHER_FIELDS };
     // Any set of fields that finds nine tenths of the best set's matches is enough; the first is the strictest.
-    let found: Vec<usize> = options
-        .iter()
-        .map(|o| {
-            let mut counts: HashMap<u64, u32> = HashMap::new();
-            for i in ours {
-                *counts
-                    .entry(key(&near.packets[*i as usize], *o, (0, 0)))
-                    .or_default() += 1;
-            }
-            let there = theirs.iter().filter(|i| {
-                let at = counts.get_mut(&key(&far.packets[**i as usize], *o, shift));
-                at.is_some_and(|c| {
-                    let left = *c > 0;
-                    *c -= u32::from(left);
-                    left
-                })
-            });
-            there.count()
-        })
+    let near_key = |i: u32, o| key(&near.packets[i as usize], o, (0, 0));
+    let far_key = |i: u32, o| key(&far.packets[i as usize], o, shift);
+    let found: Vec<usize> = (options.iter())
+        .map(|o| in_common(ours, theirs, |i| near_key(i, *o), |i| far_key(i, *o)))
         .collect();
     let most = found.iter().copied().max().unwrap_or(0);
     let chosen = found.iter().position(|c| 10 * c >= 9 * most).unwrap_or(0);
-    let mut groups: HashMap<u64, (Vec<u32>, Vec<u32>)> = HashMap::new();
-    let mut order = Vec::new();
-    for i in ours {
-        let k = key(&near.packets[*i as usize], options[chosen], (0, 0));
-        let g = groups.entry(k).or_insert_with(|| {
-            order.push(k);
-            Default::default()
-        });
-        g.0.push(*i);
-    }
-    for i in theirs {
-        let k = key(&far.packets[*i as usize], options[chosen], shift);
-        let g = groups.entry(k).or_insert_with(|| {
-            order.push(k);
-            Default::default()
-        });
-        g.1.push(*i);
-    }
+    let o = options[chosen];
     let mut raw = Raw {
         shift,
         ..Raw::default()
     };
     let mut unsure = Vec::new();
-    for k in order {
-        let (a, b) = &groups[&k];
+    for (a, b) in groups(ours, theirs, |i| near_key(i, o), |i| far_key(i, o)) {
         if a.len() == b.len() {
             raw.pairs.extend(a.iter().copied().zip(b.iter().copied()));
         } else if b.is_empty() {
@@ -399,9 +370,63 @@ fn one_by_one(
         } else if a.is_empty() {
             raw.far_only.extend(b);
         } else {
-            unsure.push((a.clone(), b.clone()));
+            unsure.push((a, b));
         }
     }
+    settle(near, far, unsure, &mut raw);
+    raw.pairs.sort_unstable();
+    raw
+}
+
+/// Number of packets with the same key on both sides.
+fn in_common(
+    ours: &[u32],
+    theirs: &[u32],
+    near: impl Fn(u32) -> u64,
+    far: impl Fn(u32) -> u64,
+) -> usize {
+    let mut counts: HashMap<u64, u32> = HashMap::new();
+    for i in ours {
+        *counts.entry(near(*i)).or_default() += 1;
+    }
+    let there = theirs.iter().filter(|i| {
+        counts.get_mut(&far(**i)).is_some_and(|c| {
+            let left = *c > 0;
+            *c -= u32::from(left);
+            left
+        })
+    });
+    there.count()
+}
+
+/// Packets of both sides by key, in the order in which the keys appear first.
+fn groups(
+    ours: &[u32],
+    theirs: &[u32],
+    near: impl Fn(u32) -> u64,
+    far: impl Fn(u32) -> u64,
+) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut groups: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    let mut place = |k: u64, groups: &mut Vec<_>| {
+        *places.entry(k).or_insert_with(|| {
+            groups.push(Default::default());
+            groups.len() - 1
+        })
+    };
+    for i in ours {
+        let at = place(near(*i), &mut groups);
+        groups[at].0.push(*i);
+    }
+    for i in theirs {
+        let at = place(far(*i), &mut groups);
+        groups[at].1.push(*i);
+    }
+    groups
+}
+
+/// Pairs packets whose keys both sides have in different numbers: in order, with the lag of their certain neighbours.
+fn settle(near: &Capture, far: &Capture, unsure: Vec<(Vec<u32>, Vec<u32>)>, raw: &mut Raw) {
     let time = |n: u32, f: u32| (near.packets[n as usize].t_ns, far.packets[f as usize].t_ns);
     let mut lags: Vec<(i64, i64)> = raw
         .pairs
@@ -429,8 +454,6 @@ fn one_by_one(
             raw.far_more.extend(left);
         }
     }
-    raw.pairs.sort_unstable();
-    raw
 }
 
 /// Pairs in order, each of the shorter list with the one of the longer that has the least error; and the unpaired rest.

@@ -4,6 +4,7 @@ mod acked;
 mod again;
 mod cause;
 
+use super::act::Act;
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
 use super::copies::{Found, Twice};
 use super::detail::{Detail, UnderWay};
@@ -13,7 +14,7 @@ use super::packet::Packet;
 use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
 use super::tally::count;
-use super::watch::{Act, Watch};
+
 use crate::capture::frame::{Options, flag};
 use base::sketch::quantile;
 use std::ops::Range;
@@ -545,7 +546,7 @@ impl Side {
 
     /// Handles the packet's own data.
     #[inline(always)]
-    pub fn data<W: Watch>(&mut self, p: &Packet, other: &Side, watch: &mut W) {
+    pub fn data(&mut self, p: &Packet, other: &Side, told: &mut impl FnMut(Act)) {
         let s = &mut self.state;
         if !s.started {
             s.started = true;
@@ -626,7 +627,7 @@ impl Side {
         count(&mut self.half.counts.unique_bytes, fresh);
         self.state.data_t = p.t;
         let in_flight = self.flight(p, fresh, other, near);
-        watch.act(Act::Sent {
+        told(Act::Sent {
             t: p.t,
             position,
             bytes: u64::from(p.payload),

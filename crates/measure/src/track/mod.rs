@@ -5,6 +5,7 @@
 //! listed in the book's page on traces. **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended
 //! to 64 bits.
 
+mod act;
 mod bursts;
 mod connection;
 pub(crate) mod copies;
@@ -20,6 +21,7 @@ mod table;
 mod tally;
 mod watch;
 
+pub use act::Act;
 pub use bursts::{BurstKind, Bursts};
 pub use connection::Connection;
 pub use detail::{Bin, Course, Detail};
@@ -28,7 +30,7 @@ pub use half::{Counts, Half, RoundTrips};
 pub use key::Endpoint;
 pub use limits::Limited;
 pub use tally::Quantiles;
-pub use watch::{Act, Watch};
+pub use watch::Watch;
 
 use crate::capture::Record;
 use crate::capture::frame::{self, Frame, Options, Transport, flag};
@@ -198,10 +200,10 @@ impl Live {
             self.reset = true;
             return;
         }
-        sender.data(p, receiver, watch);
+        sender.data(p, receiver, &mut |act| watch.act(act));
         if p.has(flag::ACK) {
             watch.turn(self.number, 1 - direction);
-            receiver.acknowledged(p, options, sender, watch);
+            receiver.acknowledged(p, options, sender, &mut |act| watch.act(act));
         }
     }
 }

@@ -399,7 +399,7 @@ impl Answer {
                 terminal::captioned(&report::again::tables(named), style)
                     + &terminal::pictures(&report::again::over_the_day(named), style)
             }
-            Found::Capture(loaded) => loaded.text(),
+            Found::Capture(loaded) => loaded.text(style.width),
             Found::Test(test) => terminal::text(&test.0, &test.1, style),
             Found::HiddenQueue(answer) => {
                 terminal::captioned(&[report::hidden_queue::table(answer, zone)], style)

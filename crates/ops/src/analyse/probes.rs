@@ -60,8 +60,7 @@ pub(crate) fn draw_all(
             "a picture over the day takes more than five recordings, begun in different hours; write .html",
         ));
     }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked("over the day", &drawn))
+    Ok(report::probe::pictures("over the day", &plots))
 }
 
 /// Page of one recording, or all of its plots, one below the other.
@@ -78,6 +77,5 @@ pub(crate) fn draw(from: Source<'_>, page: bool) -> anyhow::Result<String> {
             from.display()
         )));
     }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked(&answer.probe, &drawn))
+    Ok(report::probe::pictures(&answer.probe, plots))
 }

@@ -4,7 +4,7 @@ use super::unit;
 use crate::usage;
 use base::print::{RATE, SIZE, SPAN, Unit};
 use base::words::{Value, Words};
-use report::chart::{Chart, Draw, Series};
+use report::plot::{self, Draw, PlotSpec, Series};
 use theory::{Measure, Model, Output, parse};
 
 /// Steps of a curve.
@@ -61,18 +61,12 @@ pub(super) fn drawing(
         .fold(0.0, f64::max);
     let (scale, y_unit) = scale(&shown, most);
     let series = series(&shown, &points, axis.scale, scale);
-    let chart = Chart {
-        title: model.entry.summary.to_string(),
-        x: match axis.unit {
-            "" => key.to_string(),
-            unit => format!("{key}, {unit}"),
-        },
-        y: y_unit,
-        span: (axis.low / axis.scale, axis.high / axis.scale),
-        top: None,
-        series,
+    let x = match axis.unit {
+        "" => key.to_string(),
+        unit => format!("{key}, {unit}"),
     };
-    Ok(chart.svg())
+    let x = plot::Axis::even(x, axis.low / axis.scale, axis.high / axis.scale);
+    Ok(PlotSpec::lines(model.entry.summary, x, y_unit, series).svg())
 }
 
 /// Position on the axis, and the figures there.
@@ -85,17 +79,13 @@ fn series<E>(
     x_scale: f64,
     y_scale: f64,
 ) -> Vec<Series> {
-    let line = |(colour, (at, output)): (usize, &(usize, &Output))| Series {
-        name: output.name.replace('_', " "),
-        draw: Draw::Line,
-        colour,
-        points: points
-            .iter()
-            .map(|(x, v)| {
-                let y = v.as_ref().ok().and_then(|v| v[*at]);
-                (x / x_scale, y.map(|y| y / y_scale))
-            })
-            .collect(),
+    let line = |(colour, (at, output)): (usize, &(usize, &Output))| {
+        let points = points.iter().map(|(x, v)| {
+            let y = v.as_ref().ok().and_then(|v| v[*at]);
+            (x / x_scale, y.map(|y| y / y_scale))
+        });
+        let name = output.name.replace('_', " ");
+        Series::numbered(name, Draw::Line, colour, points.collect())
     };
     shown.iter().enumerate().map(line).collect()
 }

@@ -5,10 +5,10 @@ mod traffic;
 
 use crate::progress::{Observer, Shared};
 use crate::{Progress, usage, write_file};
-use base::print::{RATE, SIZE, SPAN};
-use base::units::significant;
+use base::print::{RATE, SIZE, SPAN, significant};
 use base::words::Words;
-use report::terminal::{Style, wrapped};
+use report::table::{Column, Table, wrapped};
+use report::terminal::Style;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write;
@@ -105,14 +105,12 @@ impl Answer {
     pub fn text(&self, style: Style) -> Result<String, std::fmt::Error> {
         match self {
             Answer::List => {
-                let mut text = String::new();
-                for model in MODELS {
-                    writeln!(text, "{:13} {}", model.entry.name, model.entry.summary)?;
-                }
-                Ok(text)
+                let rows = MODELS.iter();
+                let rows = rows.map(|m| (m.entry.name, vec![m.entry.summary]));
+                Ok(words(2).with(rows).text(style.width))
             }
             Answer::Explained(model) => explained(model, style.width),
-            Answer::Figures { model, values, .. } => table(model, values),
+            Answer::Figures { model, values, .. } => Ok(table(model, values).text(style.width)),
             Answer::Drawn => Ok(String::new()),
         }
     }
@@ -143,21 +141,23 @@ fn explained(model: &Model, width: usize) -> Result<String, std::fmt::Error> {
     let source = format!("Source: {}.", e.sources.join("; "));
     writeln!(text, "\n{}", indented("", &source))?;
     let limits = format!("Holds for: {}", model.limits);
-    writeln!(text, "{}\n\nParameters", indented("", &limits))?;
-    for p in e.parameters {
+    let parameters = e.parameters.iter().map(|p| {
         let default = match p.default {
             Some(default) => format!("[{default}]"),
             None if !p.required => String::new(),
             None => "needed".into(),
         };
-        let lead = format!("  {:12} {default:14} ", p.name);
-        writeln!(text, "{lead}{}", indented(&lead, p.doc))?;
-    }
-    writeln!(text, "Figures")?;
-    for o in model.outputs {
-        let lead = format!("  {:14} {:12} ", o.name, o.measure.word());
-        writeln!(text, "{lead}{}", indented(&lead, o.doc))?;
-    }
+        (format!("  {}", p.name), vec![default, p.doc.to_owned()])
+    });
+    let figures = model.outputs.iter();
+    let figures = figures.map(|o| (format!("  {}", o.name), vec![o.measure.word(), o.doc]));
+    writeln!(
+        text,
+        "{}\n\nParameters\n{}Figures\n{}",
+        indented("", &limits),
+        words(3).with(parameters).text(width),
+        words(3).with(figures).text(width).trim_end()
+    )?;
     let given = model.example.given.replace(',', " ");
     writeln!(
         text,
@@ -168,15 +168,16 @@ fn explained(model: &Model, width: usize) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-fn table(model: &Model, values: &[Option<f64>]) -> Result<String, std::fmt::Error> {
-    let mut text = String::new();
-    for (output, value) in model.outputs.iter().zip(values) {
-        if let Some(value) = value {
-            let figure = figure(output.measure, *value);
-            writeln!(text, "{:14} {figure:>16}  {}", output.name, output.doc)?;
-        }
-    }
-    Ok(text)
+/// Returns a table of words without headings.
+fn words(columns: usize) -> Table {
+    Table::new("", vec![Column::words(""); columns])
+}
+
+fn table(model: &Model, values: &[Option<f64>]) -> Table {
+    let known = model.outputs.iter().zip(values);
+    let known = known.filter_map(|(o, value)| Some((o, (*value)?)));
+    Table::new("", ["".into(), "".into(), Column::words("")])
+        .with(known.map(|(o, value)| (o.name, vec![figure(o.measure, value), o.doc.to_owned()])))
 }
 
 fn figure(measure: Measure, value: f64) -> String {

@@ -265,13 +265,17 @@ impl DelayBins {
 
     fn merge(&mut self, d: &Distribution) {
         let bin = self.bin(d.t_ns, &d.target);
-        bin.sent += d.sent_packets;
-        bin.ok += d.ok_packets;
-        bin.late += d.late_packets;
-        bin.lost += d.lost_packets;
-        bin.invalid += d.invalid_packets;
-        bin.not_sent += d.not_sent_packets;
-        if let Ok(h) = Histogram::from_base64(&d.histogram) {
+        for (sum, n) in [
+            (&mut bin.sent, d.sent_packets),
+            (&mut bin.ok, d.ok_packets),
+            (&mut bin.late, d.late_packets),
+            (&mut bin.lost, d.lost_packets),
+            (&mut bin.invalid, d.invalid_packets),
+            (&mut bin.not_sent, d.not_sent_packets),
+        ] {
+            *sum = sum.saturating_add(n);
+        }
+        if let Ok(h) = d.rtts() {
             bin.merged.get_or_insert_with(Histogram::new).add(&h);
         }
     }

@@ -17,7 +17,7 @@ use live::errand::Tally;
 use live::load::{Access, Peer};
 use live::serve::{PortSet, ServeConfig};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Question to a link.
@@ -49,6 +49,9 @@ pub struct Plan {
     /// True to continue when there is cross traffic.
     #[serde(default)]
     pub beside_others: bool,
+    /// Addresses beside the server's that the probe may send to, if the server names them.
+    #[serde(default)]
+    pub also: Vec<IpAddr>,
     /// True to use one version of IP only.
     #[serde(default)]
     pub ipv4: bool,
@@ -79,6 +82,7 @@ impl Plan {
             "budget": self.budget,
             "hold_off": self.hold_off,
             "beside_others": self.beside_others,
+            "also": self.also,
         }))
     }
 
@@ -100,6 +104,7 @@ impl Plan {
             hold_off: recorded.hold_off,
             waits: true,
             beside_others: recorded.beside_others,
+            also: recorded.also,
             ipv4: false,
             ipv6: false,
             title: None,
@@ -117,6 +122,8 @@ struct Recorded {
     budget: Bytes,
     hold_off: Option<Duration>,
     beside_others: bool,
+    #[serde(default)]
+    also: Vec<IpAddr>,
 }
 
 #[derive(Deserialize)]
@@ -146,7 +153,7 @@ pub struct Answer {
 /// Plan whose server is resolved and whose namespaces can be made; it may run more than once.
 pub struct Ready<'p> {
     plan: &'p Plan,
-    access: &'p Access,
+    access: Access,
     server: Option<SocketAddr>,
 }
 
@@ -155,7 +162,9 @@ pub struct Ready<'p> {
 ///
 /// # Errors
 /// A server that is not found, links that this user may not emulate.
-pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>> {
+pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
+    let mut access = access.clone();
+    access.also.extend(&plan.also);
     let server = match (&plan.server, &plan.links[..]) {
         (Some(_), [_, ..]) => return Err(usage("give a server or links, not both")),
         (None, []) => return Err(usage("give a server, or links to emulate")),
@@ -163,12 +172,12 @@ pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>
             emulate::prepare()?;
             None
         }
-        (Some(name), []) => Some(live::resolve::server(
-            name,
-            measure::control::DEFAULT_PORT,
-            plan.ipv4,
-            plan.ipv6,
-        )?),
+        (Some(name), []) => {
+            let port = measure::control::DEFAULT_PORT;
+            let (server, all) = live::resolve::host(name, port, plan.ipv4, plan.ipv6)?;
+            access.also.extend(all);
+            Some(server)
+        }
     };
     Ok(Ready {
         plan,
@@ -245,9 +254,12 @@ impl Ready<'_> {
                 ..ServeConfig::default()
             },
         };
+        let access = Access {
+            also: vec![emulate::FAR_V4.into(), emulate::FAR_V6.into()],
+            ..Access::default()
+        };
         let (result, _) = here.run(session, |address, far| {
-            let to = (address, Some(far));
-            probe(self.plan, to, Access::default(), session, &mut watch)
+            probe(self.plan, (address, Some(far)), access, session, &mut watch)
         })?;
         result
     }

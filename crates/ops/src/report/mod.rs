@@ -187,7 +187,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
         .collect();
     let c = compare::compare(&named);
     let text = match picture {
-        true => report::compared::distributions(&c, &materials),
+        true => report::compared::distributions(&c, &materials).svg(),
         false => report::compared::page(&c, &materials),
     };
     Ok((text, output))
@@ -239,9 +239,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (answer, recording) = analyse::test(from)?;
             if plot == Plot::Rtt {
-                report::svg::rtt_over_time(&answer, &recording)
+                report::test_plots::rtt_over_time(&answer, &recording).svg()
             } else {
-                report::svg::cdf(&answer, &recording)
+                report::test_plots::cdf(&answer, &recording).svg()
             }
         }
         (Some("svg" | "png"), plot) => plot
@@ -252,8 +252,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
                     from.display()
                 ))
             })?
-            .svg(&material(plan, from, false)?)
-            .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?,
+            .spec(&material(plan, from, false)?)
+            .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?
+            .svg(),
         _ => {
             return Err(usage(format!(
                 "{}: end the name in .html, .svg or .png",
@@ -289,17 +290,23 @@ fn of_queue_samples(
     let refused = |why: String| anyhow::anyhow!("{}: {why}", source.display());
     Ok(match (ending, plan.plot) {
         (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
-        (Some("svg" | "png"), Plot::Queue) => {
-            Some(report::inside::waits(&answer, &samples).map_err(refused)?)
-        }
+        (Some("svg" | "png"), Plot::Queue) => Some(
+            report::inside::waits(&answer, &samples)
+                .map_err(refused)?
+                .svg(),
+        ),
         (Some("svg" | "png"), Plot::Rtt) => {
             let drawn = report::inside::round_trips(&answer, &samples);
             let waits = || report::inside::waits(&answer, &samples).ok();
-            drawn.or_else(waits)
+            drawn.or_else(waits).map(|p| p.svg())
         }
         (Some("svg" | "png"), Plot::Throughput) => {
             let drawn = report::inside::throughput(&answer, &samples);
-            Some(drawn.ok_or_else(|| refused("no transfer was sampled".into()))?)
+            Some(
+                drawn
+                    .ok_or_else(|| refused("no transfer was sampled".into()))?
+                    .svg(),
+            )
         }
         _ => None,
     })

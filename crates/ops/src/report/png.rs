@@ -12,7 +12,7 @@ pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
             .map_err(|e| anyhow::anyhow!("cannot write beside {}: {e}", output.display()))
     };
     let (mut file, plain) = beside(".svg")?;
-    file.write_all(report::svg::plain(svg).as_bytes())
+    file.write_all(svg.as_bytes())
         .with_context(|| format!("cannot write {}", plain.display()))?;
     let picture = beside(".png").map(|(_, path)| path);
     let made = picture.and_then(|picture| {

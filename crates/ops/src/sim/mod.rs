@@ -219,9 +219,9 @@ impl Answer {
             .collect()
     }
 
-    /// The table for a terminal.
-    pub fn text(&self) -> String {
-        table::table(&self.results())
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        table::table(&self.results(), width)
     }
 
     /// Figures of each point and run.

@@ -1,86 +1,61 @@
 //! Table of the runs' figures.
 
 use super::Point;
+use report::table::{Cell, Column, Table};
 use sim::Estimate;
 use sim::batch::estimates;
 use std::fmt::Write;
 
 /// Column of a table on links or flows: heading, figure, factor, digits.
-type Column = (&'static str, &'static str, f64, usize);
+type Figure = (&'static str, &'static str, &'static str, f64, usize);
 
-const LINK: &[Column] = &[
-    ("Mbit/s", "delivered_bps", 1e-6, 2),
-    ("used %", "utilisation", 100.0, 1),
-    ("queue ms", "queue_ms.mean", 1.0, 2),
-    ("queue p95", "queue_ms.p95", 1.0, 1),
-    ("queue max", "queue_ms.max", 1.0, 1),
-    ("drops", "drops", 1.0, 0),
-    ("drop %", "drop_share", 100.0, 3),
-    ("marks", "marks", 1.0, 0),
+const LINK: &[Figure] = &[
+    ("", "Mbit/s", "delivered_bps", 1e-6, 2),
+    ("used", "%", "utilisation", 100.0, 1),
+    ("queue", "ms", "queue_ms.mean", 1.0, 2),
+    ("queue p95", "ms", "queue_ms.p95", 1.0, 1),
+    ("queue max", "ms", "queue_ms.max", 1.0, 1),
+    ("drops", "", "drops", 1.0, 0),
+    ("drop", "%", "drop_share", 100.0, 3),
+    ("marks", "", "marks", 1.0, 0),
 ];
-const FLOW: &[Column] = &[
-    ("goodput Mbit/s", "goodput_bps", 1e-6, 3),
-    ("fairness", "fairness", 1.0, 3),
-    ("one way ms", "delay_ms", 1.0, 2),
-    ("one way p95", "delay_p95_ms", 1.0, 1),
-    ("rtt ms", "rtt_ms.mean", 1.0, 2),
-    ("loss %", "loss", 100.0, 3),
-    ("sent again", "retransmits", 1.0, 0),
-    ("timeouts", "timeouts", 1.0, 0),
-    ("done", "completed", 1.0, 0),
-    ("took ms", "took_ms.mean", 1.0, 1),
-    ("took p50", "took_ms.p50", 1.0, 1),
-    ("took p95", "took_ms.p95", 1.0, 1),
-    ("video Mbit/s", "video.bitrate_bps", 1e-6, 3),
-    ("start s", "video.start_s", 1.0, 2),
-    ("stalls", "video.stalls", 1.0, 1),
-    ("stalled %", "video.stalled_share", 100.0, 2),
-    ("to 10 kB ms", "took_by_size.to_10_kb_ms.p50", 1.0, 1),
-    ("to 100 kB", "took_by_size.to_100_kb_ms.p50", 1.0, 1),
-    ("to 1 MB", "took_by_size.to_1_mb_ms.p50", 1.0, 1),
-    ("above", "took_by_size.above_ms.p50", 1.0, 1),
+const FLOW: &[Figure] = &[
+    ("goodput", "Mbit/s", "goodput_bps", 1e-6, 3),
+    ("fairness", "", "fairness", 1.0, 3),
+    ("one way", "ms", "delay_ms", 1.0, 2),
+    ("one way p95", "ms", "delay_p95_ms", 1.0, 1),
+    ("rtt", "ms", "rtt_ms.mean", 1.0, 2),
+    ("loss", "%", "loss", 100.0, 3),
+    ("sent again", "", "retransmits", 1.0, 0),
+    ("timeouts", "", "timeouts", 1.0, 0),
+    ("done", "", "completed", 1.0, 0),
+    ("took", "ms", "took_ms.mean", 1.0, 1),
+    ("took p50", "ms", "took_ms.p50", 1.0, 1),
+    ("took p95", "ms", "took_ms.p95", 1.0, 1),
+    ("video", "Mbit/s", "video.bitrate_bps", 1e-6, 3),
+    ("start", "s", "video.start_s", 1.0, 2),
+    ("stalls", "", "video.stalls", 1.0, 1),
+    ("stalled", "%", "video.stalled_share", 100.0, 2),
+    ("to 10 kB", "ms", "took_by_size.to_10_kb_ms.p50", 1.0, 1),
+    ("to 100 kB", "ms", "took_by_size.to_100_kb_ms.p50", 1.0, 1),
+    ("to 1 MB", "ms", "took_by_size.to_1_mb_ms.p50", 1.0, 1),
+    ("above", "ms", "took_by_size.above_ms.p50", 1.0, 1),
 ];
 
-pub fn table(results: &[(&Point, Vec<&sim::Outcome>)]) -> String {
+/// Returns the tables of all links and of all flows.
+pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
     let mut out = String::new();
     let mut varies = false;
-    for (what, columns) in [("link", LINK), ("flow", FLOW)] {
-        let mut rows: Vec<Vec<Cell>> = Vec::new();
-        for (point, outcomes) in results {
-            let Some(first) = outcomes.first() else {
-                continue;
-            };
-            let all = estimates(outcomes);
-            let names: Vec<(&str, u64)> = match what {
-                "link" => first.links.iter().map(|l| (l.name.as_str(), 1)).collect(),
-                _ => first
-                    .flows
-                    .iter()
-                    .map(|f| (f.name.as_str(), f.count))
-                    .collect(),
-            };
-            for (name, count) in names {
-                let labels = point.labels.iter().map(|(_, v)| Cell::of(v));
-                let mut row: Vec<Cell> = labels.collect();
-                row.push(match count {
-                    1 => Cell::of(name),
-                    n => Cell::of(&format!("{name} ×{n}")),
-                });
-                for (_, figure, factor, digits) in columns {
-                    let estimate = all.get(&format!("{name}.{figure}"));
-                    row.push(estimate.map_or(Cell::of("-"), |e| Cell::shown(e, *factor, *digits)));
-                }
-                rows.push(row);
-            }
-        }
-        varies |= rows.iter().flatten().any(|cell| !cell.half.is_empty());
-        let Some((point, _)) = results.first() else {
+    for (what, figures) in [("link", LINK), ("flow", FLOW)] {
+        let Some(table) = one(results, what, figures) else {
             continue;
         };
-        let mut heads: Vec<&str> = point.labels.iter().map(|(k, _)| k.as_str()).collect();
-        heads.push(what);
-        heads.extend(columns.iter().map(|c| c.0));
-        write_rows(&mut out, &heads, &rows, point.labels.len() + 1);
+        varies |= table
+            .rows
+            .iter()
+            .flatten()
+            .any(|cell| matches!(cell, Cell::Estimate { half, .. } if !half.is_empty()));
+        out += &table.without_empty_columns().text(width);
         out.push('\n');
     }
     if let Some(runs) = results.first().map(|r| r.1.len()).filter(|n| *n > 1) {
@@ -99,68 +74,47 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)]) -> String {
 }
 
 /// Writes rows whose first `left` columns are words, the others numbers.
-fn write_rows(out: &mut String, heads: &[&str], rows: &[Vec<Cell>], left: usize) {
-    // A column in which nothing stands says nothing.
-    let used = (0..heads.len()).filter(|i| rows.iter().any(|r| r[*i].mean != "-"));
-    let width = |text: &str| text.chars().count();
-    // Numbers stand below each other, and so do their intervals.
-    let widths: Vec<(usize, usize, usize)> = used
-        .map(|i| {
-            let most = |of: fn(&Cell) -> &str| rows.iter().map(|r| width(of(&r[i]))).max();
-            let half = most(|c| &c.half).unwrap_or(0);
-            let mean = most(|c| &c.mean).unwrap_or(0);
-            let gap = usize::from(half > 0);
-            (
-                i,
-                mean.max(width(heads[i]).saturating_sub(half + gap)),
-                half,
-            )
-        })
-        .collect();
-    let mut line = String::new();
-    for (i, mean, half) in &widths {
-        let whole = mean + half + usize::from(*half > 0);
-        let _ = match *i < left {
-            true => write!(line, "{:<whole$}  ", heads[*i]),
-            false => write!(line, "{:>whole$}  ", heads[*i]),
+fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure]) -> Option<Table> {
+    let labels = &results.first()?.0.labels;
+    let words = labels.iter().map(|(k, _)| k.as_str()).chain([what]);
+    let numbers = figures.iter().map(|f| Column::of(f.0, f.1));
+    let mut table = Table::new("", words.map(Column::words).chain(numbers));
+    for (point, outcomes) in results {
+        let Some(first) = outcomes.first() else {
+            continue;
         };
-    }
-    let _ = writeln!(out, "{}", line.trim_end());
-    for row in rows {
-        line.clear();
-        for (i, mean, half) in &widths {
-            let cell = &row[*i];
-            let _ = match (*i < left, *half) {
-                (true, _) => write!(line, "{:<mean$}  ", cell.mean),
-                (false, 0) => write!(line, "{:>mean$}  ", cell.mean),
-                (false, half) => write!(line, "{:>mean$} {:<half$}  ", cell.mean, cell.half),
-            };
+        let all = estimates(outcomes);
+        let links = first.links.iter().map(|l| (l.name.as_str(), 1));
+        let flows = first.flows.iter().map(|f| (f.name.as_str(), f.count));
+        let names: Vec<(&str, u64)> = match what {
+            "link" => links.collect(),
+            _ => flows.collect(),
+        };
+        for (name, count) in names {
+            let mut cells: Vec<Cell> = point
+                .labels
+                .iter()
+                .map(|(_, v)| v.as_str().into())
+                .collect();
+            cells.push(match count {
+                1 => name.into(),
+                n => format!("{name} ×{n}").into(),
+            });
+            cells.extend(figures.iter().map(|(_, _, figure, factor, digits)| {
+                let estimate = all.get(&format!("{name}.{figure}"));
+                Cell::from(estimate.map(|e| shown(e, *factor, *digits)))
+            }));
+            let label = cells.remove(0);
+            table.row(label, cells);
         }
-        let _ = writeln!(out, "{}", line.trim_end());
     }
+    Some(table)
 }
 
-/// Figure with its error.
-struct Cell {
-    mean: String,
-    half: String,
-}
-
-impl Cell {
-    fn of(text: &str) -> Cell {
-        Cell {
-            mean: text.to_string(),
-            half: String::new(),
-        }
-    }
-
-    fn shown(e: &Estimate, factor: f64, digits: usize) -> Cell {
-        Cell {
-            mean: format!("{:.digits$}", e.mean * factor),
-            half: match e.half {
-                Some(half) if half > 0.0 => format!("±{:.digits$}", half * factor),
-                _ => String::new(),
-            },
-        }
+fn shown(e: &Estimate, factor: f64, digits: usize) -> Cell {
+    let half = e.half.filter(|half| *half > 0.0);
+    Cell::Estimate {
+        mean: format!("{:.digits$}", e.mean * factor),
+        half: half.map_or(String::new(), |h| format!("±{:.digits$}", h * factor)),
     }
 }

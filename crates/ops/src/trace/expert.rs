@@ -3,8 +3,8 @@
 use super::answer::{BreakTimes, again, seconds};
 use super::rows;
 use analysis::answer::Severity;
+use base::print::significant;
 use base::record;
-use base::units::significant;
 use measure::track::{Connection, Half, Mark, MarkKind, Reordering, Retransmission};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -80,11 +80,11 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
 
 impl Answer {
     /// Text of the answer for a terminal.
-    pub fn text(&self) -> String {
+    pub fn text(&self, width: usize) -> String {
         match &self.found {
-            Found::Packets(p) => p.text(),
-            Found::Traffic(t) => t.text(),
-            Found::Ends(e) => e.text(),
+            Found::Packets(p) => p.text(width),
+            Found::Traffic(t) => t.text(width),
+            Found::Ends(e) => e.text(width),
         }
     }
 

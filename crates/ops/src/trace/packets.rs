@@ -212,15 +212,15 @@ impl Drop for Kept {
 
 impl Packets {
     /// Text for a terminal: the tables, or the one connection that the plan names.
-    pub fn text(&self) -> String {
+    pub fn text(&self, width: usize) -> String {
         let begin = self.traffic.totals.first_ns.unwrap_or(0);
         let all = &self.traffic.connections;
         let one = |number: u32| all.iter().find(|c| c.number == number);
         match self.connection.and_then(one) {
-            Some(one) => single::text(one, begin),
+            Some(one) => single::text(one, begin, width),
             None => {
                 let shown = shown(&self.traffic, self.notes.clone(), self.top);
-                text::text(&self.held, &sums(&self.traffic), &shown)
+                text::text(&self.held, &sums(&self.traffic), &shown, width)
             }
         }
     }

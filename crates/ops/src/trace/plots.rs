@@ -2,12 +2,10 @@
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
-use super::text::Sums;
 use crate::scan::{self, Source};
 use crate::{usage, write_file};
+use base::print::{SIZE, SPAN, significant};
 use base::record::{Row, TableId};
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use report::packets::{Acked, Again, Mark, Packets, Page, Plot, Sent};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -218,7 +216,8 @@ pub(crate) fn svg(
     let loaded = recorded::load(from)?;
     let way = chosen(&loaded, connection)?;
     let all = packets(from, &loaded, &[way], span)?;
-    plot.svg(&all[0]).map_err(anyhow::Error::msg)
+    let spec = plot.spec(&all[0]).map_err(anyhow::Error::msg)?;
+    Ok(spec.svg())
 }
 
 /// Every plot of one direction into a directory.
@@ -233,8 +232,8 @@ pub(super) fn all(
     std::fs::create_dir_all(directory)
         .map_err(|e| anyhow::anyhow!("cannot create {}: {e}", directory.display()))?;
     for plot in Plot::ALL {
-        if let Ok(svg) = plot.svg(&packets[0]) {
-            write_file(&directory.join(format!("{}.svg", plot.word())), &svg)?;
+        if let Ok(spec) = plot.spec(&packets[0]) {
+            write_file(&directory.join(format!("{}.svg", plot.word())), &spec.svg())?;
         }
     }
     Ok(())
@@ -259,8 +258,8 @@ pub(crate) fn page(
     let sums = loaded.sums();
     let key = [
         ("Packets", held.packets.to_string()),
-        ("Bytes", bytes(held.bytes)),
-        ("Lasts", format!("{} s", significant(held.duration_s(), 3))),
+        ("Bytes", SIZE.print(held.bytes as f64)),
+        ("Lasts", SPAN.print(held.duration_s())),
         (
             "TCP, of the bytes",
             format!("{} %", significant(share(held.tcp.bytes), 3)),
@@ -281,7 +280,7 @@ pub(crate) fn page(
         key: key.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         notes,
         findings,
-        tables: tables(&loaded, &order, &sums),
+        tables: loaded.tables(LISTED),
         ways,
         json: {
             let mut json = Vec::new();
@@ -289,94 +288,4 @@ pub(crate) fn page(
             String::from_utf8(json)?
         },
     }))
-}
-
-/// Table: title, columns and rows.
-type Table = (String, Vec<String>, Vec<Vec<String>>);
-
-/// Tables of the page: connections, causes of retransmissions, and losses.
-fn tables(loaded: &Loaded, order: &[usize], sums: &Sums) -> Vec<Table> {
-    let mut tables = vec![(
-        "Connections".to_owned(),
-        [
-            "From > to",
-            "#",
-            "Begin, s",
-            "Lasts, s",
-            "Payload",
-            "Goodput",
-            "Again",
-            "RTT min, ms",
-            "p50",
-            "p95",
-            "Breaks",
-        ]
-        .map(String::from)
-        .to_vec(),
-        order
-            .iter()
-            .take(LISTED)
-            .map(|i| line(loaded, *i))
-            .collect(),
-    )];
-    let causes: Vec<Vec<String>> = sums
-        .causes()
-        .filter(|(_, n)| *n > 0)
-        .map(|(cause, n)| vec![super::text::words(cause).to_owned(), n.to_string()])
-        .collect();
-    if !causes.is_empty() {
-        let columns = vec!["Sent again".to_owned(), "Packets".to_owned()];
-        tables.push(("Why it was sent again".to_owned(), columns, causes));
-    }
-    let put_down: Vec<Vec<String>> = sums
-        .losses
-        .shares()
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| {
-            let share = 100.0 * n as f64 / sums.losses.lost.max(1) as f64;
-            vec![what.to_owned(), n.to_string(), significant(share, 3)]
-        })
-        .collect();
-    if !put_down.is_empty() {
-        let columns = ["Put down to", "Packets", "%"].map(String::from).to_vec();
-        tables.push((
-            "What the losses are put down to".to_owned(),
-            columns,
-            put_down,
-        ));
-    }
-    tables
-}
-
-fn line(loaded: &Loaded, i: usize) -> Vec<String> {
-    let d = &loaded.directions[i];
-    let r = &d.row;
-    let begin = loaded.directions.first().map_or(0, |d| d.row.first_ns);
-    let lasts = r.last_ns - r.first_ns;
-    let ms = |ns: Option<i64>| ns.map_or("–".into(), |ns| significant(ns as f64 / 1e6, 3));
-    let unique = r.unique_bytes.max(0) as u64;
-    let goodput = match lasts {
-        0 => "–".to_owned(),
-        ns => format!(
-            "{:.3}",
-            BitsPerSec::new((8.0 * unique as f64 / seconds(ns)).round() as u64)
-        ),
-    };
-    vec![
-        format!("{} > {}", r.source, r.destination),
-        (r.flow / 2).to_string(),
-        significant(seconds(r.first_ns - begin), 4),
-        significant(seconds(lasts), 4),
-        bytes(unique),
-        goodput,
-        r.retransmitted_packets.to_string(),
-        ms(r.rtt_min_ns),
-        ms(r.rtt_p50_ns),
-        ms(r.rtt_p95_ns),
-        d.breaks.len().to_string(),
-    ]
-}
-
-fn bytes(n: u64) -> String {
-    format!("{:.3}", Bytes::new(n))
 }

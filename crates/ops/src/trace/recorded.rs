@@ -8,6 +8,7 @@ use super::text::{self, Row as Line, Shown, Sums};
 use super::{queues, rows};
 use crate::scan::{self, Source};
 use base::record::{Row, TableId};
+use report::Table;
 use std::collections::BTreeMap;
 
 /// Number of directions that are shown, those with the most data first.
@@ -170,8 +171,8 @@ impl Loaded {
         order
     }
 
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
         let line = |i: usize| Line(self.connection(i), i % 2);
         let broken = (0..self.directions.len()).filter(|i| !self.directions[*i].breaks.is_empty());
         let shown = Shown {
@@ -182,7 +183,18 @@ impl Loaded {
             expert: self.expert(),
             comments: self.comments.clone(),
         };
-        text::text(&self.held, &self.sums(), &shown)
+        text::text(&self.held, &self.sums(), &shown, width)
+    }
+
+    /// Returns the tables of the page: the largest directions, causes of retransmissions, and causes of losses.
+    pub(super) fn tables(&self, most: usize) -> Vec<Table> {
+        let sums = self.sums();
+        let order = self.order().into_iter().take(most);
+        let rows: Vec<Line> = order.map(|i| Line(self.connection(i), i % 2)).collect();
+        std::iter::once(text::directions(&sums, &rows))
+            .chain(text::causes_table(&sums))
+            .chain(text::losses_table(&sums.losses))
+            .collect()
     }
 
     fn expert(&self) -> Vec<Expert> {

@@ -2,9 +2,9 @@
 
 use super::answer::{ConnectionReport, Direction, seconds};
 use super::expert::{Event, events};
-use super::text::{bytes, rate};
-use base::units::significant;
+use base::print::{RATE, SIZE, significant};
 use measure::track::{Connection, Traffic};
+use report::table::{Column, Table};
 use std::fmt::Write;
 
 /// Events shown of a direction.
@@ -20,7 +20,7 @@ pub(super) fn find<'t>(traffic: &'t Traffic, text: &str) -> Option<&'t Connectio
     })
 }
 
-pub(super) fn text(c: &Connection, begin_ns: i64) -> String {
+pub(super) fn text(c: &Connection, begin_ns: i64, width: usize) -> String {
     let report = ConnectionReport::of(c);
     let mut out = String::new();
     let _ = writeln!(
@@ -60,13 +60,24 @@ pub(super) fn text(c: &Connection, begin_ns: i64) -> String {
         let _ = writeln!(out, "\nNo packet tells of trouble.");
         return out;
     }
-    let _ = writeln!(out, "\n{:>9} {:>14}  from", "packet", "time s");
-    for (e, first) in all.iter().take(SHOWN) {
-        let frame = e.frame.map_or("-".into(), |f| f.to_string());
+    let heads = [
+        "packet".into(),
+        Column::of("time", "s"),
+        Column::words("from"),
+    ];
+    let rows = all.iter().take(SHOWN).map(|(e, first)| {
         let from = if *first { &report.a } else { &report.b };
-        let t = seconds(e.t_ns - begin_ns);
-        let _ = writeln!(out, "{frame:>9} {t:>14.6}  {from}: {}", e.says());
-    }
+        let cells = vec![
+            format!("{:.6}", seconds(e.t_ns - begin_ns)),
+            format!("{from}: {}", e.says()),
+        ];
+        (e.frame.map(u64::from), cells)
+    });
+    let _ = write!(
+        out,
+        "\n{}",
+        Table::new("", heads).numbered().with(rows).text(width)
+    );
     if all.len() > SHOWN {
         let _ = writeln!(out, "… and {} more: --json has all", all.len() - SHOWN);
     }
@@ -81,16 +92,16 @@ fn direction(out: &mut String, d: &Direction) {
         d.to,
         d.packets,
         d.data_packets,
-        bytes(d.data_bytes),
-        bytes(d.unique_bytes),
+        SIZE.print(d.data_bytes as f64),
+        SIZE.print(d.unique_bytes as f64),
         d.goodput_bps
-            .map_or(String::new(), |r| format!(", {}", rate(r)))
+            .map_or(String::new(), |r| format!(", {}", RATE.print(r)))
     );
     let _ = writeln!(
         out,
         "  sent again: {} packets, {}; lost {} of {} packets on the wire",
         d.retransmitted_packets,
-        bytes(d.retransmitted_bytes),
+        SIZE.print(d.retransmitted_bytes as f64),
         d.losses.lost,
         d.losses.data_packets
     );
@@ -111,9 +122,13 @@ fn direction(out: &mut String, d: &Direction) {
         known(d.window_scale),
         if d.sack_permitted { "yes" } else { "no" },
         if d.timestamps { "yes" } else { "no" },
-        bytes(d.in_flight_max_bytes)
+        SIZE.print(d.in_flight_max_bytes as f64)
     );
     if d.missing_bytes > 0 {
-        let _ = writeln!(out, "  {} are not in the capture", bytes(d.missing_bytes));
+        let _ = writeln!(
+            out,
+            "  {} are not in the capture",
+            SIZE.print(d.missing_bytes as f64)
+        );
     }
 }

@@ -4,10 +4,10 @@ use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, s
 use super::expert::Expert;
 use crate::counted;
 use analysis::answer::Finding;
+use base::print::{RATE, SIZE, significant};
 use base::record;
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use measure::track::{Cause, Connection, Half};
+use report::table::{Cell, Column, Table};
 use std::fmt::Write;
 
 /// Sums over all connections.
@@ -131,14 +131,14 @@ pub(super) struct Shown {
 /// Greatest number of remarks that are shown.
 const REMARKS: usize = 20;
 
-pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
+pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> String {
     let mut out = String::new();
     let share = |bytes: u64| 100.0 * bytes as f64 / held.bytes.max(1) as f64;
     let _ = writeln!(
         out,
         "{}, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
         counted(held.packets, "packet"),
-        bytes(held.bytes),
+        SIZE.print(held.bytes as f64),
         significant(held.duration_s(), 4),
         share(held.tcp.bytes),
         share(held.udp.bytes),
@@ -178,7 +178,9 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
         counted(sums.conversations as u64, "UDP conversation"),
         counted(carried as u64, "direction"),
     );
-    directions(&mut out, sums, &shown.rows);
+    if !shown.rows.is_empty() {
+        out += &directions(sums, &shown.rows).text(width);
+    }
     if carried > shown.rows.len() {
         let _ = writeln!(
             out,
@@ -190,7 +192,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     breaks(&mut out, &shown.broken);
     losses(&mut out, &sums.losses);
     limits(&mut out, &shown.rows);
-    experts(&mut out, &shown.expert);
+    experts(&mut out, &shown.expert, width);
     remarks(&mut out, &shown.comments);
     for f in &shown.findings {
         let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
@@ -242,38 +244,37 @@ fn what_was_not_read(out: &mut String, held: &Held) {
 }
 
 /// Writes the kinds of problems, gravest first.
-fn experts(out: &mut String, list: &[Expert]) {
+fn experts(out: &mut String, list: &[Expert], width: usize) {
     if list.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nExpert list");
-    let width = list.iter().map(|e| e.says.len()).max().unwrap_or(0);
-    for e in list {
+    let place = |e: &Expert| {
+        let thing = match e.kind {
+            "reset" => "connection",
+            _ => "direction",
+        };
         let first = e.first_frame.map_or(String::new(), |frame| {
             format!(
                 ", first in packet {frame} of connection {}",
                 e.first_connection
             )
         });
-        let _ = writeln!(
-            out,
-            "  {:<8} {:>7} {:width$} in {}{first}",
-            severity(e.severity),
-            e.count,
-            e.says,
-            counted(
-                e.directions,
-                if e.kind == "reset" {
-                    "connection"
-                } else {
-                    "direction"
-                }
-            ),
-        );
-    }
+        format!("in {}{first}", counted(e.directions, thing))
+    };
+    let heads = [
+        Column::words("Expert list"),
+        "times".into(),
+        Column::words(""),
+        Column::words(""),
+    ];
+    let rows = list.iter().map(|e| {
+        let cells: Vec<Cell> = vec![e.count.into(), e.says.into(), place(e).into()];
+        (severity(e.severity), cells)
+    });
+    let table = Table::new("", heads).with(rows).text(width);
     let _ = writeln!(
         out,
-        "  --connection N shows each with the number of its packet; --annotate writes them for Wireshark"
+        "\n{table}--connection N shows each with the number of its packet; --annotate writes them for Wireshark"
     );
 }
 
@@ -309,52 +310,65 @@ fn severity(s: analysis::answer::Severity) -> &'static str {
     }
 }
 
-fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
-    let begin = sums.begin_ns.unwrap_or(0);
-    let width = rows.iter().map(|r| r.name().len()).max().unwrap_or(0);
-    let number = |r: &Row| r.0.number.to_string().len();
-    let digits = rows.iter().map(number).max().unwrap_or(0);
-    if !rows.is_empty() {
-        let _ = writeln!(
-            out,
-            "{:>digits$} {:width$} {:>9} {:>8} {:>9} {:>11} {:>7} {:>6} {:>23} {:>6}",
-            "#",
-            "from > to",
-            "begin s",
-            "lasts s",
-            "payload",
-            "goodput",
-            "again",
-            "%",
-            "RTT min/median/95 % ms",
-            "breaks"
-        );
-    }
-    for r in rows {
-        let (c, d) = (&r.0, r.direction());
-        // By bytes: a super-segment is one packet here, and its repairs are several.
-        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
-        let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
-            (Some(least), Some(median), Some(high)) => {
-                format!("{least:.1}/{median:.1}/{high:.1}")
-            }
-            _ => "not seen".to_string(),
-        };
-        let _ = writeln!(
-            out,
-            "{:>digits$} {:width$} {:>9.3} {:>8} {:>9} {:>11} {:>7} {:>6.2} {:>23} {:>6}",
-            c.number,
-            r.name(),
-            seconds(c.first_ns - begin),
-            significant(c.duration_s, 4),
-            bytes(d.unique_bytes),
-            d.goodput_bps.map_or("-".into(), rate),
-            d.retransmitted_packets,
-            again,
-            rtt,
-            d.breaks.len(),
-        );
-    }
+/// Returns the table of directions, one row each.
+pub(super) fn directions(sums: &Sums, rows: &[Row]) -> Table {
+    let heads = [
+        "#".into(),
+        Column::words("from > to"),
+        Column::of("begin", "s"),
+        Column::of("lasts", "s"),
+        "payload".into(),
+        "goodput".into(),
+        "again".into(),
+        Column::of("", "%"),
+        Column::of("RTT min", "ms"),
+        Column::of("median", "ms"),
+        Column::of("95 %", "ms"),
+        "breaks".into(),
+    ];
+    let ms = |v: Option<f64>| Cell::from(v.map(|v| format!("{v:.1}")));
+    Table::new("Connections", heads)
+        .numbered()
+        .with(rows.iter().map(|r| {
+            let (c, d) = (&r.0, r.direction());
+            // By bytes: a super-segment is one packet here, and its repairs are several.
+            let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
+            let cells = vec![
+                r.name().into(),
+                format!("{:.3}", seconds(c.first_ns - sums.begin_ns.unwrap_or(0))).into(),
+                significant(c.duration_s, 4).into(),
+                SIZE.print(d.unique_bytes as f64).into(),
+                d.goodput_bps.map(|v| RATE.print(v)).into(),
+                d.retransmitted_packets.into(),
+                format!("{again:.2}").into(),
+                ms(d.rtt_min_ms),
+                ms(d.rtt_p50_ms),
+                ms(d.rtt_p95_ms),
+                d.breaks.len().to_string().into(),
+            ];
+            (c.number.to_string(), cells)
+        }))
+}
+
+/// Returns the causes of retransmissions with their packets; `None` if nothing was sent again.
+pub(super) fn causes_table(sums: &Sums) -> Option<Table> {
+    let causes = sums.causes().filter(|(_, n)| *n > 0);
+    let table = Table::new("Why it was sent again", ["Sent again", "Packets"])
+        .with(causes.map(|(cause, n)| (words(cause), vec![n])));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Returns the causes of losses with their packets; `None` if nothing was lost.
+pub(super) fn losses_table(all: &Losses) -> Option<Table> {
+    let shares = all.shares().filter(|(_, n)| *n > 0);
+    let heads = ["Put down to".into(), "Packets".into(), Column::of("", "%")];
+    let table =
+        Table::new("What the losses are put down to", heads).with(shares.map(|(what, n)| {
+            let share = 100.0 * n as f64 / all.lost.max(1) as f64;
+            let cells: Vec<Cell> = vec![n.into(), significant(share, 3).into()];
+            (what, cells)
+        }));
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Writes the retransmissions of all connections by cause.
@@ -506,7 +520,7 @@ fn limits(out: &mut String, rows: &[Row]) {
                 out,
                 "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
                 counted(bursts, "burst"),
-                bytes(d.burst_max_bytes),
+                SIZE.print(d.burst_max_bytes as f64),
             );
         }
         if d.bunched_acks > 0 {
@@ -529,12 +543,4 @@ pub(super) fn words(cause: Cause) -> &'static str {
         Cause::TailProbe => "as tail loss probes",
         Cause::Unknown => "for no reason that shows",
     }
-}
-
-pub(super) fn bytes(n: u64) -> String {
-    format!("{:.3}", Bytes::new(n))
-}
-
-pub(super) fn rate(bps: f64) -> String {
-    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
 }

@@ -5,9 +5,10 @@ use crate::progress::Observer;
 use crate::{usage, write_file};
 use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
 use base::Duration;
-use base::units::significant;
+use base::print::significant;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
+use report::table::{Cell, Column, Table};
 use serde::Serialize;
 use stats::Figure;
 use stats::fit::Family;
@@ -122,9 +123,9 @@ pub(super) fn run(
 }
 
 impl Answer {
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
-        text(&self.traffic, &self.found, &self.notes)
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        text(&self.traffic, &self.found, &self.notes, width)
     }
 
     /// All figures as JSON.
@@ -207,9 +208,7 @@ fn quantities() -> [Quantity; 3] {
     ]
 }
 
-const COLUMN: usize = 19;
-
-fn text(a: &TrafficAnswer, found: &Found, notes: &[String]) -> String {
+fn text(a: &TrafficAnswer, found: &Found, notes: &[String], width: usize) -> String {
     let mut out = String::new();
     let [tcp, udp, _] = &a.classes[..] else {
         unreachable!("three classes")
@@ -232,55 +231,43 @@ fn text(a: &TrafficAnswer, found: &Found, notes: &[String]) -> String {
     for n in notes {
         let _ = writeln!(out, "! {n}");
     }
-    table_3_1(a, &mut out);
+    table_3_1(a, &mut out, width);
     ranking(a, &mut out);
-    self_similarity(a, &mut out);
-    unsolicited(found, &mut out);
+    self_similarity(a, &mut out, width);
+    unsolicited(found, &mut out, width);
     out
 }
 
-/// The document's table 3.1 with intervals.
-fn table_3_1(a: &TrafficAnswer, out: &mut String) {
-    let heads = ["TCP only", "UDP only", "TCP+UDP"];
-    let row = |out: &mut String, name: &str, cells: Vec<String>| {
-        let line = cells
-            .iter()
-            .fold(format!("{name:<22}"), |l, c| format!("{l}{c:>COLUMN$}"));
-        let _ = writeln!(out, "{}", line.trim_end());
-    };
+/// Writes the document's table 3.1 with intervals.
+fn table_3_1(a: &TrafficAnswer, out: &mut String, width: usize) {
     let _ = writeln!(
         out,
-        "\nParameters of the Weibull distribution, 95 % intervals below"
+        "\nParameters of the Weibull distribution, 95 % intervals beside them"
     );
-    row(out, "", heads.map(String::from).to_vec());
+    let mut table = Table::new("", ["", "TCP only", "UDP only", "TCP+UDP"]);
     for (name, unit, size, pick) in quantities() {
         let step = if name == "Arrival rate" {
             format!(" in steps of {} ms", significant(a.step_s * 1e3, 3))
         } else {
             String::new()
         };
-        let _ = writeln!(out, "{name}, {unit}{step}");
         let laws: Vec<_> = a
             .classes
             .iter()
             .map(|c| pick(c).of(Family::Weibull))
             .collect();
-        for (i, (label, size)) in [("a) shape (β)", 1.0), ("b) scale (η)", size)]
+        table.row(format!("{name}, {unit}{step}"), [""; 3]);
+        for (i, (label, size)) in [("  a) shape (β)", 1.0), ("  b) scale (η)", size)]
             .iter()
             .enumerate()
         {
-            let figures: Vec<Option<Figure>> = laws
+            let cells = laws
                 .iter()
-                .map(|l| l.map(|f| f.parameters[i].1.map(|v| v / size)))
-                .collect();
-            let (values, intervals): (Vec<String>, Vec<String>) =
-                figures.into_iter().map(figure).unzip();
-            row(out, &format!("  {label}"), values);
-            if intervals.iter().any(|i| !i.is_empty()) {
-                row(out, "", intervals);
-            }
+                .map(|l| l.map(|f| estimate(&f.parameters[i].1.map(|v| v / size))));
+            table.row(*label, cells);
         }
     }
+    *out += &table.text(width);
     for c in a.classes.iter().filter(|c| c.packets > 0) {
         for (name, _, _, pick) in quantities() {
             if let ([], [why, ..]) = (&pick(c).fits[..], &pick(c).without[..]) {
@@ -291,13 +278,13 @@ fn table_3_1(a: &TrafficAnswer, out: &mut String) {
 }
 
 /// Value and interval as two cells.
-fn figure(f: Option<Figure>) -> (String, String) {
+fn estimate(f: &Figure) -> Cell {
     match f {
-        Some(Figure::Is { value, low, high }) => (
-            significant(value, 5),
-            format!("{}–{}", significant(low, 4), significant(high, 4)),
-        ),
-        _ => ("-".into(), String::new()),
+        Figure::Is { value, low, high } => Cell::Estimate {
+            mean: significant(*value, 5),
+            half: format!("({}–{})", significant(*low, 4), significant(*high, 4)),
+        },
+        Figure::CannotTell { .. } => Cell::Absent,
     }
 }
 
@@ -330,55 +317,51 @@ fn ranking(a: &TrafficAnswer, out: &mut String) {
     }
 }
 
-fn self_similarity(a: &TrafficAnswer, out: &mut String) {
+fn self_similarity(a: &TrafficAnswer, out: &mut String, width: usize) {
     let _ = writeln!(
         out,
         "\nHurst parameter of the packets in steps of {} ms",
         significant(a.hurst_step_s * 1e3, 3)
     );
-    let _ = writeln!(
-        out,
-        "{:<10}{:>22}{:>22}{:>22}",
-        "", "variance–time", "R/S", "wavelet"
-    );
+    let mut table = Table::new("", ["", "variance–time", "R/S", "wavelet"]);
+    let mut remarks = String::new();
     for c in &a.classes {
         let cell = |f: &Figure| match f {
-            Figure::Is { value, low, high } => format!("{value:.2} ({low:.2}–{high:.2})"),
-            Figure::CannotTell { .. } => "-".into(),
+            Figure::Is { value, low, high } => Cell::Is(format!("{value:.2} ({low:.2}–{high:.2})")),
+            Figure::CannotTell { .. } => Cell::Absent,
         };
         let h = &c.hurst;
-        let _ = writeln!(
-            out,
-            "  {:<8}{:>22}{:>22}{:>22}",
+        table.row(
             c.name,
-            cell(&h.variance_time),
-            cell(&h.rescaled_range),
-            cell(&h.wavelet)
+            [&h.variance_time, &h.rescaled_range, &h.wavelet].map(cell),
         );
         if let Some(scales) = &h.scales {
             let over = |[from, to]: [f64; 2]| {
                 let span = |steps: f64| Duration::from_secs_f64(steps * a.hurst_step_s);
                 format!("{:.2}–{:.2}", span(from), span(to))
             };
-            let [first, second, third] = scales.map(over);
-            let _ = writeln!(out, "    {:<6}{first:>22}{second:>22}{third:>22}", "over");
+            table.row("  over", scales.map(over));
         }
         if let Figure::CannotTell { cannot_tell } = &h.wavelet {
-            let _ = writeln!(out, "    cannot tell: {cannot_tell}");
+            let _ = writeln!(remarks, "{}: cannot tell: {cannot_tell}", c.name);
         }
         if h.unsteady {
             let _ = writeln!(
-                out,
-                "    the rate changed its level (it drifted, or came in phases): that, and not self-\n    similarity, is what these values show"
+                remarks,
+                "{}: the rate changed its level (it drifted, or came in phases): that, and not self-similarity,\n\
+                 is what these values show",
+                c.name
             );
         }
     }
+    *out += &table.text(width);
+    *out += &remarks;
 }
 
 /// Greatest number of rows of unsolicited packets that are shown.
 const SHOWN: usize = 15;
 
-fn unsolicited(found: &Found, out: &mut String) {
+fn unsolicited(found: &Found, out: &mut String, width: usize) {
     if found.home.is_empty() {
         let _ = writeln!(
             out,
@@ -394,6 +377,7 @@ fn unsolicited(found: &Found, out: &mut String) {
         "\nUnsolicited: {total} packets that home ({}{more}) had not asked for",
         home.join(", ")
     );
+    let mut table = Table::new("", ["packets", "kind", "from", "to"].map(Column::words));
     for u in found.list.iter().take(SHOWN) {
         let what = match u.kind {
             measure::unsolicited::Kind::Error => {
@@ -401,16 +385,11 @@ fn unsolicited(found: &Found, out: &mut String) {
             }
             measure::unsolicited::Kind::Ping => String::new(),
             measure::unsolicited::Kind::Other => format!("protocol {}", u.port),
-            _ => format!("to port {}", u.port),
+            _ => format!("port {}", u.port),
         };
-        let _ = writeln!(
-            out,
-            "  {:>7}  {:<12} from {} {what}",
-            u.packets,
-            u.kind.word(),
-            u.from
-        );
+        table.row(u.packets, [u.kind.word(), &u.from.to_string(), &what]);
     }
+    *out += &table.text(width);
     if found.list.len() > SHOWN {
         let _ = writeln!(
             out,

@@ -1,15 +1,17 @@
 //! Live view of an interface, once a second: the connections that carry most, with retransmissions and waits.
 
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
+use base::print::{RATE, SIZE, significant};
 use measure::capture::frame::{Address, Frame};
 use measure::track::{Act, Endpoint};
+use report::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Directions shown.
 const SHOWN: usize = 10;
-/// Greatest number of directions tracked within one second, and of pairs of hosts whose least round trip is stored.
+/// Width of the terminal that is assumed for the text of a second, columns.
+const WIDTH: usize = 110;
+/// Directions that are looked at within one second, and pairs of hosts whose least round trip is remembered.
 const MOST: usize = 50_000;
 
 /// Counts of one direction within the last second.
@@ -139,7 +141,7 @@ impl View {
             self.name,
             since_ns / 1_000_000_000,
             self.packets,
-            rate(self.bytes)
+            RATE.print(8.0 * self.bytes as f64)
         );
         let mut rows: Vec<((u32, usize), &Tally)> = self
             .second
@@ -154,39 +156,33 @@ impl View {
         if rows.is_empty() {
             return out;
         }
-        let name = |t: &Tally| format!("{} > {}", t.from, t.to);
-        let width = rows.iter().map(|(_, t)| name(t).len()).max().unwrap_or(0);
-        let _ = writeln!(
-            out,
-            "{:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-            "#", "from > to", "goodput", "again", "in flight", "RTT ms", "queue ms"
-        );
-        for ((number, _), t) in rows {
+        let heads = [
+            "#".into(),
+            Column::words("from > to"),
+            "goodput".into(),
+            "again".into(),
+            "in flight".into(),
+            Column::of("RTT", "ms"),
+            Column::of("queue", "ms"),
+        ];
+        let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
+        let rows = rows.into_iter().map(|((number, _), t)| {
             let mean = t.rtt_sum_ns / i64::from(t.rtt_count.max(1));
-            let timed = t.rtt_count > 0;
             let least = self.least.get(&(t.from.address, t.to.address));
-            let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
             let prompt = t.prompt_sum_ns / i64::from(t.prompt_count.max(1));
             let known = least.filter(|_| t.prompt_count > 0);
-            let queue = known.map(|l| ms((prompt - l).max(0)));
-            let _ = writeln!(
-                out,
-                "{number:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-                name(t),
-                rate(t.fresh_bytes),
-                t.again,
-                format!("{:.3}", Bytes::new(t.in_flight)),
-                if timed { ms(mean) } else { "-".into() },
-                queue.unwrap_or_else(|| "-".into())
-            );
-        }
-        out
+            let cells: Vec<Cell> = vec![
+                format!("{} > {}", t.from, t.to).into(),
+                RATE.print(8.0 * t.fresh_bytes as f64).into(),
+                t.again.into(),
+                SIZE.print(t.in_flight as f64).into(),
+                (t.rtt_count > 0).then(|| ms(mean)).into(),
+                known.map(|l| ms((prompt - l).max(0))).into(),
+            ];
+            (u64::from(number), cells)
+        });
+        out + &Table::new("", heads).numbered().with(rows).text(WIDTH)
     }
-}
-
-/// Rate of the bytes of one second.
-fn rate(bytes: u64) -> String {
-    format!("{:.3}", BitsPerSec::new(8 * bytes))
 }
 
 #[cfg(test)]

@@ -1,106 +1,22 @@
-//! Plots as SVG. Everything on one pixel is drawn once, as its extremes: a million packets make a small picture, and no
-//! outlier is lost.
+//! Plots of packets. Everything on one pixel is drawn once, as its extremes: a million packets make a small picture, and
+//! no outlier is lost.
 
-use super::seen::{Again, Mark, Packets, Plot, told};
-use crate::svg::{INNER, LEFT, document, even_marks, nice_top, path, short};
+use super::seen::{Acked, Again, Mark, Packets, Plot, told};
+use crate::plot::{Axis, Panel, PlotSpec, Series, Shape, nice_top};
 use base::print::{RATE, SIZE, number};
 use base::record::Cause;
-use maud::{Markup, PreEscaped, html};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// Style of this plot: colours of the causes, in addition to the common ones.
-const STYLE: &str = "
-.tb-plot .seg{stroke:var(--down);stroke-width:1}.tb-plot .seg.wide{stroke-width:2.2}.tb-plot .ack{stroke:var(--flow);stroke-width:1.3}.tb-plot .room{stroke:var(--muted);stroke-width:1;stroke-dasharray:5 3}
-.tb-plot .sackd{stroke:var(--both);stroke-width:1.6;opacity:.45}.tb-plot .sample{stroke:var(--ink);stroke-width:1.4}.tb-plot .base{stroke:var(--flow);stroke-width:1.2;stroke-dasharray:5 3}
-.tb-plot .rto{stroke:var(--loss);fill:var(--loss)}.tb-plot .fast{stroke:var(--up);fill:var(--up)}.tb-plot .sack{stroke:var(--both);fill:var(--both)}.tb-plot .recovery{stroke:#c77dd8;fill:#c77dd8}.tb-plot .tail{stroke:#b8860b;fill:#b8860b}.tb-plot .unknown{stroke:var(--idle);fill:var(--idle)}
-.tb-plot path.mark{stroke-width:1.3;fill-opacity:.9}.tb-plot path.mark.vain{fill:var(--paper)}.tb-plot .small{font-size:12px}.tb-plot .letter{font-size:12px;font-weight:700;fill:var(--ink)}.tb-plot .letter.reset{fill:var(--loss)}
-";
-
-const TOP: f64 = 66.0;
-/// Width of the columns in which lines are merged: half a pixel.
-const COLUMN: f64 = 0.5;
 /// Number of segments in a picture above which they have no end marks.
 const FEW: usize = 400;
 /// Steps of throughput in a picture.
 const STEPS: usize = 200;
+/// Number of letters in a picture.
+const LETTERS: usize = 60;
+/// Height of a small plot, px.
+const HEIGHT: f64 = 260.0;
 
-/// Drawing area with its axes' ranges.
-struct Frame {
-    from_s: f64,
-    to_s: f64,
-    height: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Frame {
-    fn x(&self, t_s: f64) -> f64 {
-        let width = (self.to_s - self.from_s).max(1e-9);
-        LEFT + INNER * (t_s - self.from_s) / width
-    }
-
-    fn y(&self, v: f64) -> f64 {
-        let height = (self.high - self.low).max(1e-9);
-        TOP + self.height * (1.0 - (v - self.low) / height)
-    }
-
-    fn shows(&self, t_s: f64) -> bool {
-        (self.from_s..=self.to_s).contains(&t_s)
-    }
-
-    /// Draws the frame of a picture around `inside`.
-    fn around(
-        &self,
-        p: &Packets,
-        what: &str,
-        axis: &str,
-        size: f64,
-        keys: Markup,
-        inside: Markup,
-    ) -> Markup {
-        let bottom = TOP + self.height;
-        let height = bottom + 46.0;
-        let title = format!("{}: {what}", p.name);
-        document(
-            height,
-            &title,
-            html! {
-                style { (PreEscaped(STYLE)) }
-                defs { clipPath id=(clip(what)) { rect x=(LEFT) y=(TOP - 6.0) width=(INNER) height=(self.height + 6.0) {} } }
-                text.name x=(LEFT) y="20" { (title) }
-                text.name x=(LEFT) y=(TOP - 16.0) { (axis) }
-                (keys)
-                @for v in even_marks(self.low / size, self.high / size) {
-                    line class=(if v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + INNER) y1=(short(self.y(v * size))) y2=(short(self.y(v * size))) {}
-                    text x=(LEFT - 8.0) y=(short(self.y(v * size) + 5.0)) text-anchor="end" { (exact(v, (self.high - self.low) / size)) }
-                }
-                g clip-path=(format!("url(#{})", clip(what))) { (inside) }
-                @for t in even_marks(self.from_s, self.to_s) {
-                    line.rule x1=(short(self.x(t))) x2=(short(self.x(t))) y1=(short(bottom)) y2=(short(bottom + 5.0)) {}
-                    text x=(short(self.x(t))) y=(short(bottom + 20.0)) text-anchor="middle" { (exact(t, self.to_s - self.from_s)) }
-                }
-                text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { "time since the connection began, s" }
-            },
-        )
-    }
-}
-
-/// Returns the name of a picture's clip path, which must be unique because a page has several.
-fn clip(what: &str) -> String {
-    format!("tb-{}", what.replace([' ', '.'], "-"))
-}
-
-/// Formats a number with enough digits to distinguish the marks of an axis of this length.
-fn exact(v: f64, length: f64) -> String {
-    let digits = (2.0 - length.max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
-    let text = format!("{v:.digits$}");
-    if !text.contains('.') {
-        return text;
-    }
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-pub(super) fn plot(plot: Plot, p: &Packets) -> Result<Markup, String> {
+pub(super) fn plot(plot: Plot, p: &Packets) -> Result<PlotSpec, String> {
     let lacking = match plot {
         Plot::Rtt if p.rtt.is_empty() => "no round trip was measured",
         Plot::InFlight | Plot::Throughput if p.sent.is_empty() => "no data was sent",
@@ -123,283 +39,216 @@ pub(super) fn plot(plot: Plot, p: &Packets) -> Result<Markup, String> {
     })
 }
 
-fn frame(p: &Packets, height: f64, low: f64, high: f64) -> Frame {
-    Frame {
-        from_s: p.span_s.0,
-        to_s: p.span_s.1,
-        height,
-        low,
-        high,
+/// Makes a plot with one panel.
+fn spec(p: &Packets, what: &str, y: Axis, height: f64, series: Vec<Series>) -> PlotSpec {
+    PlotSpec {
+        title: format!("{}: {what}", p.name),
+        x: Axis::even("time since the connection began, s", p.span_s.0, p.span_s.1),
+        panels: vec![Panel {
+            y,
+            height,
+            series,
+            ..Panel::default()
+        }],
+        ..PlotSpec::default()
     }
 }
 
-/// Draws the legend: line samples, and above them a mark for each cause with its count; right-aligned.
-fn keys(lines: &[(&str, &str)], p: &Packets) -> Markup {
-    let causes: Vec<(Cause, String)> = by_cause(p)
-        .into_iter()
-        .map(|(cause, n)| (cause, format!("{n} {}", told(cause).0)))
-        .collect();
-    let upper = placed(causes.iter().map(|(_, name)| name.as_str()), 16.0);
-    let lower = placed(lines.iter().map(|(_, name)| *name), 26.0);
-    html! {
-        @for ((cause, name), x) in causes.iter().zip(upper) {
-            path class=(format!("mark {}", told(*cause).1)) d=(shape(*cause, x + 6.0, 31.0)) {}
-            text.small x=(short(x + 16.0)) y="35" { (name) }
-        }
-        @for ((class, name), x) in lines.iter().zip(lower) {
-            path class=(format!("line {class}")) d=(format!("M{} {}h20", short(x), TOP - 20.0)) {}
-            text.small x=(short(x + 26.0)) y=(TOP - 16.0) { (name) }
-        }
-    }
-}
-
-/// Returns the positions of samples whose names take about 7 px per letter, with `room` px before each name.
-fn placed<'a>(names: impl Iterator<Item = &'a str>, room: f64) -> Vec<f64> {
-    let width = |name: &str| room + 14.0 + 7.0 * name.chars().count() as f64;
-    let widths: Vec<f64> = names.map(width).collect();
-    let start = LEFT + INNER - widths.iter().sum::<f64>();
-    let places = widths
-        .iter()
-        .scan(start, |x, w| Some(std::mem::replace(x, *x + w)));
-    places.collect()
+fn shows(p: &Packets, t_s: f64) -> bool {
+    (p.span_s.0..=p.span_s.1).contains(&t_s)
 }
 
 fn by_cause(p: &Packets) -> BTreeMap<Cause, usize> {
     let mut causes = BTreeMap::new();
-    let shown = |a: &&Again| (p.span_s.0..=p.span_s.1).contains(&a.t_s);
-    for a in p.again.iter().filter(shown) {
+    for a in p.again.iter().filter(|a| shows(p, a.t_s)) {
         *causes.entry(a.cause).or_default() += 1;
     }
     causes
 }
 
-/// Returns the shape of a cause: shapes distinguish causes even without colour.
-fn shape(cause: Cause, x: f64, y: f64) -> String {
-    let at = format!("M{} {}", short(x), short(y));
+/// Returns the symbol of a cause, around its place: symbols distinguish causes even without colour.
+fn symbol(cause: Cause) -> &'static str {
     match cause {
-        Cause::Timeout => format!("{at}m0-5l5 5l-5 5l-5-5Z"),
-        Cause::Fast => format!("{at}m0-5l5 9h-10Z"),
-        Cause::Sack => format!("{at}m4 0a4 4 0 1 1-8 0a4 4 0 1 1 8 0"),
-        Cause::Recovery => format!("{at}m-3.5-3.5h7v7h-7Z"),
-        Cause::TailProbe => format!("{at}m0 5l5-9h-10Z"),
-        Cause::Unknown => format!("{at}m-4-4l8 8m0-8l-8 8"),
+        Cause::Timeout => "m0-5l5 5l-5 5l-5-5Z",
+        Cause::Fast => "m0-5l5 9h-10Z",
+        Cause::Sack => "m4 0a4 4 0 1 1-8 0a4 4 0 1 1 8 0",
+        Cause::Recovery => "m-3.5-3.5h7v7h-7Z",
+        Cause::TailProbe => "m0 5l5-9h-10Z",
+        Cause::Unknown => "m-4-4l8 8m0-8l-8 8",
     }
 }
 
-/// Merges touching vertical bars of a column: (x, low y, high y) in pixels.
-fn bars(places: impl Iterator<Item = (f64, f64, f64)>) -> String {
-    let mut columns: BTreeMap<i64, Vec<(f64, f64)>> = BTreeMap::new();
-    for (x, a, b) in places {
-        let column = columns.entry((x / COLUMN).round() as i64).or_default();
-        let (low, high) = (a.min(b), a.max(b).max(a.min(b) + 0.4));
-        match column.last_mut() {
-            Some((l, h)) if low <= *h + 0.5 && high >= *l - 0.5 => {
-                *l = l.min(low);
-                *h = h.max(high);
-            }
-            _ => column.push((low, high)),
-        }
-    }
-    let mut out = String::new();
-    for (column, mut parts) in columns {
-        parts.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut end = f64::NEG_INFINITY;
-        for (low, high) in parts {
-            let low = low.max(end);
-            if high > low {
-                let x = short(column as f64 * COLUMN);
-                out.push_str(&format!("M{x} {}v{}", short(low), short(high - low)));
-                end = high;
-            }
-        }
-    }
-    out
-}
-
-fn sequence(p: &Packets) -> Markup {
-    let shown = |t: f64| (p.span_s.0..=p.span_s.1).contains(&t);
-    let mut low = u64::MAX;
-    let mut high = 0;
-    for s in p.sent.iter().filter(|s| shown(s.t_s)) {
-        (low, high) = (low.min(s.from), high.max(s.to));
-    }
-    for a in p.acked.iter().filter(|a| shown(a.t_s)) {
-        (low, high) = (low.min(a.to), high.max(a.to));
-    }
-    let (low, high) = (low.min(high) as f64, high as f64);
+fn sequence(p: &Packets) -> PlotSpec {
+    let sent: Vec<_> = p.sent.iter().filter(|s| shows(p, s.t_s)).collect();
+    let acked = || p.acked.iter().filter(|a| shows(p, a.t_s));
+    let low = sent.iter().map(|s| s.from).chain(acked().map(|a| a.to));
+    let high = sent.iter().map(|s| s.to).chain(acked().map(|a| a.to));
+    let high = high.max().unwrap_or(0);
+    let (low, high) = (low.min().unwrap_or(0).min(high) as f64, high as f64);
     // If the receive window is far above, its line is left out of the range.
-    let room = p.acked.iter().filter(|a| shown(a.t_s)).map(|a| a.room);
-    let room = room.min().map_or(high, |r| r as f64);
+    let room = acked().map(|a| a.room).min().map_or(high, |r| r as f64);
     let head = (high - low).max(1.0);
-    let high = if room < high + 0.25 * head {
-        room.max(high)
-    } else {
-        high
-    };
-    let f = frame(p, 400.0, low, high + 0.04 * head);
-    let (unit, size) = SIZE.fitting(f.high);
-    let bar = |t: f64, from: u64, to: u64| (f.x(t), f.y(to as f64), f.y(from as f64));
-    let sent: Vec<_> = p.sent.iter().filter(|s| f.shows(s.t_s)).collect();
+    let top = match room < high + 0.25 * head {
+        true => room.max(high),
+        false => high,
+    } + 0.04 * head;
     let few = sent.len() <= FEW;
-    let segments = bars(sent.iter().map(|s| bar(s.t_s, s.from, s.to)));
-    // With few segments each bar has ends, as in xplot, so that neighbouring segments can be told apart.
-    let ends: String = match few {
-        true => sent
-            .iter()
-            .filter(|s| s.to > s.from)
-            .flat_map(|s| [s.from, s.to].map(|v| (f.x(s.t_s), f.y(v as f64))))
-            .map(|(x, y)| format!("M{} {}h5", short(x - 2.5), short(y)))
-            .collect(),
-        false => String::new(),
+    let bars = |bars: &mut dyn Iterator<Item = (f64, u64, u64)>| {
+        Shape::Bars(bars.map(|(t, a, b)| (t, a as f64, b as f64)).collect())
     };
-    let sacked = p.sacked.iter().filter(|s| f.shows(s.0));
-    let sacked = bars(sacked.map(|(t, from, to)| bar(*t, *from, *to)));
-    let steps =
-        |of: fn(&super::seen::Acked) -> u64| stairs(p.acked.iter().map(|a| (a.t_s, of(a))), &f);
-    let mut lines = vec![("seg", "segments"), ("ack", "acknowledged")];
-    if !p.acked.is_empty() && room <= f.high {
-        lines.push(("room", "receive window"));
+    let segments = bars(&mut sent.iter().map(|s| (s.t_s, s.from, s.to)));
+    let class = if few { "seg wide" } else { "seg" };
+    let mut series = vec![Series::new("segments", class, segments)];
+    if few {
+        // With few segments each bar has ends, as in xplot, so that neighbouring segments can be told apart.
+        let full = sent.iter().filter(|s| s.to > s.from);
+        let ends = full.flat_map(|s| [s.from, s.to].map(|v| (s.t_s, v as f64)));
+        series.push(Series::new(
+            "",
+            "seg",
+            Shape::Symbols("m-2.5 0h5", ends.collect()),
+        ));
     }
+    series.push(Series::new("acknowledged", "ack", stairs(p, |a| a.to, top)));
+    let room_name = match !p.acked.is_empty() && room <= top {
+        true => "receive window",
+        false => "",
+    };
+    series.insert(
+        0,
+        Series::new(room_name, "room", stairs(p, |a| a.room, top)),
+    );
+    let sacked: Vec<_> = p.sacked.iter().filter(|s| shows(p, s.0)).copied().collect();
     if !sacked.is_empty() {
-        lines.push(("sackd", "SACK"));
+        let sacked = bars(&mut sacked.into_iter());
+        series.insert(1, Series::new("SACK", "sackd", sacked));
     }
-    let marks = p.marks.iter().filter(|m| f.shows(m.0));
-    let inside = html! {
-        path.room d=(steps(|a| a.room)) {}
-        path.sackd d=(sacked) {}
-        path.seg.wide[few] d=(segments) {}
-        @if few { path.seg d=(ends) {} }
-        path.ack d=(steps(|a| a.to)) {}
-        (repeated(p, &f))
-        @for (t, at, mark) in marks.take(60) {
-            text.letter.reset[*mark == Mark::Reset] x=(short((f.x(*t) + 3.0).min(LEFT + INNER - 12.0))) y=(short((f.y(*at as f64) - 5.0).max(TOP + 8.0))) { (mark.letter()) }
-        }
+    series.extend(repeated(p));
+    let marks: Vec<_> = p.marks.iter().filter(|m| shows(p, m.0)).collect();
+    let letters = |reset: bool| {
+        let those = marks.iter().take(LETTERS);
+        let those = those.filter(|m| (m.2 == Mark::Reset) == reset);
+        let letters = those.map(|(t, at, mark)| (*t, *at as f64, mark.letter()));
+        let class = if reset { "reset" } else { "" };
+        Series::new("", class, Shape::Letters(letters.collect()))
     };
-    let axis = format!("Bytes, {unit}");
-    f.around(p, "bytes over time", &axis, size, keys(&lines, p), inside)
+    series.extend([letters(false), letters(true)]);
+    let y = Axis::fitting("Bytes", SIZE, low, top);
+    spec(p, "bytes over time", y, 400.0, series)
 }
 
-/// Draws the retransmissions: a bar over the bytes, and a mark that is visible at any scale.
-fn repeated(p: &Packets, f: &Frame) -> Markup {
+/// Returns the retransmissions: a bar over the bytes, and a symbol that is visible at any scale. The first of each cause
+/// has its name.
+fn repeated(p: &Packets) -> Vec<Series> {
     let mut by_class: BTreeMap<(Cause, bool), Vec<&Again>> = BTreeMap::new();
-    for a in p.again.iter().filter(|a| f.shows(a.t_s)) {
+    for a in p.again.iter().filter(|a| shows(p, a.t_s)) {
         by_class.entry((a.cause, a.needless)).or_default().push(a);
     }
-    html! {
-        @for ((cause, needless), all) in &by_class {
-            @let class = told(*cause).1;
-            path.seg.wide.(class) d=(bars(all.iter().map(|a| (f.x(a.t_s), f.y(a.to as f64), f.y(a.from as f64))))) {}
-            path.mark.(class).vain[*needless] d=(marks(*cause, all.iter().map(|a| (f.x(a.t_s), f.y((a.from + a.to) as f64 / 2.0))))) {}
-        }
+    let counts = by_cause(p);
+    let mut named: Option<Cause> = None;
+    let mut series = Vec::new();
+    for ((cause, needless), all) in &by_class {
+        let (word, class) = told(*cause);
+        let name = match named.replace(*cause) == Some(*cause) {
+            true => String::new(),
+            false => format!("{} {word}", counts[cause]),
+        };
+        let bars = all.iter().map(|a| (a.t_s, a.from as f64, a.to as f64));
+        let bars = Shape::Bars(bars.collect());
+        series.push(Series::new("", format!("seg wide {class}"), bars));
+        let places = all.iter().map(|a| (a.t_s, (a.from + a.to) as f64 / 2.0));
+        let vain = if *needless { " vain" } else { "" };
+        let symbols = Shape::Symbols(symbol(*cause), places.collect());
+        series.push(Series::new(name, format!("mark {class}{vain}"), symbols));
     }
+    series
 }
 
-/// Draws the marks of a cause; of those within two pixels of each other, one.
-fn marks(cause: Cause, places: impl Iterator<Item = (f64, f64)>) -> String {
-    let mut seen = BTreeSet::new();
-    places
-        .filter(|(x, y)| seen.insert(((x / 2.0).round() as i64, (y / 2.0).round() as i64)))
-        .map(|(x, y)| shape(cause, x, y))
-        .collect()
+/// Returns the times of retransmissions as ticks at the top of another plot.
+fn ticks(p: &Packets) -> Vec<Series> {
+    let counts = by_cause(p).into_iter();
+    let ticks = counts.map(|(cause, count)| {
+        let (word, class) = told(cause);
+        let mine = p.again.iter().filter(|a| a.cause == cause);
+        let times = mine.map(|a| a.t_s).filter(|t| shows(p, *t)).collect();
+        let name = format!("{count} {word}");
+        Series::new(name, format!("seg {class}"), Shape::Ticks(times, 8.0))
+    });
+    ticks.collect()
 }
 
-/// Draws a step line, which keeps its value until the next one.
-fn stairs(points: impl Iterator<Item = (f64, u64)>, f: &Frame) -> String {
+/// Returns a step line, which keeps its value until the next one; values above `top` interrupt it.
+fn stairs(p: &Packets, of: impl Fn(&Acked) -> u64, top: f64) -> Shape {
+    let (from_s, to_s) = p.span_s;
+    let shown = |v: u64| Some(v as f64).filter(|v| *v <= top);
     let mut before: Option<u64> = None;
-    let mut places = Vec::new();
-    for (t, v) in points {
-        if t < f.from_s {
+    let mut places: Vec<(f64, Option<f64>)> = Vec::new();
+    for a in &p.acked {
+        let (t, v) = (a.t_s, of(a));
+        if t < from_s {
             before = Some(v);
             continue;
         }
-        if t > f.to_s {
+        if t > to_s {
             break;
         }
-        if places.is_empty()
-            && let Some(b) = before
-        {
-            places.push((f.x(f.from_s), Some(f.y(b as f64))));
+        if let Some(b) = before {
+            if places.is_empty() {
+                places.push((from_s, shown(b)));
+            }
+            if b != v {
+                places.push((t, shown(b)));
+            }
         }
-        if let Some(b) = before.filter(|b| *b != v) {
-            places.push((f.x(t), Some(f.y(b as f64))));
-        }
-        places.push((f.x(t), Some(f.y(v as f64))));
+        places.push((t, shown(v)));
         before = Some(v);
     }
-    path(places.into_iter())
+    Shape::Line(places)
 }
 
-fn round_trips(p: &Packets) -> Markup {
-    let shown = || {
-        p.rtt
-            .iter()
-            .filter(|r| (p.span_s.0..=p.span_s.1).contains(&r.0))
-    };
-    let most = shown()
-        .map(|r| r.1)
-        .fold(p.base_ms.unwrap_or(0.0), f64::max);
-    let f = frame(p, 260.0, 0.0, nice_top(most));
-    let mut lines = vec![("sample", "round trips")];
-    if p.base_ms.is_some() {
-        lines.push(("base", "least between the hosts"));
-    }
-    let inside = html! {
-        @if let Some(base) = p.base_ms {
-            path.base d=(format!("M{LEFT} {}h{INNER}", short(f.y(base)))) {}
-        }
-        path.sample d=(bars(shown().map(|(t, ms)| (f.x(*t), f.y(*ms) - 0.7, f.y(*ms) + 0.7)))) {}
-        (ticks(p, &f))
-    };
-    f.around(
-        p,
-        "round trips",
+fn round_trips(p: &Packets) -> PlotSpec {
+    let shown: Vec<_> = p.rtt.iter().filter(|r| shows(p, r.0)).collect();
+    let most = shown.iter().map(|r| r.1);
+    let y = Axis::up_to(
         "Round-trip time, ms",
-        1.0,
-        keys(&lines, p),
-        inside,
-    )
+        most.fold(p.base_ms.unwrap_or(0.0), f64::max),
+    );
+    // A sample is a bar of 1.4 pixels.
+    let half = 0.7 * y.to / HEIGHT;
+    let bars = shown.iter().map(|(t, ms)| (*t, ms - half, ms + half));
+    let mut series = vec![Series::new(
+        "round trips",
+        "sample",
+        Shape::Bars(bars.collect()),
+    )];
+    if let Some(base) = p.base_ms {
+        let line = Shape::Line(vec![(p.span_s.0, Some(base)), (p.span_s.1, Some(base))]);
+        series.insert(0, Series::new("least between the hosts", "base", line));
+    }
+    series.extend(ticks(p));
+    spec(p, "round trips", y, HEIGHT, series)
 }
 
-/// Draws the times of retransmissions at the top of another plot.
-fn ticks(p: &Packets, f: &Frame) -> Markup {
-    let mut by_class: BTreeMap<Cause, BTreeSet<i64>> = BTreeMap::new();
-    for a in p.again.iter().filter(|a| f.shows(a.t_s)) {
-        let column = (f.x(a.t_s) / COLUMN).round() as i64;
-        by_class.entry(a.cause).or_default().insert(column);
-    }
-    html! {
-        @for (cause, columns) in &by_class {
-            path.seg.(told(*cause).1) d=(columns.iter().map(|c| format!("M{} {}v8", short(*c as f64 * COLUMN), TOP - 5.0)).collect::<String>()) {}
-        }
-    }
-}
-
-fn in_flight(p: &Packets) -> Markup {
-    let shown = || {
-        p.sent
-            .iter()
-            .filter(|s| (p.span_s.0..=p.span_s.1).contains(&s.t_s))
+fn in_flight(p: &Packets) -> PlotSpec {
+    let shown: Vec<_> = p.sent.iter().filter(|s| shows(p, s.t_s)).collect();
+    let most = shown.iter().map(|s| s.in_flight).max().unwrap_or(0) as f64;
+    let top = nice_top(most);
+    let line = shown.iter().map(|s| (s.t_s, Some(s.in_flight as f64)));
+    let open = |a: &Acked| a.room.saturating_sub(a.to);
+    let room_name = match p.acked.iter().any(|a| (open(a) as f64) < top) {
+        true => "receive window",
+        false => "",
     };
-    let most = shown().map(|s| s.in_flight).max().unwrap_or(0) as f64;
-    let f = frame(p, 260.0, 0.0, nice_top(most));
-    let (unit, size) = SIZE.fitting(f.high);
-    let inside = html! {
-        path.seg d=(path(shown().map(|s| (f.x(s.t_s), Some(f.y(s.in_flight as f64)))))) {}
-        path.room d=(stairs(p.acked.iter().map(|a| (a.t_s, a.room.saturating_sub(a.to))), &f)) {}
-        (ticks(p, &f))
-    };
-    let mut lines = vec![("seg", "in flight")];
-    if p.acked
-        .iter()
-        .any(|a| (a.room.saturating_sub(a.to) as f64) < f.high)
-    {
-        lines.push(("room", "receive window"));
-    }
-    let axis = format!("Bytes in flight, {unit}");
-    f.around(p, "bytes in flight", &axis, size, keys(&lines, p), inside)
+    let mut series = vec![
+        Series::new("in flight", "seg", Shape::Line(line.collect())),
+        Series::new(room_name, "room", stairs(p, open, top)),
+    ];
+    series.extend(ticks(p));
+    let y = Axis::fitting("Bytes in flight", SIZE, 0.0, top);
+    spec(p, "bytes in flight", y, HEIGHT, series)
 }
 
-fn throughput(p: &Packets) -> Markup {
+fn throughput(p: &Packets) -> PlotSpec {
     let (from, to) = p.span_s;
     let step = ((to - from) / STEPS as f64).max(1e-6);
     let mut fresh = vec![0.0; STEPS];
@@ -427,31 +276,23 @@ fn throughput(p: &Packets) -> Markup {
     let rate = |bytes: &[f64]| -> Vec<f64> { bytes.iter().map(|b| 8.0 * b / step).collect() };
     let [fresh, again, acked] = [rate(&fresh), rate(&again), rate(&acked)];
     let top = fresh.iter().chain(&again).chain(&acked).copied();
-    let f = frame(p, 260.0, 0.0, nice_top(top.fold(0.0, f64::max)));
-    let (unit, size) = RATE.fitting(f.high);
-    let line = |rates: &[f64]| {
-        let middle = |i: usize| f.x(from + (i as f64 + 0.5) * step);
-        path(
-            rates
-                .iter()
-                .enumerate()
-                .map(|(i, r)| (middle(i), Some(f.y(*r)))),
-        )
+    let top = nice_top(top.fold(0.0, f64::max));
+    let line = |name: &str, class: &str, rates: &[f64]| {
+        let points = rates.iter().enumerate();
+        let points = points.map(|(i, r)| (from + (i as f64 + 0.5) * step, Some(*r)));
+        Series::new(name, class, Shape::Line(points.collect()))
     };
-    let mut lines = vec![("seg", "sent for the first time"), ("ack", "acknowledged")];
-    let repeats = again.iter().any(|r| *r > 0.0);
-    if repeats {
-        lines.push(("loss", "sent again"));
+    let mut series = vec![
+        line("sent for the first time", "seg wide", &fresh),
+        line("acknowledged", "ack", &acked),
+    ];
+    if again.iter().any(|r| *r > 0.0) {
+        series.push(line("sent again", "loss", &again));
     }
-    let inside = html! {
-        path.seg.wide d=(line(&fresh)) {}
-        path.ack d=(line(&acked)) {}
-        @if repeats { path.loss d=(line(&again)) {} }
-        (ticks(p, &f))
-    };
-    let axis = format!("Payload, {unit}");
+    series.extend(ticks(p));
     let what = format!("throughput in steps of {} ms", number(step * 1e3));
-    f.around(p, &what, &axis, size, keys(&lines, p), inside)
+    let y = Axis::fitting("Payload", RATE, 0.0, top);
+    spec(p, &what, y, HEIGHT, series)
 }
 
 #[cfg(test)]
@@ -498,26 +339,23 @@ mod tests {
     fn a_million_packets_make_a_small_picture_that_keeps_the_one_that_matters() {
         let p = million();
         for plot in Plot::ALL {
-            let svg = plot.svg(&p).unwrap();
+            let svg = plot.spec(&p).unwrap().svg();
             assert!(svg.len() < 150_000, "{plot:?}: {}", svg.len());
         }
-        let sequence = Plot::Sequence.svg(&p).unwrap();
+        let sequence = Plot::Sequence.spec(&p).unwrap().svg();
         assert!(sequence.contains("1 time-out"));
         // The mark is in the middle of the picture: its diamond, and the legend's.
         assert_eq!(sequence.matches("l5 5l-5 5l-5-5Z").count(), 2);
         // 90 ms on an axis to 100: the only bar in the upper third.
-        let rtt = Plot::Rtt.svg(&p).unwrap();
-        let f = frame(&p, 260.0, 0.0, 100.0);
-        assert!(
-            rtt.contains(&format!(" {}v", short(f.y(90.0) - 0.7))),
-            "{rtt}"
-        );
-    }
-
-    #[test]
-    fn bars_of_a_column_that_touch_are_one_and_others_are_not() {
-        let all = [(10.0, 5.0, 8.0), (10.1, 8.0, 12.0), (10.0, 40.0, 41.0)];
-        assert_eq!(bars(all.into_iter()), "M10 5v7M10 40v1");
+        let rtt = Plot::Rtt.spec(&p).unwrap().svg();
+        let bars = rtt.split("class=\"sample\"").nth(1).unwrap();
+        let bars = bars.split("</path>").next().unwrap();
+        let tops = bars.split('M').skip(1).filter_map(|bar| {
+            let (_, y) = bar.split_once(' ')?;
+            y.split_once('v')?.0.parse::<f64>().ok()
+        });
+        let high = tops.filter(|y| *y < 62.0 + 260.0 / 3.0).count();
+        assert_eq!(high, 1, "{rtt}");
     }
 
     #[test]
@@ -526,21 +364,14 @@ mod tests {
             rtt: Vec::new(),
             ..million()
         };
-        let said = Plot::Rtt.svg(&p).unwrap_err();
+        let said = Plot::Rtt.spec(&p).unwrap_err();
         assert!(said.contains("no round trip was measured"), "{said}");
         let empty = Packets::default();
         assert!(
             Plot::Sequence
-                .svg(&empty)
+                .spec(&empty)
                 .unwrap_err()
                 .contains("no packets")
         );
-    }
-
-    #[test]
-    fn axes_of_a_close_up_have_digits_enough() {
-        assert_eq!(exact(12.3456, 0.01), "12.3456");
-        assert_eq!(exact(12.0, 0.01), "12");
-        assert_eq!(exact(40.0, 100.0), "40");
     }
 }

@@ -10,13 +10,14 @@ mod draw;
 mod page;
 mod seen;
 
+use crate::plot::PlotSpec;
 pub use page::{Page, page};
 pub use seen::{Acked, Again, Mark, Packets, Plot, Sent};
 
 impl Plot {
     /// # Errors
     /// Fails if the packets contain no data for this plot; the error names it.
-    pub fn svg(self, packets: &Packets) -> Result<String, String> {
-        draw::plot(self, packets).map(|m| m.into_string())
+    pub fn spec(self, packets: &Packets) -> Result<PlotSpec, String> {
+        draw::plot(self, packets)
     }
 }

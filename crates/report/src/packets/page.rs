@@ -1,8 +1,8 @@
 //! Page `report.html` of a capture.
 
 use super::{Packets, Plot, data};
-use crate::html::{SCRIPT, grid, head, licence};
-use crate::tables::{Cell, Row, Table};
+use crate::html::{SCRIPT, head, licence};
+use crate::table::Table;
 use crate::words;
 use analysis::answer::{Finding, Severity};
 use base::record::Meta;
@@ -20,8 +20,7 @@ pub struct Page {
     /// Notes for readers of the figures.
     pub notes: Vec<String>,
     pub findings: Vec<Finding>,
-    /// Tables: caption, column headings, and rows of cells.
-    pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+    pub tables: Vec<Table>,
     /// Directions with the most data, largest first.
     pub ways: Vec<Packets>,
     /// Figures for machines, as JSON.
@@ -81,7 +80,7 @@ pub fn page(p: &Page) -> String {
                             h2 id="packets" { "Packet by packet" }
                             figure id="bytes-over-time" {
                                 div.static {
-                                    @for plot in Plot::ALL { @if let Ok(picture) = plot.svg(way) { (PreEscaped(picture)) } }
+                                    @for plot in Plot::ALL { @if let Ok(spec) = plot.spec(way) { (spec.picture()) } }
                                 }
                                 div.live hidden {}
                                 figcaption {
@@ -91,10 +90,10 @@ pub fn page(p: &Page) -> String {
                             }
                         }
                     }
-                    @for (i, (title, columns, rows)) in p.tables.iter().enumerate() {
+                    @for (i, table) in p.tables.iter().enumerate() {
                         section {
-                            h2 { (title) }
-                            (grid(&table(title, columns, rows), &format!("table-{i}")))
+                            h2 { (table.title) }
+                            (table.html(&format!("table-{i}")))
                         }
                     }
                     section aria-labelledby="raw" {
@@ -110,18 +109,4 @@ pub fn page(p: &Page) -> String {
         }
     }
     .into_string()
-}
-
-fn table(title: &str, columns: &[String], rows: &[Vec<String>]) -> Table {
-    Table {
-        title: title.to_owned(),
-        columns: columns.to_vec(),
-        rows: rows
-            .iter()
-            .map(|r| Row {
-                label: r.first().cloned().unwrap_or_default(),
-                cells: r.iter().skip(1).cloned().map(Cell::Is).collect(),
-            })
-            .collect(),
-    }
 }

@@ -110,6 +110,6 @@ pub(crate) fn told(cause: base::record::Cause) -> (&'static str, &'static str) {
         Cause::Sack => ("SACK", "sack"),
         Cause::Recovery => ("recovery", "recovery"),
         Cause::TailProbe => ("tail probe", "tail"),
-        Cause::Unknown => ("no reason that shows", "unknown"),
+        Cause::Unknown => ("no reason that shows", "puzzle"),
     }
 }

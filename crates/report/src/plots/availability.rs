@@ -3,19 +3,17 @@
 //! what its host noted of the interface.
 
 use super::calendar;
-use super::frame::framed;
+use super::heat::hours_of_the_day;
 use super::material::{Intervals, Material, Part};
-use crate::svg::{INNER, LEFT, short};
+use crate::plot::{Axis, Panel, PlotSpec, Rectangle, Series, Shape};
 use crate::words::nines;
-use base::units::significant;
-use maud::{Markup, html};
+use base::print::significant;
 use std::collections::BTreeMap;
 
-const TOP: f64 = 66.0;
 /// Largest number of days with a row each.
 const MOST_ROWS: i64 = 62;
 
-pub fn draw(m: &Material) -> Markup {
+pub fn plot(m: &Material) -> PlotSpec {
     let noted = m.stability.as_ref().map(|s| {
         let hours = s.hours.iter().map(|(at, n)| (*at, part(n)));
         (s, hours.collect::<BTreeMap<_, _>>())
@@ -33,29 +31,34 @@ pub fn draw(m: &Material) -> Markup {
         (Some(a), Some(b)) => (a.0, b.0),
         _ => (0, 0),
     };
-    let (height, cells) = if last - first < MOST_ROWS {
+    let (x, mut panel) = if last - first < MOST_ROWS {
         by_hour(hours, first, last)
     } else {
         by_day(hours, first, last)
     };
-    framed(
-        m,
-        height,
-        "availability",
-        html! {
-            text.small x=(LEFT + INNER) y="20" text-anchor="end" {
-                @if !m.available.is_empty() {
-                    "Available for " (nines(total(&m.available).share())) " % of the time in which probes were due"
-                }
-                @if let Some((s, hours)) = &noted {
-                    @if !m.available.is_empty() { "; " }
-                    (nines(total(hours).share())) " % of " (total(hours).all) " intervals of " (significant(s.interval_ns as f64 / 1e9, 3)) " s of " (s.interface)
-                    " were up, with an address and answered"
-                }
-            }
-            (cells)
-        },
-    )
+    let probes = (!m.available.is_empty()).then(|| {
+        format!(
+            "Available for {} % of the time in which probes were due",
+            nines(total(&m.available).share())
+        )
+    });
+    let interface = noted.as_ref().map(|(s, hours)| {
+        format!(
+            "{} % of {} intervals of {} s of {} were up, with an address and answered",
+            nines(total(hours).share()),
+            total(hours).all,
+            significant(s.interval_ns as f64 / 1e9, 3),
+            s.interface
+        )
+    });
+    let said: Vec<String> = probes.into_iter().chain(interface).collect();
+    panel.note = said.join("; ");
+    PlotSpec {
+        title: "availability".into(),
+        x,
+        panels: vec![panel],
+        ..PlotSpec::default()
+    }
 }
 
 fn part(n: &Intervals) -> Part {
@@ -65,70 +68,75 @@ fn part(n: &Intervals) -> Part {
     }
 }
 
-fn cell(x: f64, y: f64, width: f64, height: f64, part: Option<&Part>, name: &str) -> Markup {
-    let (x, y, w, h) = (
-        short(x + 0.5),
-        short(y + 0.5),
-        short(width - 1.0),
-        short(height - 1.0),
-    );
-    html! {
-        @match part {
-            None => { rect.unknown x=(x) y=(y) width=(w) height=(h) {} }
-            Some(p) => {
-                // Even one minute of sixty must be visible: the opacity starts at 0.4.
-                @let gone = 1.0 - p.share();
-                rect class=(if gone > 0.0 { "out" } else { "sound" }) x=(x) y=(y) width=(w) height=(h) opacity=(if gone > 0.0 { format!("{:.2}", 0.4 + 0.6 * gone) } else { "0.55".into() }) {
-                    title { (name) ": " (nines(p.share())) " %" }
-                }
-            }
-        }
+fn cell(x: f64, y: f64, part: Option<&Part>, name: &str) -> Rectangle {
+    let gone = part.map(|p| 1.0 - p.share());
+    let (class, opacity) = match gone {
+        None => ("unknown", 1.0),
+        // Even one minute of sixty must be visible: the opacity starts at 0.4.
+        Some(gone) if gone > 0.0 => ("out", 0.4 + 0.6 * gone),
+        Some(_) => ("sound", 0.55),
+    };
+    Rectangle {
+        class,
+        x: (x, x + 1.0),
+        y: (y, y + 1.0),
+        opacity,
+        text: None,
+        says: part.map_or(String::new(), |p| format!("{name}: {} %", nines(p.share()))),
     }
 }
 
-fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (f64, Markup) {
-    let days = last - first + 1;
-    let row = (420.0 / days as f64).clamp(9.0, 26.0);
-    let width = INNER / 24.0;
-    let names = (14.0 / row).ceil() as i64;
-    let markup = html! {
-        @for h in (0..24).step_by(3) {
-            text.small x=(short(LEFT + width * (h as f64 + 0.5))) y=(TOP - 8.0) text-anchor="middle" { (format!("{h:02} h")) }
-        }
-        @for day in first..=last {
-            @let y = TOP + row * (day - first) as f64;
-            @if (day - first) % names == 0 {
-                text.small x=(LEFT - 8.0) y=(short(y + row / 2.0 + 4.0)) text-anchor="end" { (calendar::day_name(day)) }
-            }
-            @for h in 0..24 {
-                (cell(LEFT + width * h as f64, y, width, row, hours.get(&(day, h)), &format!("{} {h:02} h", calendar::day_name(day))))
-            }
-        }
-    };
-    (TOP + row * days as f64 + 34.0, markup)
+fn panel(rows: i64, row: f64, names: Vec<(f64, String)>, cells: Vec<Rectangle>) -> Panel {
+    Panel {
+        y: Axis::even("", rows as f64, 0.0).marked(names),
+        height: row * rows as f64,
+        series: vec![Series::new("", "", Shape::Cells(cells))],
+        ..Panel::default()
+    }
 }
 
-fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (f64, Markup) {
-    const ROW: f64 = 24.0;
+fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis, Panel) {
+    let days = last - first + 1;
+    let row = (420.0 / days as f64).clamp(9.0, 26.0);
+    let step = (14.0 / row).ceil() as usize;
+    let names = (0..days).step_by(step).map(|i| {
+        let name = calendar::day_name(first + i);
+        (i as f64 + 0.5, name)
+    });
+    let cells = (first..=last).flat_map(|day| {
+        (0..24).map(move |h| {
+            let name = format!("{} {h:02} h", calendar::day_name(day));
+            cell(h as f64, (day - first) as f64, hours.get(&(day, h)), &name)
+        })
+    });
+    let panel = panel(days, row, names.collect(), cells.collect());
+    (hours_of_the_day(), panel)
+}
+
+fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis, Panel) {
     let mut days: BTreeMap<i64, Part> = BTreeMap::new();
     for ((day, _), part) in hours {
         days.entry(*day).or_default().add(*part);
     }
     let monday = first - calendar::weekday(first) as i64;
     let weeks = (last - monday) / 7 + 1;
-    let width = (INNER / weeks as f64).min(24.0);
-    let names = (70.0 / width).ceil() as i64;
-    let markup = html! {
-        @for (d, name) in ["Mon", "", "Wed", "", "Fri", "", "Sun"].iter().enumerate() {
-            text.small x=(LEFT - 8.0) y=(short(TOP + ROW * d as f64 + 16.0)) text-anchor="end" { (name) }
-        }
-        @for week in (0..weeks).step_by(names as usize) {
-            text.small x=(short(LEFT + width * week as f64)) y=(TOP - 8.0) { (calendar::date(monday + 7 * week).strftime("%-d %b %Y").to_string()) }
-        }
-        @for day in first..=last {
-            @let at = day - monday;
-            (cell(LEFT + width * (at / 7) as f64, TOP + ROW * (at % 7) as f64, width, ROW, days.get(&day), &calendar::date(day).to_string()))
-        }
+    // A column of a week is as wide as a row is high, or narrower.
+    let shown = weeks.max(33);
+    let step = (shown as usize).div_ceil(11);
+    let marks = (0..weeks).step_by(step).map(|week| {
+        let date = calendar::date(monday + 7 * week);
+        (week as f64 + 0.5, date.strftime("%-d %b %Y").to_string())
+    });
+    let names = ["Mon", "", "Wed", "", "Fri", "", "Sun"].iter().enumerate();
+    let names = names.map(|(d, name)| (d as f64 + 0.5, (*name).to_owned()));
+    let cells = (first..=last).map(|day| {
+        let at = day - monday;
+        let name = calendar::date(day).to_string();
+        cell((at / 7) as f64, (at % 7) as f64, days.get(&day), &name)
+    });
+    let x = Axis {
+        above: true,
+        ..Axis::even("", 0.0, shown as f64).marked(marks.collect())
     };
-    (TOP + 7.0 * ROW + 40.0, markup)
+    (x, panel(7, 24.0, names.collect(), cells.collect()))
 }

@@ -97,7 +97,7 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
     let length_s = (to_ns - from_ns) as f64 / 1e9;
     if length_s < 5.0 {
         // Fractions of a second have no civil names: seconds since the start.
-        return crate::svg::even_marks(0.0, length_s)
+        return crate::plot::even_marks(0.0, length_s)
             .into_iter()
             .map(|s| {
                 (

@@ -1,60 +1,79 @@
 //! Delay over the day and the week: 95th percentile of all probes of each weekday and hour, over all weeks, and of each
 //! hour over all days.
 
-use super::frame::framed;
 use super::material::{Material, Stretch, sum};
-use crate::svg::{INNER, LEFT, short};
+use crate::plot::{Axis, Panel, PlotSpec, Rectangle, Series, Shape};
 use base::print::{number, percent};
-use maud::{Markup, html};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const TOP: f64 = 66.0;
 const ROW: f64 = 30.0;
+/// Place of the row of all days, below those of the single days.
+const ALL: f64 = 7.3;
 
-pub fn draw(m: &Material) -> Markup {
-    let hours: Vec<Stretch> = (0..24)
-        .map(|h| {
-            sum(&(0..7)
-                .map(|d| m.week[d * 24 + h].clone())
-                .collect::<Vec<_>>())
-        })
-        .collect();
+pub fn plot(m: &Material) -> PlotSpec {
+    let hour = |h: usize| -> Vec<Stretch> { (0..7).map(|d| m.week[d * 24 + h].clone()).collect() };
+    let hours: Vec<Stretch> = (0..24).map(|h| sum(&hour(h))).collect();
     let p95 = |s: &Stretch| s.delays.quantile_ms(0.95);
     let values = || m.week.iter().chain(&hours).filter_map(p95);
     let (low, high) = values().fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
     // Delays differ by factors: equal steps of colour are equal factors.
     let heat = |v: f64| ((v / low).ln() / (high / low).max(1.0 + 1e-9).ln()).clamp(0.0, 1.0);
-    let width = INNER / 24.0;
-    let height = TOP + 8.0 * ROW + 8.0 + 50.0;
-    let row = |name: &str, y: f64, cells: &[Stretch]| {
-        html! {
-            text x=(LEFT - 8.0) y=(short(y + 20.0)) text-anchor="end" { (name) }
-            @for (h, s) in cells.iter().enumerate() {
-                @let x = LEFT + width * h as f64;
-                @if let Some(v) = p95(s) {
-                    rect.hot x=(short(x + 0.5)) y=(short(y + 0.5)) width=(short(width - 1.0)) height=(short(ROW - 1.0)) opacity=(short(0.1 + 0.8 * heat(v))) {
-                        title { (name) " " (h) " h: p95 " (number(v)) " ms, median " (number(s.delays.quantile_ms(0.5).unwrap_or(v))) " ms, lost " (percent(s.loss().unwrap_or_default())) " %" }
-                    }
-                    text.onhot.strong[heat(v) > 0.5] x=(short(x + width / 2.0)) y=(short(y + 19.0)) text-anchor="middle" { (number(v)) }
-                } @else {
-                    rect.unknown x=(short(x + 0.5)) y=(short(y + 0.5)) width=(short(width - 1.0)) height=(short(ROW - 1.0)) {}
-                    @if s.lost > 0 { text.onhot x=(short(x + width / 2.0)) y=(short(y + 19.0)) text-anchor="middle" { "lost" } }
-                }
+    let rows = DAYS.iter().zip(m.week.chunks(24)).enumerate();
+    let rows = rows.map(|(d, (name, cells))| (d as f64, *name, cells));
+    let rows: Vec<_> = rows.chain([(ALL, "all", &*hours)]).collect();
+    let cells = rows.iter().flat_map(|(at, name, cells)| {
+        cells.iter().enumerate().map(move |(h, s)| {
+            let place = Rectangle {
+                class: "unknown",
+                x: (h as f64, h as f64 + 1.0),
+                y: (*at, at + 1.0),
+                opacity: 1.0,
+                text: (s.lost > 0).then(|| ("lost".to_owned(), false)),
+                says: String::new(),
+            };
+            let Some(v) = p95(s) else {
+                return place;
+            };
+            Rectangle {
+                class: "hot",
+                opacity: 0.1 + 0.8 * heat(v),
+                text: Some((number(v), heat(v) > 0.5)),
+                says: format!(
+                    "{name} {h} h: p95 {} ms, median {} ms, lost {} %",
+                    number(v),
+                    number(s.delays.quantile_ms(0.5).unwrap_or(v)),
+                    percent(s.loss().unwrap_or_default())
+                ),
+                ..place
             }
-        }
-    };
-    framed(
-        m,
-        height,
-        "95th percentile of the round trip by weekday and hour, ms",
-        html! {
-            @for (h, _) in hours.iter().enumerate().filter(|(h, _)| h % 3 == 0) {
-                text.small x=(short(LEFT + width * (h as f64 + 0.5))) y=(TOP - 8.0) text-anchor="middle" { (format!("{h:02} h")) }
-            }
-            @for (d, name) in DAYS.iter().enumerate() {
-                (row(name, TOP + ROW * d as f64, &m.week[d * 24..(d + 1) * 24]))
-            }
-            (row("all", TOP + ROW * 7.0 + 8.0, &hours))
-        },
-    )
+        })
+    });
+    let named = rows
+        .iter()
+        .map(|(at, name, _)| (at + 0.5, (*name).to_owned()));
+    let height = ALL + 1.0;
+    PlotSpec {
+        panels: vec![Panel {
+            y: Axis::even("", height, 0.0).marked(named.collect()),
+            height: height * ROW,
+            series: vec![Series::new("", "", Shape::Cells(cells.collect()))],
+            ..Panel::default()
+        }],
+        ..PlotSpec::single(
+            "95th percentile of the round trip by weekday and hour, ms",
+            hours_of_the_day(),
+            Axis::default(),
+            Vec::new(),
+        )
+    }
+}
+
+/// Returns the horizontal axis of a day, with its marks above.
+pub(super) fn hours_of_the_day() -> Axis {
+    let marks = (0..24).step_by(3);
+    let marks = marks.map(|h| (f64::from(h) + 0.5, format!("{h:02} h")));
+    Axis {
+        above: true,
+        ..Axis::even("", 0.0, 24.0).marked(marks.collect())
+    }
 }

@@ -7,7 +7,7 @@ use super::cells::Cells;
 use super::scope::Scope;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
-use base::histogram::{Histogram, HistogramError};
+use base::histogram::HistogramError;
 use base::record::{Distribution, Status};
 use std::collections::BTreeMap;
 
@@ -31,10 +31,10 @@ pub struct Stretch {
 impl Stretch {
     pub fn add(&mut self, other: &Stretch) {
         self.delays.add(&other.delays);
-        self.lost += other.lost;
+        self.lost = self.lost.saturating_add(other.lost);
     }
     pub fn sent(&self) -> u64 {
-        self.delays.len() + self.lost
+        self.delays.len().saturating_add(self.lost)
     }
     pub fn loss(&self) -> Option<f64> {
         (self.sent() > 0).then(|| self.lost as f64 / self.sent() as f64)
@@ -276,7 +276,7 @@ impl Material {
     /// Adds a row of `distribution`, drawn over the whole of its interval and counted once.
     ///
     /// # Errors
-    /// Fails if its histogram cannot be read.
+    /// The same as [`Distribution::rtts`].
     pub fn distribution(&mut self, row: &Distribution) -> Result<(), HistogramError> {
         let end_ns = row.t_ns.saturating_add(row.interval_ns.max(1));
         if end_ns <= self.scope.from_ns || row.t_ns >= self.scope.to_ns {
@@ -286,9 +286,7 @@ impl Material {
             lost: row.lost_packets.max(0) as u64,
             ..Stretch::default()
         };
-        stretch
-            .delays
-            .add_histogram(&Histogram::from_base64(&row.histogram)?);
+        stretch.delays.add_histogram(&row.rtts()?);
         if stretch.sent() == 0 {
             return Ok(());
         }
@@ -449,6 +447,7 @@ pub fn sum(parts: &[Stretch]) -> Stretch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::histogram::Histogram;
 
     const SECOND: i64 = 1_000_000_000;
     const HOUR: i64 = 3600 * SECOND;
@@ -508,6 +507,38 @@ mod tests {
             }
         }
         assert!(thinned.thinned && !single.thinned);
+    }
+
+    #[test]
+    fn rows_that_claim_more_than_can_be_are_refused_and_sums_do_not_overflow() {
+        let mut h = Histogram::new();
+        h.record_ms(20.0);
+        for _ in 0..63 {
+            h.add(&h.clone());
+        }
+        let row = |sent: i64, histogram: &Histogram| Distribution {
+            t_ns: 0,
+            interval_ns: HOUR,
+            target: "x".into(),
+            sent_packets: sent,
+            ok_packets: 0,
+            late_packets: 0,
+            lost_packets: sent,
+            invalid_packets: 0,
+            not_sent_packets: 0,
+            histogram: histogram.to_base64().into(),
+        };
+        let mut m = Material::new(scope(1), "");
+        for sent in [60, i64::MAX] {
+            assert!(m.distribution(&row(sent, &h)).is_err(), "{sent}");
+        }
+        assert_eq!(m.whole.sent(), 0);
+        // One probe a microsecond is the most that a row may claim.
+        for _ in 0..1000 {
+            let most = row(HOUR / 1000, &Histogram::new());
+            m.distribution(&most).unwrap();
+        }
+        assert_eq!(m.whole.sent(), 1000 * HOUR as u64 / 1000);
     }
 
     /// SmokePing's rounds over one day: several stretches per round, none with two rounds.
@@ -570,7 +601,7 @@ mod tests {
         assert_eq!((&*s.interface, s.interval_ns), ("wan", 5 * SECOND));
         let hour = s.hours[&(0, 0)];
         assert_eq!((hour.all, hour.successful), (720, 708));
-        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
             picture.contains("98.33 % of 720 intervals of 5 s of wan"),
             "{picture}"
@@ -604,7 +635,7 @@ mod tests {
                 good: 3599.0
             }
         );
-        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
             picture.contains("Available for 99.81 % of the time") && picture.contains("98.33 %"),
             "{picture}"
@@ -624,7 +655,7 @@ mod tests {
             );
         }
         for plot in [crate::plots::Plot::Rtt, crate::plots::Plot::Bounds] {
-            let picture = plot.svg(&m).unwrap();
+            let picture = plot.spec(&m).unwrap().svg();
             assert!(
                 picture.contains("largest 154 s cut off"),
                 "{}",

@@ -5,7 +5,6 @@ mod calendar;
 mod cdf;
 mod cells;
 mod daily;
-mod frame;
 mod heat;
 mod material;
 mod over_time;
@@ -18,7 +17,7 @@ pub use material::Material;
 pub use page::page;
 pub use scope::Scope;
 
-use maud::Markup;
+use crate::plot::PlotSpec;
 
 /// Kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +42,7 @@ pub enum Plot {
 impl Plot {
     /// # Errors
     /// Fails if the recording lacks the data of this plot; the error names them.
-    pub fn svg(self, material: &Material) -> Result<String, String> {
-        self.markup(material).map(|m| m.into_string())
-    }
-
-    pub(crate) fn markup(self, m: &Material) -> Result<Markup, String> {
+    pub fn spec(self, m: &Material) -> Result<PlotSpec, String> {
         let (there, lacking) = match self {
             Plot::Daily => (m.has_traffic(), "no traffic was counted"),
             Plot::Rtt => (
@@ -64,15 +59,25 @@ impl Plot {
             let span = calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone);
             return Err(format!("{lacking} from {span}"));
         }
-        Ok(match self {
+        let spec = match self {
             Plot::Rtt => over_time::rtt(m),
             Plot::Smoothed => over_time::smoothed(m),
             Plot::Bounds => over_time::bounds(m),
-            Plot::Smoke => smoke::draw(m),
-            Plot::Cdf => cdf::draw(m),
-            Plot::Daily => daily::draw(m),
-            Plot::Heat => heat::draw(m),
-            Plot::Availability => availability::draw(m),
+            Plot::Smoke => smoke::plot(m),
+            Plot::Cdf => cdf::plot(m),
+            Plot::Daily => daily::plot(m),
+            Plot::Heat => heat::plot(m),
+            Plot::Availability => availability::plot(m),
+        };
+        let title = match &*m.title {
+            "" => spec.title,
+            name => format!("{name}: {}", spec.title),
+        };
+        let note = calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone);
+        Ok(PlotSpec {
+            title,
+            note,
+            ..spec
         })
     }
 }

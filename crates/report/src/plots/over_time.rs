@@ -1,10 +1,9 @@
 //! RTT, download and upload, one above the other on the same time axis (the thesis's figures 26, 29, 31, 32, 34).
 
-use super::frame::{band, framed, middle_x, most_of, time_axis};
-use super::material::{Carried, Material, Stretch, sum};
-use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
+use super::calendar;
+use super::material::{Material, Stretch, sum};
+use crate::plot::{Axis, Panel, PlotSpec, Series, Shape, nice_top};
 use base::print::{DELAY, RATE, number};
-use maud::{Markup, html};
 
 /// Divisor of the span that gives the window of the smoothed line.
 const WINDOWS: usize = 80;
@@ -14,52 +13,67 @@ const BOUNDS: usize = 200;
 const LATE_MS: f64 = 10_000.0;
 /// Number of losses above which marks are at the top instead of over the whole height.
 const MOST_BARS: usize = 300;
+/// Length of a mark at the top, px.
+const TICK: f64 = 7.0;
+/// Height of the panel of delays, px.
+const HEIGHT: f64 = 220.0;
 
-pub fn rtt(m: &Material) -> Markup {
+pub fn rtt(m: &Material) -> PlotSpec {
     let Some(points) = m.points() else {
         let stretches = m.joined(1);
         let (top, cut) = top_of(m, &stretches);
-        let keys = [
-            ("middle", "median"),
-            ("swatch", "all round trips"),
-            ("swatch dark", "5 to 95 %"),
-            ("loss", "lost"),
-        ];
         let what = format!("round trips and traffic{cut}");
-        return panels(m, &what, top, &keys, |panel| bands(&stretches, panel));
+        return panels(m, &what, top, bands(m, &stretches, "all round trips"));
     };
     let top = nice_top(points.iter().filter_map(|p| p.1).fold(0.0, f64::max));
-    let x = |t: i64| LEFT + INNER * (t - m.scope.from_ns) as f64 / m.length_ns() as f64;
-    let lost: Vec<f64> = points
-        .iter()
-        .filter(|p| p.1.is_none())
-        .map(|p| x(p.0))
-        .collect();
+    let x = |t: i64| since(m, t);
+    let lost = points.iter().filter(|p| p.1.is_none());
+    let lost: Vec<f64> = lost.map(|p| x(p.0)).collect();
     // No line is drawn over long gaps.
     let mut gaps: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
     gaps.sort_unstable();
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or_default();
-    let keys = [("probe", "probes"), ("gone", "lost")];
-    panels(m, "round trips and traffic", top, &keys, |panel| {
-        let mut before: Option<i64> = None;
-        let line = path(points.iter().flat_map(|(t, ms)| {
-            let gap = before.is_some_and(|b| t - b > usual.saturating_mul(5));
-            before = Some(*t);
-            let here = (x(*t), ms.map(|v| panel.y(v)));
-            [gap.then_some((x(*t), None)), Some(here)]
-                .into_iter()
-                .flatten()
-        }));
-        let height = if lost.len() <= MOST_BARS {
-            panel.height
-        } else {
-            7.0
-        };
-        html! {
-            path.gone d=(lost.iter().map(|x| format!("M{} {}v{height}", short(*x), panel.top)).collect::<String>()) {}
-            path.probe d=(line) {}
-        }
-    })
+    let mut before: Option<i64> = None;
+    let line = points.iter().flat_map(|(t, ms)| {
+        let gap = before.is_some_and(|b| t - b > usual.saturating_mul(5));
+        before = Some(*t);
+        let interruption = gap.then_some((x(*t), None));
+        interruption.into_iter().chain([(x(*t), *ms)])
+    });
+    let line = line.collect();
+    let length = if lost.len() <= MOST_BARS {
+        HEIGHT
+    } else {
+        TICK
+    };
+    let series = vec![
+        Series::new("lost", "gone", Shape::Ticks(lost, length)),
+        Series::new("probes", "probe", Shape::Line(line)),
+    ];
+    panels(m, "round trips and traffic", top, series)
+}
+
+/// Returns the time since the start of the plot, s.
+fn since(m: &Material, t_ns: i64) -> f64 {
+    (t_ns - m.scope.from_ns) as f64 / 1e9
+}
+
+/// Returns the horizontal axis, with marks of civil time.
+pub(super) fn time_axis(m: &Material) -> Axis {
+    let marks = calendar::marks(m.scope.from_ns, m.scope.to_ns, &m.scope.zone);
+    let marks = marks.into_iter().map(|(t, name)| (since(m, t), name));
+    Axis::even("", 0.0, m.length_ns() as f64 / 1e9).marked(marks.collect())
+}
+
+/// Returns the middle of the stretch at `index` of `count`, s.
+pub(super) fn middle(m: &Material, index: usize, count: usize) -> f64 {
+    m.length_ns() as f64 / 1e9 * (index as f64 + 0.5) / count as f64
+}
+
+/// Returns the top of an axis that shows `share` of the values; tails beyond it are named, not drawn.
+pub(super) fn most_of(values: impl Iterator<Item = f64>, share: f64) -> f64 {
+    let values: Vec<f64> = values.collect();
+    nice_top(stats::quantile(&values, share).unwrap_or_default() * 1.05)
 }
 
 /// Returns the top of the axis and an addition to the heading. Packets held back for minutes by an outage would hide
@@ -78,91 +92,74 @@ fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
     }
 }
 
-/// Draws all RTTs of a stretch as an area, half of them as a darker one, the median as a line; losses at the top.
-fn bands(stretches: &[Stretch], panel: &Panel) -> Markup {
+/// Returns a quantile of each stretch as a line.
+pub(super) fn quantile(m: &Material, stretches: &[Stretch], p: f64) -> Shape {
     let count = stretches.len();
-    let area = |low: f64, high: f64| {
-        band(stretches.iter().enumerate().map(|(i, s)| {
-            let (low, high) = (s.delays.quantile_ms(low)?, s.delays.quantile_ms(high)?);
-            let y = |ms: f64| panel.y(ms.min(panel.max));
-            Some((middle_x(i, count), y(low), y(high)))
-        }))
-    };
-    let median = stretches.iter().enumerate();
-    let median = median.map(|(i, s)| {
-        (
-            middle_x(i, count),
-            s.delays.quantile_ms(0.5).map(|v| panel.y(v.min(panel.max))),
-        )
-    });
-    html! {
-        path.range d=(area(0.0, 1.0)) {}
-        path.range d=(area(0.05, 0.95)) {}
-        path.middle d=(path(median)) {}
-        (lost_marks(stretches, panel))
-    }
+    let points = stretches.iter().enumerate();
+    let points = points.map(|(i, s)| (middle(m, i, count), s.delays.quantile_ms(p)));
+    Shape::Line(points.collect())
 }
 
-/// Draws the losses, faint if few of the stretch's probes, possibly thousands, were lost.
-fn lost_marks(stretches: &[Stretch], panel: &Panel) -> Markup {
-    let marks = |from: f64, to: f64| -> String {
+/// Returns the area between two quantiles of each stretch.
+pub(super) fn area(m: &Material, stretches: &[Stretch], low: f64, high: f64) -> Shape {
+    let count = stretches.len();
+    let points = stretches.iter().enumerate().map(|(i, s)| {
+        let (low, high) = (s.delays.quantile_ms(low)?, s.delays.quantile_ms(high)?);
+        Some((middle(m, i, count), low, high))
+    });
+    Shape::Band(points.collect())
+}
+
+/// Returns all RTTs of each stretch as an area, most of them as a darker one, the median as a line; losses at the top.
+/// The area of all has a name only where it is not bounded by lines.
+fn bands(m: &Material, stretches: &[Stretch], all: &str) -> Vec<Series> {
+    let mut series = vec![
+        Series::new(all, "range", area(m, stretches, 0.0, 1.0)).sampled("swatch"),
+        Series::new("5 to 95 %", "range", area(m, stretches, 0.05, 0.95)).sampled("swatch dark"),
+        Series::new("median", "middle", quantile(m, stretches, 0.5)),
+    ];
+    // Marks are faint if few of the stretch's probes, possibly thousands, were lost.
+    let shades = [
+        ("", "loss faint", 0.0, 0.005),
+        ("", "loss half", 0.005, 0.05),
+        ("lost", "loss", 0.05, 1.0),
+    ];
+    series.extend(shades.map(|(name, class, from, to)| {
         let lost = stretches.iter().enumerate();
         let lost = lost.filter(|(_, s)| s.loss().is_some_and(|l| l > from && l <= to));
-        lost.map(|(i, _)| format!("M{} {}v7", short(middle_x(i, stretches.len())), panel.top))
-            .collect()
-    };
-    html! {
-        @for (from, to, opacity) in [(0.0, 0.005, "0.25"), (0.005, 0.05, "0.6"), (0.05, 1.0, "1")] {
-            path.loss opacity=(opacity) d=(marks(from, to)) {}
-        }
-    }
+        let at = lost.map(|(i, _)| middle(m, i, stretches.len()));
+        Series::new(name, class, Shape::Ticks(at.collect(), TICK))
+    }));
+    series
 }
 
-pub fn bounds(m: &Material) -> Markup {
+pub fn bounds(m: &Material) -> PlotSpec {
     let stretches = m.joined(20);
     let width = stretches.len().div_ceil(BOUNDS);
     let stretches: Vec<Stretch> = stretches.chunks(width).map(sum).collect();
     let (top, cut) = top_of(m, &stretches);
-    let keys = [
-        ("middle", "median"),
-        ("swatch dark", "5 to 95 %"),
-        ("probe", "smallest, largest"),
-        ("loss", "lost"),
-    ];
     let what = format!("bounds of the round trips{cut}");
-    panels(m, &what, top, &keys, |panel| {
-        let count = stretches.len();
-        let line = |p: f64| {
-            path(stretches.iter().enumerate().map(|(i, s)| {
-                (
-                    middle_x(i, count),
-                    s.delays.quantile_ms(p).map(|v| panel.y(v.min(panel.max))),
-                )
-            }))
-        };
-        html! {
-            (bands(&stretches, panel))
-            path.probe d=(line(0.0)) {}
-            path.probe d=(line(1.0)) {}
-        }
-    })
+    let mut series = bands(m, &stretches, "");
+    for (name, p) in [("smallest, largest", 0.0), ("", 1.0)] {
+        series.push(Series::new(name, "probe", quantile(m, &stretches, p)));
+    }
+    panels(m, &what, top, series)
 }
 
-pub fn smoothed(m: &Material) -> Markup {
+pub fn smoothed(m: &Material) -> PlotSpec {
     let count = m.stretches.len();
     let half = count / WINDOWS / 2;
-    let means: Vec<Option<f64>> = (0..count)
-        .map(|i| {
-            if m.stretches[i].delays.is_empty() && !m.is_few() {
-                return None;
-            }
-            let window = &m.stretches[i.saturating_sub(half)..(i + half + 1).min(count)];
-            let n: u64 = window.iter().map(|s| s.delays.len()).sum();
-            let sum: f64 = window.iter().map(|s| s.delays.sum_ms()).sum();
-            (n > 0).then(|| sum / n as f64)
-        })
-        .collect();
-    let top = nice_top(means.iter().flatten().copied().fold(0.0, f64::max));
+    let mean = |i: usize| {
+        if m.stretches[i].delays.is_empty() && !m.is_few() {
+            return None;
+        }
+        let window = &m.stretches[i.saturating_sub(half)..(i + half + 1).min(count)];
+        let n: u64 = window.iter().map(|s| s.delays.len()).sum();
+        let sum: f64 = window.iter().map(|s| s.delays.sum_ms()).sum();
+        (n > 0).then(|| sum / n as f64)
+    };
+    let means: Vec<_> = (0..count).map(|i| (middle(m, i, count), mean(i))).collect();
+    let top = nice_top(means.iter().filter_map(|p| p.1).fold(0.0, f64::max));
     let window_s = m.length_ns() as f64 / 1e9 * (2 * half + 1) as f64 / count as f64;
     let (value, unit) = match window_s {
         s if s < 120.0 => (s, "s"),
@@ -171,75 +168,40 @@ pub fn smoothed(m: &Material) -> Markup {
         s => (s / 86_400.0, "days"),
     };
     let name = format!("mean over {} {unit}", number(value));
-    panels(
-        m,
-        "smoothed round trips",
-        top,
-        &[("middle", &*name)],
-        |panel| {
-            let line = means.iter().enumerate();
-            let line = line.map(|(i, v)| (middle_x(i, count), v.map(|v| panel.y(v))));
-            html! { path.middle d=(path(line)) {} }
-        },
-    )
+    let series = vec![Series::new(name, "middle", Shape::Line(means))];
+    panels(m, "smoothed round trips", top, series)
 }
 
-/// Draws the panel of delays with `draw`, and one for each direction of the traffic if there is any.
-fn panels(
-    m: &Material,
-    what: &str,
-    top_ms: f64,
-    keys: &[(&str, &str)],
-    draw: impl Fn(&Panel) -> Markup,
-) -> Markup {
-    let delay = Panel {
-        top: 62.0,
-        height: 220.0,
-        max: top_ms,
-        name_y: 48.0,
-    };
-    let mut bottom = delay.top + delay.height;
-    let mut rates = Vec::new();
+/// Makes the panel of delays, and one for each direction of the traffic if there is any.
+fn panels(m: &Material, what: &str, top_ms: f64, series: Vec<Series>) -> PlotSpec {
+    let mut panels = Vec::new();
+    if m.has_delays() {
+        panels.push(Panel {
+            y: Axis::even("Round-trip time, ms", 0.0, top_ms),
+            height: HEIGHT,
+            series,
+            ..Panel::default()
+        });
+    }
     for (name, class, carried) in [("Download", "down", &m.down), ("Upload", "up", &m.up)] {
         let most = carried.iter().filter_map(|c| c.bps()).fold(0.0, f64::max);
         if most > 0.0 {
-            let panel = Panel {
-                top: bottom + 46.0,
+            let points = carried.iter().enumerate();
+            let points = points.map(|(i, c)| (middle(m, i, carried.len()), c.bps()));
+            let line = Shape::Line(points.collect());
+            panels.push(Panel {
+                y: Axis::fitting(name, RATE, 0.0, nice_top(most)),
                 height: 84.0,
-                max: nice_top(most),
-                name_y: bottom + 36.0,
-            };
-            bottom = panel.top + panel.height;
-            rates.push((name, class, carried, panel));
+                series: vec![Series::new("", format!("line fine {class}"), line)],
+                ..Panel::default()
+            });
         }
     }
-    let height = bottom + 46.0;
-    framed(
-        m,
-        height,
-        what,
-        html! {
-            @if m.has_delays() {
-                (delay.frame("Round-trip time, ms", number))
-                (key(keys, delay.name_y))
-                (draw(&delay))
-            }
-            @for (name, class, carried, panel) in &rates {
-                (rate(name, class, carried, panel))
-            }
-            (time_axis(m, bottom))
-        },
-    )
-}
-
-fn rate(name: &str, class: &str, carried: &[Carried], panel: &Panel) -> Markup {
-    let (unit, size) = RATE.fitting(panel.max);
-    let count = carried.len();
-    let points = carried.iter().enumerate();
-    let points = points.map(|(i, c)| (middle_x(i, count), c.bps().map(|v| panel.y(v))));
-    html! {
-        (panel.frame(&format!("{name}, {unit}"), |v| number(v / size)))
-        path.line.fine.(class) d=(path(points)) {}
+    PlotSpec {
+        title: what.to_owned(),
+        x: time_axis(m),
+        panels,
+        ..PlotSpec::default()
     }
 }
 
@@ -273,7 +235,7 @@ mod tests {
     #[test]
     fn one_slow_probe_in_two_hundred_thousand_is_drawn() {
         for (seconds, hz) in [(100, 50), (20_000, 10)] {
-            let svg = Plot::Rtt.svg(&material(seconds, hz)).unwrap();
+            let svg = Plot::Rtt.spec(&material(seconds, hz)).unwrap().svg();
             // 900 ms on an axis that ends at 1000 ms: a tenth of the height below its top.
             assert!(
                 svg.contains(" 84") && svg.contains("Round-trip time, ms"),
@@ -284,7 +246,7 @@ mod tests {
 
     #[test]
     fn losses_of_a_close_up_are_bars_one_by_one() {
-        let svg = Plot::Rtt.svg(&material(100, 100)).unwrap();
+        let svg = Plot::Rtt.spec(&material(100, 100)).unwrap().svg();
         assert_eq!(svg.matches("v220").count(), 10);
     }
 
@@ -295,7 +257,7 @@ mod tests {
             to_ns: 1_000_000_000,
             zone: TimeZone::UTC,
         };
-        let said = Plot::Smoke.svg(&Material::new(scope, "")).unwrap_err();
+        let said = Plot::Smoke.spec(&Material::new(scope, "")).unwrap_err();
         assert!(
             said.contains("no probes") && said.contains("1970-01-01 00:00:00"),
             "{said}"

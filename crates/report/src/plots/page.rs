@@ -96,7 +96,7 @@ pub fn page(m: &Material) -> String {
                         }
                     }
                     @for (plot, name, says) in ALL {
-                        @if let Ok(picture) = plot.markup(m) {
+                        @if let Ok(picture) = plot.spec(m).map(|s| s.picture()) {
                             section {
                                 h2 { (name) }
                                 p { (says) }

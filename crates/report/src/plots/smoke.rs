@@ -2,11 +2,10 @@
 //! known from SmokePing, and its 99th percentile. SmokePing cannot show that percentile, because its long spans are
 //! means of sorted pings. Here each stretch is the sum of its histograms.
 
-use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Material, Stretch};
-use crate::svg::{INNER, LEFT, Panel, path, short};
+use super::over_time::{area, middle, most_of, quantile, time_axis};
+use crate::plot::{Axis, Panel, PlotSpec, Series, Shape};
 use base::print::{number, percent};
-use maud::{Markup, html};
 
 /// Shares p of the nested areas; each area spans the quantiles p to 1 − p.
 const PUFFS: [f64; 8] = [0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45];
@@ -25,71 +24,65 @@ const LOSSES: [(f64, &str, &str); 8] = [
 /// Largest number of stretches drawn: each is two pixels wide.
 const COLUMNS: usize = 400;
 
-pub fn draw(m: &Material) -> Markup {
+pub fn plot(m: &Material) -> PlotSpec {
     let mut stretches = m.joined(20);
     if stretches.len() > COLUMNS {
         stretches = stretches.chunks(2).map(super::material::sum).collect();
     }
     let count = stretches.len();
-    let tails = || stretches.iter().filter_map(|s| s.delays.quantile_ms(0.99));
-    let panel = Panel {
-        top: 84.0,
-        height: 250.0,
-        max: most_of(tails(), 0.98),
-        name_y: 48.0,
-    };
-    let most = m.whole.delays.quantile_ms(1.0).unwrap_or_default();
-    let height = panel.top + panel.height + 46.0;
-    let area = |low: f64| {
-        band(stretches.iter().enumerate().map(|(i, s)| {
-            let (a, b) = (s.delays.quantile_ms(low)?, s.delays.quantile_ms(1.0 - low)?);
-            Some((middle_x(i, count), panel.y(a), panel.y(b)))
-        }))
-    };
-    let p99 = stretches.iter().enumerate();
-    let p99 = p99.map(|(i, s)| {
-        (
-            middle_x(i, count),
-            s.delays.quantile_ms(0.99).map(|v| panel.y(v)),
-        )
-    });
-    let width = INNER / count as f64;
-    // A stretch without answers has no median: its mark is at the bottom.
-    let median = |class: &str| -> String {
-        let marked = stretches
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| colour(s) == Some(class));
-        let marks = marked.map(|(i, s)| {
-            let y = panel.y(s.delays.quantile_ms(0.5).unwrap_or_default());
-            format!(
-                "M{} {}h{}",
-                short(middle_x(i, count) - width / 2.0),
-                short(y),
-                short(width.max(1.0))
-            )
+    let tails = stretches.iter().filter_map(|s| s.delays.quantile_ms(0.99));
+    let top = most_of(tails, 0.98);
+    let puffs = PUFFS.map(|low| Series::new("", "puff", area(m, &stretches, low, 1.0 - low)));
+    let mut series = Vec::from(puffs);
+    series.push(Series::new("p99", "p99", quantile(m, &stretches, 0.99)));
+    let half = middle(m, 0, count);
+    for (at, (_, class, name)) in LOSSES.iter().enumerate() {
+        let marked = stretches.iter().enumerate();
+        let marked = marked.filter(|(_, s)| colour(s) == Some(*class));
+        let strokes = marked.map(|(i, s)| {
+            let x = middle(m, i, count);
+            // A stretch without answers has no median: its mark is at the bottom.
+            let y = s.delays.quantile_ms(0.5).unwrap_or_default();
+            (x - half, x + half, y)
         });
-        marks.collect()
+        let name = match at {
+            0 => format!("median, lost %: {name}"),
+            _ => (*name).to_owned(),
+        };
+        series.push(Series::new(
+            name,
+            format!("med {class}"),
+            Shape::Strokes(strokes.collect()),
+        ));
+    }
+    PlotSpec {
+        title: "smoke".into(),
+        x: time_axis(m),
+        panels: vec![Panel {
+            y: Axis::even("Round-trip time, ms", 0.0, top),
+            height: 250.0,
+            note: all_of_it(m, top),
+            series,
+        }],
+        ..PlotSpec::default()
+    }
+}
+
+/// Describes the whole span; empty if nothing was answered.
+fn all_of_it(m: &Material, top: f64) -> String {
+    let delays = &m.whole.delays;
+    let [p50, p99, most] = [0.5, 0.99, 1.0].map(|p| delays.quantile_ms(p));
+    let (Some(p50), Some(p99), Some(most)) = (p50, p99, most) else {
+        return String::new();
     };
-    framed(
-        m,
-        height,
-        "smoke",
-        html! {
-            (panel.frame("Round-trip time, ms", number))
-            (legend(panel.name_y))
-            @for low in PUFFS { path.puff d=(area(low)) {} }
-            path.p99 d=(path(p99)) {}
-            @for (_, class, _) in LOSSES { path.med.(class) d=(median(class)) {} }
-            (time_axis(m, panel.top + panel.height))
-            text.small x=(LEFT) y="70" {
-                @if let (Some(p50), Some(p99)) = (m.whole.delays.quantile_ms(0.5), m.whole.delays.quantile_ms(0.99)) {
-                    "all of it: median " (number(p50)) " ms, p99 " (number(p99)) " ms, largest " (number(most)) " ms"
-                    @if most > panel.max { " (cut off)" }
-                    ", lost " (percent(m.whole.loss().unwrap_or_default())) " % of " (m.whole.sent())
-                }
-            }
-        },
+    format!(
+        "all of it: median {} ms, p99 {} ms, largest {} ms{}, lost {} % of {}",
+        number(p50),
+        number(p99),
+        number(most),
+        if most > top { " (cut off)" } else { "" },
+        percent(m.whole.loss().unwrap_or_default()),
+        m.whole.sent()
     )
 }
 
@@ -104,19 +97,6 @@ fn colour(s: &Stretch) -> Option<&'static str> {
 /// Returns the largest loss of each colour, for the page's script.
 pub fn loss_limits() -> serde_json::Value {
     LOSSES.iter().map(|(up_to, ..)| *up_to).collect()
-}
-
-fn legend(y: f64) -> Markup {
-    let start = LEFT + INNER - 50.0 * LOSSES.len() as f64;
-    html! {
-        text.small x=(short(start - 130.0)) y=(y) text-anchor="end" { "p99" }
-        path.p99 d=(format!("M{} {}h22", short(start - 126.0), y - 4.0)) {}
-        text.small x=(short(start - 8.0)) y=(y) text-anchor="end" { "median, lost %:" }
-        @for (i, (_, class, name)) in LOSSES.iter().enumerate() {
-            path.med.(class) d=(format!("M{} {}h12", short(start + 50.0 * i as f64), y - 4.0)) {}
-            text.small x=(short(start + 50.0 * i as f64 + 15.0)) y=(y) { (name) }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -159,7 +139,7 @@ mod tests {
             m.probe(i * 60_000_000_000, Some(ms * 1_000_000), Status::Ok);
         }
         assert!(m.whole.delays.quantile_ms(0.99).unwrap() > 990.0);
-        let svg = Plot::Smoke.svg(&m).unwrap();
+        let svg = Plot::Smoke.spec(&m).unwrap().svg();
         // The middle of the step that holds 1 s: a value is drawn within 0.2 % of its true value.
         assert!(
             svg.contains("p99 999 ms"),

@@ -1,6 +1,6 @@
 //! Text layout in a terminal.
 
-use crate::tables::{Cell, Notes, Table};
+use crate::table::{Notes, Table, wrapped};
 use crate::words;
 
 /// Capabilities of the terminal.
@@ -93,99 +93,26 @@ impl Page {
         }
     }
 
-    /// Writes as many columns side by side as fit, the others below with the same rows; a column that does not fit
-    /// alone becomes a list.
+    /// Writes a table and a blank line.
     pub(crate) fn table(&mut self, table: &Table, notes: &mut Notes) {
-        let cells: Vec<Vec<String>> = table
-            .rows
-            .iter()
-            .map(|row| {
-                let cell = |c: &Cell| match c {
-                    Cell::Is(text) => shown(text, self.style),
-                    Cell::CannotTell(reason) => format!("? [{}]", notes.number(reason)),
-                    Cell::Absent => "-".into(),
-                };
-                std::iter::once(shown(&row.label, self.style))
-                    .chain(row.cells.iter().map(cell))
-                    .collect()
-            })
-            .collect();
-        let count = table.columns.len();
-        let widths: Vec<usize> = (0..count)
-            .map(|i| {
-                let texts = cells.iter().map(|r| length(&r[i]));
-                let head = match i {
-                    // Its cells are indented by two more.
-                    0 => length(&table.title).saturating_sub(2),
-                    _ => length(&table.columns[i]),
-                };
-                texts.chain([head]).max().unwrap_or(0)
-            })
-            .collect();
-        let mut next = 1;
-        while next < count {
-            let first = next;
-            let mut width = 2 + widths[0];
-            while next < count && width + 2 + widths[next] <= self.width {
-                width += 2 + widths[next];
-                next += 1;
-            }
-            if next == first || count == 2 {
-                self.list(table, &cells, first, widths[0]);
-                next = first + 1;
-            } else {
-                self.columns(table, &cells, first..next, &widths);
-            }
-            if next < count {
-                self.gap();
-            }
+        let style = self.style;
+        for line in table.lines(self.width, 2, notes, &|text| shown(text, style)) {
+            self.put(&line.text, line.head.then_some(Paint::Strong));
         }
         self.gap();
     }
 
-    fn columns(
-        &mut self,
-        table: &Table,
-        cells: &[Vec<String>],
-        which: std::ops::Range<usize>,
-        widths: &[usize],
-    ) {
-        let line = |first: &str, text: &dyn Fn(usize) -> String| {
-            let rest: String = which
-                .clone()
-                .map(|i| format!("  {:>w$}", text(i), w = widths[i]))
-                .collect();
-            format!("{first:<w$}{rest}", w = widths[0] + 2)
-        };
-        let head = line(&table.title, &|i| table.columns[i].clone());
-        self.put(&head, Some(Paint::Strong));
-        for row in cells {
-            self.put(&line(&format!("  {}", row[0]), &|i| row[i].clone()), None);
+    /// Writes the reasons for missing figures, if there are any.
+    pub(crate) fn reasons(&mut self, notes: &Notes) {
+        if !notes.0.is_empty() {
+            self.heading("Cannot tell");
+            self.numbered(notes);
         }
     }
 
-    fn list(&mut self, table: &Table, cells: &[Vec<String>], column: usize, labels: usize) {
-        let name = &table.columns[column];
-        self.heading(&if name.is_empty() {
-            table.title.clone()
-        } else {
-            format!("{}: {}", table.title, name.to_lowercase())
-        });
-        for row in cells {
-            let indent = labels + 4;
-            let label = format!("  {}", row[0]);
-            if self.width < indent + NARROWEST / 2 {
-                self.put(&label, None);
-                self.paragraph(&row[column], 6, None);
-                continue;
-            }
-            for (i, line) in wrapped(&row[column], self.width - indent)
-                .iter()
-                .enumerate()
-            {
-                let before = if i == 0 { &label } else { "" };
-                self.put(&format!("{before:<indent$}{line}"), None);
-            }
+    pub(crate) fn numbered(&mut self, notes: &Notes) {
+        for (i, reason) in notes.0.iter().enumerate() {
+            self.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
         }
     }
 }
@@ -197,25 +124,4 @@ pub(crate) fn shown(text: &str, style: Style) -> String {
     } else {
         words::ascii(&text)
     }
-}
-
-pub(crate) fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// Wraps at spaces; a word longer than the line stays whole.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if length(line) + 1 + length(word) <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_string());
-        }
-    }
-    lines
 }

@@ -1,112 +1,173 @@
-//! RTT over time in characters: braille with Unicode, bars in ASCII.
+//! Plots in characters: braille with Unicode, bars in ASCII.
 
-use super::page::length;
+use super::page::Page;
 use crate::curves::Curves;
-use crate::svg::quartered_top;
+use crate::plot::quartered_top;
+use crate::probe::span;
+use crate::table::length;
 use crate::words::phase;
 use base::print::number;
+use experiment::{Draw, Plot};
 
 const ROWS: usize = 8;
 
-/// Returns the plot, its axes and the names of the phases under it.
-pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
-    let top = quartered_top(
-        curves
-            .probes
-            .iter()
-            .filter_map(|p| p.ms)
-            .fold(0.0, f64::max),
-    );
-    let labels: Vec<String> = (0..ROWS)
-        .map(|r| {
-            if r % 2 == 0 {
-                number(top * (ROWS - r) as f64 / ROWS as f64)
-            } else {
-                String::new()
-            }
-        })
-        .collect();
-    let gutter = labels
-        .iter()
-        .map(|l| l.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(1);
-    let columns = width.saturating_sub(gutter + 3).max(10);
-    // Braille has two by four dots per character; ASCII bars have one.
-    let (across, down) = if unicode { (2, 4) } else { (1, 1) };
-    let (wide, tall) = (columns * across, ROWS * down);
-    let mut dots = vec![false; wide * tall];
-    let mut lost = vec![false; columns];
-    let row_of = |ms: f64| tall - 1 - ((ms / top * tall as f64) as usize).min(tall - 1);
-    let mut last: Option<(usize, usize)> = None;
-    for p in &curves.probes {
-        let here = p.ms.map(|ms| (at(p.t_s, curves.span_s, wide), row_of(ms)));
-        if let Some((x, y)) = here {
-            let (from_x, from_y) = last.unwrap_or((x, y));
-            let steps = (x - from_x).max(y.abs_diff(from_y)).max(1);
-            for i in 0..=steps {
-                let part = |a: usize, b: usize| {
+/// Plot of dots with its vertical axis.
+struct Canvas {
+    unicode: bool,
+    /// Start and end of the horizontal axis.
+    span: (f64, f64),
+    top: f64,
+    labels: Vec<String>,
+    gutter: usize,
+    /// Width in characters.
+    columns: usize,
+    /// Dots of a character, across and down.
+    dots_per_character: (usize, usize),
+    dots: Vec<bool>,
+}
+
+impl Canvas {
+    /// Makes an empty plot, `width` characters wide with its axis; the axis ends at or above `most`.
+    fn new(span: (f64, f64), most: f64, width: usize, unicode: bool) -> Canvas {
+        let top = quartered_top(most);
+        let label = |r: usize| match r % 2 {
+            0 => number(top * (ROWS - r) as f64 / ROWS as f64),
+            _ => String::new(),
+        };
+        let labels: Vec<String> = (0..ROWS).map(label).collect();
+        let gutter = labels.iter().map(|l| length(l)).max().unwrap_or(0).max(1);
+        let columns = width.saturating_sub(gutter + 3).max(10);
+        // Braille has two by four dots per character; ASCII bars have one.
+        let (across, down) = if unicode { (2, 4) } else { (1, 1) };
+        Canvas {
+            unicode,
+            span,
+            top,
+            labels,
+            gutter,
+            columns,
+            dots_per_character: (across, down),
+            dots: vec![false; columns * across * ROWS * down],
+        }
+    }
+
+    /// Returns the column at `x` of so many.
+    fn column(&self, x: f64, columns: usize) -> usize {
+        let (from, to) = self.span;
+        let part = (x - from) / (to - from).max(f64::MIN_POSITIVE);
+        ((part * columns as f64).max(0.0) as usize).min(columns - 1)
+    }
+
+    /// Draws points, joined by lines where they are `joined`. A missing value interrupts the line.
+    fn draw(&mut self, points: impl Iterator<Item = (f64, Option<f64>)>, joined: bool) {
+        let (across, down) = self.dots_per_character;
+        let (wide, tall) = (self.columns * across, ROWS * down);
+        let mut last: Option<(usize, usize)> = None;
+        for (x, y) in points {
+            let row = |y: f64| ((y.max(0.0) / self.top * tall as f64) as usize).min(tall - 1);
+            let here = y.map(|y| (self.column(x, wide), tall - 1 - row(y)));
+            if let Some((x, y)) = here {
+                let (from_x, from_y) = last.filter(|_| joined).unwrap_or((x, y));
+                let steps = x.abs_diff(from_x).max(y.abs_diff(from_y)).max(1);
+                let part = |a: usize, b: usize, i: usize| {
                     (a as f64 + (b as f64 - a as f64) * i as f64 / steps as f64).round() as usize
                 };
-                dots[part(from_y, y) * wide + part(from_x, x)] = true;
-            }
-        }
-        // A lost probe interrupts the line.
-        last = here;
-    }
-    curves
-        .lost_s
-        .iter()
-        .for_each(|t| lost[at(*t, curves.span_s, columns)] = true);
-
-    let mut out = Vec::with_capacity(ROWS + 4);
-    for (r, label) in labels.iter().enumerate() {
-        let cells: String = (0..columns)
-            .map(|c| {
-                let set = |x: usize, y: usize| dots[(r * down + y) * wide + c * across + x];
-                if unicode {
-                    braille(&set)
-                } else if set(0, 0) {
-                    '#'
-                } else {
-                    ' '
+                for i in 0..=steps {
+                    self.dots[part(from_y, y, i) * wide + part(from_x, x, i)] = true;
                 }
-            })
-            .collect();
+            }
+            last = here;
+        }
+    }
+
+    /// Returns the rows and the horizontal axis.
+    fn lines(&self) -> Vec<String> {
+        let (gutter, (across, down)) = (self.gutter, self.dots_per_character);
+        let (bar, corner, rule) = match self.unicode {
+            true => ('│', '└', "─"),
+            false => ('|', '+', "-"),
+        };
+        let row = |(r, label): (usize, &String)| {
+            let cells: String = (0..self.columns)
+                .map(|c| {
+                    let set = |x: usize, y: usize| {
+                        self.dots[(r * down + y) * self.columns * across + c * across + x]
+                    };
+                    match self.unicode {
+                        true => braille(&set),
+                        false if set(0, 0) => '#',
+                        false => ' ',
+                    }
+                })
+                .collect();
+            format!("{label:>gutter$} {bar}{cells}")
+        };
+        let mut out: Vec<String> = self.labels.iter().enumerate().map(row).collect();
         out.push(format!(
-            "{label:>gutter$} {}{cells}",
-            if unicode { '│' } else { '|' }
+            "{:>gutter$} {corner}{}",
+            "0",
+            rule.repeat(self.columns)
         ));
+        out
     }
-    let rule = if unicode { "─" } else { "-" };
-    out.push(format!(
-        "{:>gutter$} {}{}",
-        "0",
-        if unicode { '└' } else { '+' },
-        rule.repeat(columns)
-    ));
-    if lost.contains(&true) {
-        let marks: String = lost.iter().map(|l| if *l { 'x' } else { ' ' }).collect();
-        out.push(format!("{:gutter$}  {marks}", ""));
+
+    /// Returns a line below the horizontal axis.
+    fn below(&self, text: &str) -> String {
+        format!("{:1$}  {text}", "", self.gutter)
     }
-    out.push(format!("{:gutter$}  {}", "", strip(curves, columns)));
-    let end = format!("{} s", number(curves.span_s));
-    out.push(format!(
-        "{:gutter$}  0 s{end:>w$}",
-        "",
-        w = columns.saturating_sub(3)
-    ));
+
+    /// Returns the ends of the horizontal axis.
+    fn ends(&self, first: &str, last: &str) -> String {
+        let rest = self.columns.saturating_sub(length(first));
+        self.below(&format!("{first}{last:>rest$}"))
+    }
+}
+
+/// Returns the RTT over time, and below it the losses and the names of the phases.
+pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
+    let most = curves.probes.iter().filter_map(|p| p.ms);
+    let span = (0.0, curves.span_s);
+    let mut canvas = Canvas::new(span, most.fold(0.0, f64::max), width, unicode);
+    canvas.draw(curves.probes.iter().map(|p| (p.t_s, p.ms)), true);
+    let mut out = canvas.lines();
+    let columns = canvas.columns;
+    if !curves.lost_s.is_empty() {
+        let mut marks = vec![' '; columns];
+        for t in &curves.lost_s {
+            marks[canvas.column(*t, columns)] = 'x';
+        }
+        out.push(canvas.below(&marks.into_iter().collect::<String>()));
+    }
+    out.push(canvas.below(&strip(curves, columns)));
+    out.push(canvas.ends("0 s", &format!("{} s", number(curves.span_s))));
     out
 }
 
-fn at(t_s: f64, span_s: f64, columns: usize) -> usize {
-    ((t_s / span_s * columns as f64).max(0.0) as usize).min(columns - 1)
+impl Page {
+    /// Writes a picture of an experiment with its heading.
+    pub(super) fn picture(&mut self, plot: &Plot) {
+        let Some(span) = span(plot) else {
+            return;
+        };
+        let points = plot.series.iter().flat_map(|s| &s.points);
+        let most = points.filter_map(|p| p.1).fold(0.0, f64::max);
+        let mut canvas = Canvas::new(span, most, self.width, self.style.unicode);
+        for s in &plot.series {
+            let joined = !matches!(s.draw, Draw::Dots | Draw::Marks);
+            canvas.draw(s.points.iter().copied(), joined);
+        }
+        self.heading(&format!("{}: {} against {}", plot.title, plot.y, plot.x));
+        let ends = canvas.ends(&number(span.0), &number(span.1));
+        for line in canvas.lines().iter().chain([&ends]) {
+            self.put(line, None);
+        }
+        self.gap();
+    }
 }
 
 /// Returns the braille character of a dot pattern. Unicode block "Braille Patterns", U+2800: bits 0 to 2 are the upper
 /// left dots, 3 to 5 the upper right, 6 and 7 the lowest.
-pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
+fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
     let bit = |x, y, b: u32| u32::from(set(x, y)) << b;
     let left = bit(0, 0, 0) | bit(0, 1, 1) | bit(0, 2, 2) | bit(0, 3, 6);
     let right = bit(1, 0, 3) | bit(1, 1, 4) | bit(1, 2, 5) | bit(1, 3, 7);

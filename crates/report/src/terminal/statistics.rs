@@ -2,7 +2,7 @@
 
 use super::page::{Page, Paint, Style};
 use crate::statistics as tables;
-use crate::tables::{Notes, Table};
+use crate::table::{Notes, Table};
 use crate::words;
 use analysis::compare::Comparison;
 use analysis::inside::Inside;
@@ -41,7 +41,8 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
         page.table(&tables::excluded(s, zone), &mut notes);
     }
     befell(&mut page, s, zone);
-    finish(page, &notes)
+    page.reasons(&notes);
+    page.finish()
 }
 
 fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
@@ -82,19 +83,7 @@ pub fn inside(i: &Inside, style: Style, zone: &TimeZone) -> String {
     for why in &i.cannot_tell {
         page.item(why, None);
     }
-    for (number, reason) in notes.0.iter().enumerate() {
-        page.paragraph(&format!("[{}] {reason}", number + 1), 2, None);
-    }
-    page.finish()
-}
-
-fn finish(mut page: Page, notes: &Notes) -> String {
-    if !notes.0.is_empty() {
-        page.heading("Cannot tell");
-        for (i, reason) in notes.0.iter().enumerate() {
-            page.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
-        }
-    }
+    page.numbered(&notes);
     page.finish()
 }
 
@@ -322,7 +311,8 @@ pub fn comparison(
         }
         page.gap();
     }
-    finish(page, &notes)
+    page.reasons(&notes);
+    page.finish()
 }
 
 /// Renders tables with their captions.
@@ -333,5 +323,6 @@ pub fn captioned(all: &[(String, Table)], style: Style) -> String {
         page.paragraph(caption, 0, None);
         page.table(table, &mut notes);
     }
-    finish(page, &notes)
+    page.reasons(&notes);
+    page.finish()
 }

@@ -337,6 +337,18 @@ impl Network {
         observer: &mut O,
     ) {
         let slot = &mut self.links[link];
+        if !O::BLIND && slot.tapped {
+            let flying = self.arena.get_mut(number);
+            let packet = flying.packet(number, self.now);
+            match observer.admit(self.now, link, &packet, &flying.segment) {
+                Verdict::Forward => {}
+                Verdict::Mark => flying.ecn = Ecn::Ce,
+                Verdict::Drop => {
+                    self.lose(self.now, number, Reason::TargetExceeded, observer);
+                    return;
+                }
+            }
+        }
         if let Line::Any(link) = &mut slot.line {
             let packet = self.arena.get(number).packet(number, self.now);
             link.enqueue(self.now, packet, &mut self.fates);

@@ -23,15 +23,77 @@ enum Column {
     Epoch,
 }
 
+/// Calendar of times that have no year of their own.
+struct Clock<'a> {
+    local: Local<'a>,
+    year: Option<i16>,
+    month: i8,
+}
+
+/// One sample and its time, if the line has all columns.
+fn sample(
+    fields: &[&str],
+    columns: &[Option<Column>],
+    clock: &mut Clock<'_>,
+) -> Option<(i64, Sample)> {
+    let mut sample = Sample::default();
+    let mut sound = fields.len() >= columns.len();
+    for (field, column) in fields.iter().zip(columns) {
+        let value = billionths(field.as_bytes());
+        match column {
+            Some(Column::Idle) => sample.idle = value.map(|v| v as f64 / 1e9),
+            Some(Column::Received) => sample.received = value,
+            Some(Column::Sent) => sample.sent = value,
+            Some(Column::Epoch) => sample.t_ns = value,
+            Some(Column::Time) => {
+                let time = day_time(field);
+                if let (Some((m, ..)), Some(y)) = (time, &mut clock.year) {
+                    *y = y.saturating_add(i16::from(m < clock.month));
+                    clock.month = m;
+                }
+                sample.t_ns = time.zip(clock.year).and_then(|((m, d, [h, min, s]), y)| {
+                    clock
+                        .local
+                        .civil_ns(DateTime::new(y, m, d, h, min, s, 0).ok()?)
+                });
+                sound &= clock.year.is_some();
+            }
+            None => {}
+        }
+    }
+    let t_ns = sample.t_ns.filter(|_| sound)?;
+    Some((t_ns, sample))
+}
+
+/// Hands on the rows of an interval that ends with `sample`.
+fn push(out: &mut Out, sample: &Sample, t_ns: i64, interval_ns: i64, interface: &Text) {
+    if let Some(idle) = sample.idle {
+        let cpu = Some((1.0 - idle / 100.0).clamp(0.0, 1.0));
+        out.push(&HostLoad { t_ns, cpu });
+    }
+    let bytes = |rate: i64| (rate as f64 / 1e9 * interval_ns as f64 / 1e9).round() as i64;
+    if sample.received.is_some() || sample.sent.is_some() {
+        out.push(&Traffic {
+            t_ns,
+            interval_ns,
+            interface: interface.clone(),
+            rx_bytes: sample.received.map(bytes),
+            tx_bytes: sample.sent.map(bytes),
+        });
+    }
+}
+
 pub fn read(
     mut lines: Lines,
     settings: &Settings,
     out: &mut Out,
     told: &mut Imported,
 ) -> Result<(), Fault> {
-    let local = Local::new(&settings.zone);
-    let mut year: Option<i16> = None;
-    let mut month = 0;
+    let mut clock = Clock {
+        local: Local::new(&settings.zone),
+        year: None,
+        month: 0,
+    };
     let mut groups: Vec<String> = Vec::new();
     let mut columns: Vec<Option<Column>> = Vec::new();
     let mut interface: Text = "net".into();
@@ -45,7 +107,7 @@ pub fn read(
             .map(|f| f.trim().trim_matches('"'))
             .collect();
         if let Some(date) = fields.iter().position(|f| *f == "Date:") {
-            year = fields.get(date + 1).and_then(|d| year_of(d));
+            clock.year = fields.get(date + 1).and_then(|d| year_of(d));
             // Another run in the same file starts with another mean since boot.
             before = None;
             continue;
@@ -61,30 +123,7 @@ pub fn read(
             groups = fields.iter().map(|f| (*f).to_owned()).collect();
             continue;
         }
-        let mut sample = Sample::default();
-        let mut sound = fields.len() >= columns.len();
-        for (field, column) in fields.iter().zip(&columns) {
-            let value = billionths(field.as_bytes());
-            match column {
-                Some(Column::Idle) => sample.idle = value.map(|v| v as f64 / 1e9),
-                Some(Column::Received) => sample.received = value,
-                Some(Column::Sent) => sample.sent = value,
-                Some(Column::Epoch) => sample.t_ns = value,
-                Some(Column::Time) => {
-                    let time = day_time(field);
-                    if let (Some((m, ..)), Some(y)) = (time, &mut year) {
-                        *y = y.saturating_add(i16::from(m < month));
-                        month = m;
-                    }
-                    sample.t_ns = time.zip(year).and_then(|((m, d, [h, min, s]), y)| {
-                        local.civil_ns(DateTime::new(y, m, d, h, min, s, 0).ok()?)
-                    });
-                    sound &= year.is_some();
-                }
-                None => {}
-            }
-        }
-        let Some(t_ns) = sample.t_ns.filter(|_| sound) else {
+        let Some((t_ns, sample)) = sample(&fields, &columns, &mut clock) else {
             told.wrong(
                 number,
                 format_args!("{} is no sample of dstat's", shown(line)),
@@ -101,26 +140,11 @@ pub fn read(
                 before = Some(earlier);
             }
             Some(earlier) => {
-                let interval_ns = t_ns.saturating_sub(earlier);
-                if let Some(idle) = sample.idle {
-                    let cpu = Some((1.0 - idle / 100.0).clamp(0.0, 1.0));
-                    out.push(&HostLoad { t_ns, cpu });
-                }
-                let bytes =
-                    |rate: i64| (rate as f64 / 1e9 * interval_ns as f64 / 1e9).round() as i64;
-                if sample.received.is_some() || sample.sent.is_some() {
-                    out.push(&Traffic {
-                        t_ns,
-                        interval_ns,
-                        interface: interface.clone(),
-                        rx_bytes: sample.received.map(bytes),
-                        tx_bytes: sample.sent.map(bytes),
-                    });
-                }
+                push(out, &sample, t_ns, t_ns.saturating_sub(earlier), &interface);
             }
         }
     }
-    if year.is_none() && before.is_none() {
+    if clock.year.is_none() && before.is_none() {
         return Err(Fault::Unreadable(
             "its head has no date, and its times no year".into(),
         ));

@@ -87,7 +87,7 @@ impl Train {
         self.seen
             .sort_by_key(|s| (s.index, s.status == Status::Duplicate, s.rtt_ns.is_none()));
         let mut rows: Vec<Seen> = Vec::new();
-        for s in self.seen {
+        for s in std::mem::take(&mut self.seen) {
             match rows.last() {
                 Some(r) if r.index == s.index && s.rtt_ns.is_none() => {}
                 _ => rows.push(s),
@@ -123,6 +123,18 @@ impl Train {
         }
         whole.extend((next..end).map(absent));
 
+        self.place(whole, first, settings, out, told);
+    }
+
+    /// Hands on a row of each probe, with the times that the text lacks put between those it has.
+    fn place(
+        self,
+        whole: Vec<Seen>,
+        first: i64,
+        settings: &Settings,
+        out: &mut Out,
+        told: &mut Imported,
+    ) {
         let answered = whole.iter().filter(|r| r.status == Status::Ok).count() as i64;
         if let Some(count) = self.received
             && count != answered

@@ -5,17 +5,17 @@ use super::*;
 impl Side {
     /// Handles the acknowledgements in `from`'s packet for the data of this direction.
     #[inline(always)]
-    pub fn acknowledged<W: Watch>(
+    pub fn acknowledged(
         &mut self,
         p: &Packet,
         options: &Options,
         from: &mut Side,
-        watch: &mut W,
+        told: &mut impl FnMut(Act),
     ) {
         if self.is_repeated_with_data(p, options, from) {
             self.state.ack_t = p.t;
             from.state.previous_window = p.window;
-            self.tell(p.t, from, watch);
+            self.tell(p.t, from, told);
             return;
         }
         let t = p.t;
@@ -56,19 +56,7 @@ impl Side {
         let samples = self.half.rtt.count;
         if ack <= s.una {
             if ack == s.una && pure && s.next > s.una {
-                if let Some(d) = &mut self.half.detail {
-                    // The next segment was lost or reordered.
-                    d.pending = None;
-                }
-                s.duplicates += 1;
-                if spoken && before == p.ack && from.state.previous_window == p.window {
-                    let e = from.half.events_mut();
-                    e.duplicate_acks += 1;
-                    if s.duplicates == 3 {
-                        e.triple_duplicate_acks += 1;
-                        e.mark(p, MarkKind::TripleDuplicate);
-                    }
-                }
+                self.duplicate(p, spoken && before == p.ack, from);
             }
             from.state.previous_window = p.window;
             // Such an ACK gives no RTT by timestamps.
@@ -89,7 +77,7 @@ impl Side {
             if s.repair.is_some() {
                 self.repaired(t, ack);
             }
-            self.take_acked(t, ack, newly, pure, watch);
+            self.take_acked(t, ack, newly, pure, told);
             // A filled gap is acknowledged at once (RFC 5681 section 4.2).
             by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
             self.state.advance_t = t;
@@ -103,7 +91,30 @@ impl Side {
         {
             d.prompt(t, rtt);
         }
-        let s = &mut self.state;
+        self.account(p, from);
+        self.tell(t, from, told);
+    }
+
+    /// Counts an ACK that acknowledges nothing new while data is in flight.
+    fn duplicate(&mut self, p: &Packet, repeated: bool, from: &mut Side) {
+        if let Some(d) = &mut self.half.detail {
+            // The next segment was lost or reordered.
+            d.pending = None;
+        }
+        self.state.duplicates += 1;
+        if repeated && from.state.previous_window == p.window {
+            let e = from.half.events_mut();
+            e.duplicate_acks += 1;
+            if self.state.duplicates == 3 {
+                e.triple_duplicate_acks += 1;
+                e.mark(p, MarkKind::TripleDuplicate);
+            }
+        }
+    }
+
+    /// Accounts for what limits the sender after an ACK.
+    fn account(&mut self, p: &Packet, from: &Side) {
+        let (t, s) = (p.t, &mut self.state);
         if let Some(d) = &mut self.half.detail {
             let window = from.window().map(u64::from);
             if !s.is_near(from.least_round_trip()) {
@@ -125,7 +136,6 @@ impl Side {
                 d.limits.at(t, moment);
             }
         }
-        self.tell(t, from, watch);
     }
 
     /// True for data with the ACK of the packet before it, to an end that has sent little or nothing: most packets of a
@@ -144,9 +154,9 @@ impl Side {
     }
 
     #[inline(always)]
-    fn tell<W: Watch>(&self, t: i64, from: &Side, watch: &mut W) {
+    fn tell(&self, t: i64, from: &Side, told: &mut impl FnMut(Act)) {
         let s = &self.state;
-        watch.act(Act::Acknowledged {
+        told(Act::Acknowledged {
             t,
             position: s.una.saturating_sub(s.base),
             window: from.window(),
@@ -185,7 +195,7 @@ impl Side {
     }
 
     #[inline(always)]
-    fn take_acked<W: Watch>(&mut self, t: i64, ack: u64, newly: u64, pure: bool, watch: &mut W) {
+    fn take_acked(&mut self, t: i64, ack: u64, newly: u64, pure: bool, told: &mut impl FnMut(Act)) {
         let s = &mut self.state;
         let mut latest = s.last_acked_t;
         while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
@@ -220,7 +230,7 @@ impl Side {
                         d.pending = Some(rtt);
                     }
                     let sent = front.t;
-                    watch.act(Act::RoundTrip { sent, rtt, prompt });
+                    told(Act::RoundTrip { sent, rtt, prompt });
                 }
             } else {
                 count(&mut self.half.counts.acked_cumulatively, 1);

@@ -28,9 +28,9 @@ impl Answer {
         self.matched == 0
     }
 
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
-        text::text(&self.figures, self.top)
+    /// Returns the tables for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        text::text(&self.figures, self.top, width)
     }
 
     /// All figures as JSON.

@@ -1,11 +1,12 @@
 //! Two ends for a terminal of 80 columns.
 
 use super::answer::{EndsAnswer, FragmentsAnswer, WayAnswer};
-use base::units::significant;
+use base::print::significant;
+use report::table::Table;
 use stats::Figure;
 use std::fmt::Write;
 
-pub fn text(a: &EndsAnswer, top: usize) -> String {
+pub fn text(a: &EndsAnswer, top: usize, width: usize) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -45,7 +46,13 @@ pub fn text(a: &EndsAnswer, top: usize) -> String {
         return out;
     }
     clock(a, &mut out);
-    table(a, &mut out);
+    let _ = write!(out, "\n{}", table(a).text(width));
+    if a.up.repeated_after_arrival + a.down.repeated_after_arrival > 0 {
+        let _ = writeln!(
+            out,
+            "(sent again after arrival: lost beyond the other end, its ACK lost, or needless)"
+        );
+    }
     for (name, way) in [("near to far", &a.up), ("far to near", &a.down)] {
         if let Some(f) = &way.fragments {
             fragments(name, f, &mut out);
@@ -105,21 +112,26 @@ fn clock(a: &EndsAnswer, out: &mut String) {
     }
 }
 
-fn table(a: &EndsAnswer, out: &mut String) {
-    let _ = writeln!(
-        out,
-        "\n{:<34}{:>22}{:>22}",
-        "", "near to far", "far to near"
-    );
+/// Name of a count of packets, and its access.
+type Count = (&'static str, fn(&WayAnswer) -> u64);
+
+/// Returns the figures of both directions; rows without any figure are left out.
+fn table(a: &EndsAnswer) -> Table {
+    let mut table = Table::new("", ["", "near to far", "far to near"]);
     let mut row = |name: &str, cell: &dyn Fn(&WayAnswer) -> String| {
-        let (up, down) = (cell(&a.up), cell(&a.down));
-        if (up != "0" && !up.is_empty()) || (down != "0" && !down.is_empty()) {
-            let _ = writeln!(out, "{name:<34}{up:>22}{down:>22}");
+        let cells = [cell(&a.up), cell(&a.down)];
+        if cells.iter().any(|c| c != "0" && !c.is_empty()) {
+            table.row(name, cells);
         }
     };
-    row("packets sent", &|w| w.sent.to_string());
-    row("arrived", &|w| w.arrived.to_string());
-    row("lost between the captures", &|w| w.lost.to_string());
+    let counts: [Count; 3] = [
+        ("packets sent", |w| w.sent),
+        ("arrived", |w| w.arrived),
+        ("lost between the captures", |w| w.lost),
+    ];
+    for (name, of) in counts {
+        row(name, &|w| of(w).to_string());
+    }
     row("  share", &|w| match &w.lost_share {
         Some(Figure::Is { value, low, high }) if w.lost > 0 => format!(
             "{} % ({}–{})",
@@ -136,31 +148,24 @@ fn table(a: &EndsAnswer, out: &mut String) {
         0 => "0".into(),
         n => format!("{n} (by up to {})", w.reordering_extent),
     });
-    row("TCP sent again after a loss here", &|w| {
-        w.repeated_after_loss.to_string()
-    });
-    row("TCP sent again after arrival", &|w| {
-        w.repeated_after_arrival.to_string()
-    });
-    row("told apart by order and delay", &|w| {
-        w.ambiguous.to_string()
-    });
-    let wait = |f: &Option<Figure>| match f {
-        Some(Figure::Is { value, .. }) => ms(*value),
-        _ => String::new(),
-    };
+    let counts: [Count; 3] = [
+        ("TCP sent again after a loss here", |w| {
+            w.repeated_after_loss
+        }),
+        ("TCP sent again after arrival", |w| w.repeated_after_arrival),
+        ("told apart by order and delay", |w| w.ambiguous),
+    ];
+    for (name, of) in counts {
+        row(name, &|w| of(w).to_string());
+    }
+    let wait = |f: &Option<Figure>| f.as_ref().and_then(Figure::value).map_or(String::new(), ms);
     row("wait beyond the quickest, median", &|w| {
         wait(&w.wait_p50_ms)
     });
     row("  95 %", &|w| wait(&w.wait_p95_ms));
     row("  99 %", &|w| wait(&w.wait_p99_ms));
     row("  largest", &|w| w.wait_max_ms.map_or(String::new(), ms));
-    if a.up.repeated_after_arrival + a.down.repeated_after_arrival > 0 {
-        let _ = writeln!(
-            out,
-            "(sent again after arrival: lost beyond the other end, its ACK lost, or needless)"
-        );
-    }
+    table
 }
 
 fn fragments(name: &str, f: &FragmentsAnswer, out: &mut String) {

@@ -1,0 +1,101 @@
+//! RTT of the path with an empty queue.
+//!
+//! **Method.** The base is the smallest RTT of the last [`WINDOW`]. A route that became longer is noticed where it cannot be
+//! queueing: if every sample of [`ROUTE`] taken while the gateway's own queue estimate was empty exceeds the base by
+//! [`STEP`], the smallest of these is the new base.
+//!
+//! **Limits.** A load that never lets the queue run empty for the whole window raises the base to the queue's floor.
+
+use base::{Duration, Time};
+use std::collections::VecDeque;
+
+/// Time after which a minimum is forgotten.
+pub const WINDOW: Duration = Duration::from_secs(600);
+/// Time after which higher RTTs of an idle link are those of another route.
+const ROUTE: Duration = Duration::from_secs(5);
+/// Samples that this takes.
+const SAMPLES: u32 = 20;
+/// Smallest step that is a change of the route.
+const STEP: Duration = Duration::from_millis(3);
+
+/// Smallest RTT, with its time, and candidates for the time after it.
+#[derive(Clone, Debug, Default)]
+pub struct Base {
+    /// RTTs that are smaller than all later ones: monotone queue.
+    minima: VecDeque<(Time, Duration)>,
+    /// Start, number and minimum of idle samples that all exceed the base.
+    longer: Option<(Time, u32, Duration)>,
+}
+
+impl Base {
+    /// Smallest RTT, if one is known.
+    pub fn get(&self) -> Option<Duration> {
+        self.minima.front().map(|m| m.1)
+    }
+
+    /// Adds an RTT. `idle` is true if the packet met no queue of the gateway's own traffic. Returns true if the route
+    /// became longer.
+    pub fn sample(&mut self, now: Time, rtt: Duration, idle: bool) -> bool {
+        while self.minima.back().is_some_and(|m| m.1 >= rtt) {
+            self.minima.pop_back();
+        }
+        self.minima.push_back((now, rtt));
+        let old = now.saturating_sub(WINDOW);
+        while self.minima.len() > 1 && self.minima.front().is_some_and(|m| m.0 < old) {
+            self.minima.pop_front();
+        }
+        let base = self.get().unwrap_or(rtt);
+        if rtt < base + STEP {
+            self.longer = None;
+            return false;
+        }
+        if !idle {
+            return false;
+        }
+        let (since, count, least) = self.longer.unwrap_or((now, 0, rtt));
+        let least = least.min(rtt);
+        self.longer = Some((since, count + 1, least));
+        if now.saturating_since(since) < ROUTE || count + 1 < SAMPLES {
+            return false;
+        }
+        self.minima.clear();
+        self.minima.push_back((now, least));
+        self.longer = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_load_does_not_raise_the_base_and_a_longer_route_does() {
+        let mut base = Base::default();
+        let at = Time::from_millis;
+        base.sample(at(0), ms(20), true);
+        for i in 0..600 {
+            assert!(!base.sample(at(100 * i), ms(120), false));
+        }
+        assert_eq!(base.get(), Some(ms(20)));
+        let moved = (0..80).any(|i| base.sample(at(60_000 + 100 * i), ms(35 + i % 3), true));
+        assert!(moved);
+        assert_eq!(base.get(), Some(ms(35)));
+        base.sample(at(90_000), ms(18), false);
+        assert_eq!(base.get(), Some(ms(18)));
+    }
+
+    #[test]
+    fn a_minimum_is_forgotten_after_its_window() {
+        let mut base = Base::default();
+        base.sample(Time::ZERO, ms(20), true);
+        for s in 1..=700 {
+            base.sample(Time::from_secs(s), ms(22), false);
+        }
+        assert_eq!(base.get(), Some(ms(22)));
+    }
+}

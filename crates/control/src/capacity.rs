@@ -1,0 +1,187 @@
+//! Capacity of the link behind the gateway, from the service curve: bytes handed over against the times at which they left
+//! the modem.
+//!
+//! **Method.** A packet that left the gateway at t and waited q left the modem at t + q. While the queue never empties, the
+//! modem sends without a break, so all bytes handed over between two such packets took the time between their exits:
+//! A(t₂) − A(t₁) = C · ((t₂ + q₂) − (t₁ + q₁)). C is the slope of a regression over the last [`WINDOW`], longer on slow
+//! links. The interval follows from the residuals. Where the queue ran empty meanwhile, the slope is what the link
+//! carried: a lower bound of C.
+//!
+//! **Source.** Service curves: J.-Y. Le Boudec and P. Thiran, *Network Calculus*, Springer 2001, section 1.3; dispersion
+//! with a standing queue as in RFC 9097, section 8.
+//!
+//! **Limits.** Bytes that the modem drops were handed over, so the slope is too high while its buffer overflows. Cross
+//! traffic that does not pass the gateway makes it too low: it is then the share left for the gateway.
+
+use base::{Duration, Time};
+use std::collections::VecDeque;
+
+/// Span of the regression.
+pub const WINDOW: Duration = Duration::from_millis(300);
+/// Waits below this do not show that the queue stood.
+const STOOD: Duration = Duration::from_millis(3);
+/// Samples needed for a slope.
+const FEWEST: usize = 8;
+/// Share of [`WINDOW`] that the samples have to span.
+const SPAN: f64 = 0.4;
+/// Most points kept.
+const MOST: usize = 2048;
+
+/// Rate with its 95 % interval, bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capacity {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Slope of the service curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Slope {
+    /// The queue stood all the time: the link's capacity.
+    Full(Capacity),
+    /// The queue ran empty at times: a lower bound of the capacity.
+    AtLeast(Capacity),
+}
+
+/// Exits of the last packets.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceCurve {
+    /// Exit time in seconds, and bytes handed over until that packet.
+    points: VecDeque<(f64, f64)>,
+    /// Exit time of the last packet that met no queue.
+    empty: Option<f64>,
+}
+
+impl ServiceCurve {
+    /// Records a packet that left the gateway at `departed` as the last of `total` bytes and waited `wait`.
+    pub fn sample(&mut self, departed: Time, total: u64, wait: Duration) {
+        let exit = (departed + wait).as_secs_f64();
+        if wait < STOOD {
+            self.empty = Some(exit);
+        }
+        self.points.push_back((exit, total as f64));
+        let old = exit - self.window_s();
+        while self.points.front().is_some_and(|p| p.0 < old) || self.points.len() > MOST {
+            self.points.pop_front();
+        }
+    }
+
+    /// Long enough for 32 samples on a slow link, at most 3 s.
+    fn window_s(&self) -> f64 {
+        let window = WINDOW.as_secs_f64();
+        match (self.points.front(), self.points.back()) {
+            (Some(a), Some(b)) if self.points.len() >= 2 => {
+                let spacing = (b.0 - a.0) / (self.points.len() - 1) as f64;
+                (32.0 * spacing).clamp(window, 3.0)
+            }
+            _ => window,
+        }
+    }
+
+    /// Slope since the queue was last empty, if that is long enough; else that of the whole window.
+    pub fn slope(&self) -> Option<Slope> {
+        let since = self
+            .empty
+            .map_or(0, |t| self.points.partition_point(|p| p.0 <= t));
+        self.regress(since)
+            .map(Slope::Full)
+            .or_else(|| self.regress(0).map(Slope::AtLeast))
+    }
+
+    fn regress(&self, since: usize) -> Option<Capacity> {
+        let kept = || self.points.iter().skip(since);
+        let n = self.points.len() - since.min(self.points.len());
+        let (first, last) = (self.points.get(since)?, self.points.back()?);
+        if n < FEWEST || last.0 - first.0 < SPAN * WINDOW.as_secs_f64() {
+            return None;
+        }
+        let (x0, y0) = *first;
+        let points = || kept().map(|p| (p.0 - x0, p.1 - y0));
+        let count = n as f64;
+        let (mx, my) = points().fold((0.0, 0.0), |m, p| (m.0 + p.0 / count, m.1 + p.1 / count));
+        // Bytes are exact; the exits have the noise of ACKs. So exits are regressed on bytes.
+        let (sxy, syy) = points().fold((0.0, 0.0), |s, p| {
+            (s.0 + (p.0 - mx) * (p.1 - my), s.1 + (p.1 - my).powi(2))
+        });
+        let time_per_byte = sxy / syy;
+        if !(time_per_byte.is_finite() && time_per_byte > 0.0) {
+            return None;
+        }
+        let residuals: f64 = points()
+            .map(|p| (p.0 - mx - time_per_byte * (p.1 - my)).powi(2))
+            .sum();
+        let error = (residuals / (count - 2.0) / syy).sqrt() * stats::student_t95(count - 2.0);
+        let rate = |time: f64| 1.0 / time.max(1e-12);
+        Some(Capacity {
+            value: rate(time_per_byte),
+            low: rate(time_per_byte + error),
+            high: if time_per_byte > error {
+                rate(time_per_byte - error)
+            } else {
+                f64::INFINITY
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(rate: f64, samples: u32, noise_ms: impl Fn(u32) -> f64) -> ServiceCurve {
+        let mut curve = ServiceCurve::default();
+        let mut total = 0;
+        for i in 0..samples {
+            total += 3000;
+            // Packets leave the gateway every 2 ms; the modem sends them at `rate`.
+            let departed = Time::from_millis(u64::from(2 * i));
+            let exit = 0.020 + f64::from(i + 1) * 3000.0 / rate + noise_ms(i) / 1e3;
+            let wait = exit - departed.as_secs_f64();
+            curve.sample(departed, total, Duration::from_secs_f64(wait.max(0.0)));
+        }
+        curve
+    }
+
+    fn full(curve: &ServiceCurve) -> Capacity {
+        match curve.slope() {
+            Some(Slope::Full(c)) => c,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_slope_is_the_capacity_whatever_the_arrivals_do() {
+        let c = full(&fed(1.25e6, 100, |_| 0.0));
+        assert!((c.value / 1.25e6 - 1.0).abs() < 1e-6, "{c:?}");
+        assert!(c.low <= c.value && c.value <= c.high);
+    }
+
+    #[test]
+    fn the_interval_holds_the_truth_in_95_of_100_draws_of_noise() {
+        let streams = base::rng::Streams::new(7);
+        let mut held = 0;
+        for draw in 0..400 {
+            let mut rng = streams.stream(&format!("noise/{draw}"));
+            let noise: Vec<f64> = (0..100)
+                .map(|_| 8.0 * base::rng::uniform(&mut rng))
+                .collect();
+            let c = full(&fed(1.25e6, 100, |i| noise[i as usize]));
+            held += u32::from(c.low <= 1.25e6 && 1.25e6 <= c.high);
+        }
+        assert!((368..=392).contains(&held), "{held} of 400");
+    }
+
+    #[test]
+    fn an_empty_queue_bounds_the_capacity_from_below() {
+        let mut curve = ServiceCurve::default();
+        // 1500 bytes every 2 ms through a link of 10 Mbit/s: none waits.
+        for i in 0..200u64 {
+            curve.sample(Time::from_millis(2 * i), 1500 * (i + 1), Duration::ZERO);
+        }
+        let Some(Slope::AtLeast(c)) = curve.slope() else {
+            panic!("{:?}", curve.slope());
+        };
+        assert!((c.value / 0.75e6 - 1.0).abs() < 1e-6, "{c:?}");
+    }
+}

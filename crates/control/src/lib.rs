@@ -1,0 +1,9 @@
+//! Estimators of a modem's hidden queue and capacity, and the laws that keep the queue short. The simulator, the analysis
+//! and the gateway run the same code.
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+pub mod baseline;
+pub mod capacity;
+pub mod queue;
+pub mod upload;

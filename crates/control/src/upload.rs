@@ -1,0 +1,327 @@
+//! Control of the upload queue in the modem, without shaping: the gateway drops or marks packets by the estimated wait
+//! behind it, so the link stays at its full rate.
+//!
+//! **Method.** Bytes handed over and RTT samples feed [`HiddenQueue`]; the service curve keeps its capacity right. The law
+//! decides for each packet. `Pie` is RFC 8033's, with the estimated wait in place of its own queue's. `Sawtooth` signals
+//! one packet when the wait passes the target, waits one RTT for the sender's answer, and doubles the number of signals
+//! per RTT while the wait stays above it. Above `cap` every packet is dropped: a slow start ends there.
+//!
+//! **Source.** RFC 8033 (PIE); H. Borlaug, 2014, section 6.3.2, figures 51 to 54 (an AQM at the gateway on the estimated
+//! queue).
+//!
+//! **Limits.** Without samples for [`SILENCE`] while bytes flow, nothing is known: packets pass, and the decision says so.
+
+use crate::baseline::Base;
+use crate::capacity::{Capacity, ServiceCurve, Slope};
+use crate::queue::HiddenQueue;
+use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
+use link::qdisc::Verdict;
+use link::qdisc::pie::{self, PieLaw};
+use serde::{Deserialize, Serialize};
+
+/// Interval between updates of the law and of the capacity.
+pub const UPDATE: Duration = Duration::from_millis(15);
+/// Share of a sample's error that corrects the backlog.
+const GAIN: f64 = 0.2;
+/// Weight of a new slope in the capacity.
+const LEARN: f64 = 0.2;
+/// Time without samples after which the wait is unknown.
+pub const SILENCE: Duration = Duration::from_secs(1);
+
+/// Rule that decides for each packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    Pie,
+    #[default]
+    Sawtooth,
+}
+
+/// Settings of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Upload {
+    pub law: Law,
+    /// Wait to hold.
+    pub target: Duration,
+    /// Wait above which every packet is dropped.
+    pub cap: Duration,
+    /// Capacity to start with; learned if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<BitsPerSec>,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for Upload {
+    fn default() -> Self {
+        Upload {
+            law: Law::default(),
+            target: Duration::from_millis(20),
+            cap: Duration::from_millis(50),
+            capacity: None,
+            ecn: true,
+        }
+    }
+}
+
+/// Reason for what the controller does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// No RTT sample yet, or none for a second: packets pass.
+    Blind,
+    /// The capacity is not known yet: the last sample stands for the wait.
+    Learning,
+    /// The wait is below the target.
+    Short,
+    /// The wait is above the target: packets are signalled.
+    Long,
+    /// The wait is above the cap: packets are dropped.
+    Capped,
+}
+
+/// Departure of a packet from the gateway.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    pub departed: Time,
+    /// Bytes handed over by then, this packet included.
+    pub total: u64,
+}
+
+/// State of the controller at one update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    pub at: Time,
+    pub wait: Duration,
+    /// Capacity in use and its interval, bytes per second.
+    pub capacity: Option<Capacity>,
+    /// Signals (drops and marks) since the last update.
+    pub signals: u64,
+    pub why: Why,
+}
+
+/// Controller of one direction.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    settings: Upload,
+    queue: HiddenQueue,
+    curve: ServiceCurve,
+    base: Base,
+    /// Capacity in use, bytes per second.
+    capacity: Option<Capacity>,
+    pie: (pie::Params, PieLaw),
+    sawtooth: Sawtooth,
+    /// Bytes handed over so far.
+    total: u64,
+    /// Arrival and wait of the newest sample.
+    newest: Option<(Time, Duration)>,
+    due: Time,
+    signals: u64,
+}
+
+impl Controller {
+    pub fn new(settings: Upload) -> Controller {
+        let known = |rate: BitsPerSec| {
+            let value = rate.get() as f64 / 8.0;
+            Capacity {
+                value,
+                low: 0.0,
+                high: f64::INFINITY,
+            }
+        };
+        let params = pie::Params {
+            target: settings.target,
+            ecn: settings.ecn,
+            ..pie::Params::default()
+        };
+        let capacity = settings.capacity.map(known);
+        Controller {
+            queue: HiddenQueue::new(capacity.map_or(f64::INFINITY, |c| c.value)),
+            curve: ServiceCurve::default(),
+            base: Base::default(),
+            capacity,
+            pie: (params, PieLaw::new(&params)),
+            sawtooth: Sawtooth::default(),
+            settings,
+            total: 0,
+            newest: None,
+            due: Time::ZERO,
+            signals: 0,
+        }
+    }
+
+    /// Bytes handed over so far; a sample of a packet refers to this number as it was after the packet.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Estimated wait of a packet handed over at `now`, if one is known.
+    pub fn wait(&self, now: Time) -> Option<Duration> {
+        let (at, wait) = self.newest?;
+        if now.saturating_since(at) > SILENCE {
+            return None;
+        }
+        Some(match self.capacity {
+            Some(_) => self.queue.wait(now),
+            None => wait.saturating_sub(now.saturating_since(at)),
+        })
+    }
+
+    /// Judges a packet that is about to be handed over, and counts it unless it is dropped. `draw` returns a uniform
+    /// number in [0, 1).
+    pub fn packet(
+        &mut self,
+        now: Time,
+        len: Bytes,
+        ecn: Ecn,
+        draw: impl FnOnce() -> f64,
+    ) -> Verdict {
+        let verdict = match self.wait(now) {
+            None => Verdict::Forward,
+            Some(wait) if wait > self.settings.cap => Verdict::Drop,
+            Some(wait) => self.judge(now, wait, ecn, draw),
+        };
+        self.signals += u64::from(verdict != Verdict::Forward);
+        if verdict != Verdict::Drop {
+            self.total += len.get();
+            self.queue.arrived(now, len);
+        }
+        verdict
+    }
+
+    fn judge(
+        &mut self,
+        now: Time,
+        wait: Duration,
+        ecn: Ecn,
+        draw: impl FnOnce() -> f64,
+    ) -> Verdict {
+        let backlog = Bytes::new(self.queue.backlog(now).min(1e12) as u64);
+        match self.settings.law {
+            Law::Pie => {
+                let (params, law) = &mut self.pie;
+                law.judge(params, backlog, ecn, draw)
+            }
+            Law::Sawtooth => {
+                let rtt = self.base.get().unwrap_or_default() + wait;
+                if !self.sawtooth.strikes(now, wait > self.settings.target, rtt) {
+                    Verdict::Forward
+                } else if self.settings.ecn && ecn.is_capable() {
+                    Verdict::Mark
+                } else {
+                    Verdict::Drop
+                }
+            }
+        }
+    }
+
+    /// Adds an RTT sample. An ACK that was delayed by the receiver (not `prompt`) can only show that the wait is shorter
+    /// than estimated.
+    pub fn sample(&mut self, now: Time, sent: Sent, rtt: Duration, prompt: bool) {
+        let Sent { departed, total } = sent;
+        let idle = self.queue.backlog(departed) <= 3000.0;
+        if self.base.sample(now, rtt, idle) {
+            self.curve = ServiceCurve::default();
+        }
+        let base = self.base.get().unwrap_or(rtt);
+        let wait = rtt.saturating_sub(base);
+        let predicted = self.queue.wait_at(departed);
+        if !prompt && predicted.is_none_or(|p| p <= wait) {
+            // It still shows that the path answers.
+            self.newest = Some((now, self.newest.map_or(wait, |n| n.1.min(wait))));
+            return;
+        }
+        self.newest = Some((now, wait));
+        self.curve.sample(departed, total, wait);
+        if self.capacity.is_some() {
+            self.queue.measured(departed, wait, GAIN);
+        }
+    }
+
+    /// Time of the next update.
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    /// Updates capacity and law; call it at [`due`](Self::due).
+    pub fn update(&mut self, now: Time) -> Decision {
+        self.due = now + UPDATE;
+        match (self.curve.slope(), self.capacity) {
+            (Some(Slope::Full(seen)), _) => self.learn(seen),
+            // The link carried more than it was believed to carry.
+            (Some(Slope::AtLeast(seen)), Some(c)) if seen.low > c.value => self.learn(seen),
+            _ => {}
+        }
+        let wait = self.wait(now);
+        if let (Law::Pie, Some(wait)) = (self.settings.law, wait) {
+            let (params, law) = &mut self.pie;
+            let backlog = Bytes::new(self.queue.backlog(now).min(1e12) as u64);
+            law.departed(params, now, Bytes::ZERO, wait, backlog);
+            law.update(params, backlog);
+        }
+        let why = match wait {
+            None => Why::Blind,
+            Some(w) if w > self.settings.cap => Why::Capped,
+            Some(w) if w > self.settings.target => Why::Long,
+            Some(_) if self.capacity.is_none() => Why::Learning,
+            Some(_) => Why::Short,
+        };
+        Decision {
+            at: now,
+            wait: wait.unwrap_or_default(),
+            capacity: self.capacity,
+            signals: std::mem::take(&mut self.signals),
+            why,
+        }
+    }
+
+    fn learn(&mut self, seen: Capacity) {
+        let value = match self.capacity {
+            // A capacity outside the slope's interval has changed, or was a guess.
+            Some(c) if (seen.low..=seen.high).contains(&c.value) => {
+                c.value + LEARN * (seen.value - c.value)
+            }
+            _ => seen.value,
+        };
+        self.capacity = Some(Capacity { value, ..seen });
+        self.queue.set_rate(value);
+    }
+}
+
+/// Most signals per RTT.
+const MOST_SIGNALS: u32 = 256;
+
+/// Law that signals single packets and waits for the answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sawtooth {
+    /// Time of the next signal.
+    next: Option<Time>,
+    /// Signals per RTT.
+    per_rtt: u32,
+    /// Time from which the number may change.
+    changes: Time,
+    /// True if the wait was long at the last change.
+    long: bool,
+}
+
+impl Sawtooth {
+    fn strikes(&mut self, now: Time, long: bool, rtt: Duration) -> bool {
+        if now >= self.changes && (self.long != long || self.per_rtt > 0) {
+            // Many flows need many signals, and again soon after the last ones; a single flow needs one.
+            self.per_rtt = match (long, self.long) {
+                (true, true) => (2 * self.per_rtt).clamp(1, MOST_SIGNALS),
+                (true, false) => self.per_rtt.max(1),
+                (false, _) => self.per_rtt / 2,
+            };
+            self.changes = now + rtt;
+            self.long = long;
+        }
+        if !long || self.next.is_some_and(|next| now < next) {
+            return false;
+        }
+        self.per_rtt = self.per_rtt.max(1);
+        self.next = Some(now + rtt / u64::from(self.per_rtt));
+        true
+    }
+}

@@ -1,0 +1,75 @@
+//! Signals. The first Ctrl-C asks the run to end and keep its rows; the second ends the process.
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: i32) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Makes SIGINT and SIGTERM set a flag; a second one has its usual effect.
+pub fn catch_interrupt() {
+    let action = SigAction::new(
+        SigHandler::Handler(note),
+        SaFlags::SA_RESTART | SaFlags::SA_RESETHAND,
+        SigSet::empty(),
+    );
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
+        unsafe { sigaction(signal, &action) }.expect("SIGINT and SIGTERM can be caught");
+    }
+}
+
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_hangup(_: i32) {
+    HUNG_UP.store(true, Ordering::Relaxed);
+}
+
+/// Makes SIGHUP set a flag, which [`hung_up`] takes.
+pub fn catch_hangup() {
+    let action = SigAction::new(
+        SigHandler::Handler(note_hangup),
+        SaFlags::SA_RESTART,
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
+    unsafe { sigaction(Signal::SIGHUP, &action) }.expect("SIGHUP can be caught");
+}
+
+/// True if SIGHUP has come since the last call.
+pub fn hung_up() -> bool {
+    HUNG_UP.swap(false, Ordering::Relaxed)
+}
+
+/// Lets the program survive the end of its terminal.
+pub fn ignore_hangup() {
+    let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler of ours runs.
+    unsafe { sigaction(Signal::SIGHUP, &action) }.expect("SIGHUP can be ignored");
+}
+
+/// Waits for one of these blocked signals, at most this long: the signal, and true if the kernel itself sent it, as it does
+/// for Ctrl-C at the terminal.
+pub(crate) fn wait(signals: &SigSet, most: std::time::Duration) -> Option<(Signal, bool)> {
+    let timeout = libc::timespec {
+        tv_sec: most.as_secs() as libc::time_t,
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    // SAFETY: zeroes are a value of this type, and all three live across the call.
+    let (signal, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (
+            libc::sigtimedwait(signals.as_ref(), &raw mut info, &raw const timeout),
+            info,
+        )
+    };
+    let signal = Signal::try_from(signal).ok()?;
+    Some((signal, info.si_code == libc::SI_KERNEL))
+}

@@ -1,0 +1,396 @@
+//! Kinds that send crafted trains, on random links in virtual time: docs/book/probe/random.md. Intervals that miss the
+//! truth are listed on standard error.
+
+use crate::accuracy::bench;
+use crate::accuracy::cell::{Cell, On, Truth, near, share};
+use crate::accuracy::line::Line;
+use crate::accuracy::rows::{self, Said};
+use crate::chance::Chance;
+use stats::Figure;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Kinds that are drawn.
+const KINDS: [&str; 8] = [
+    "sweep", "burst", "spacing", "envelope", "sizes", "buffer", "bucket", "capacity",
+];
+/// An interval that reaches farther than this share of the value to one side says too little to be right by it.
+const REACH: f64 = 0.25;
+
+/// One random cell, and its impairment.
+struct Drawn {
+    number: u64,
+    cell: Cell,
+    impaired: &'static str,
+}
+
+/// Payload bits of 1452 bytes in whole IPv4 packets at `rate`.
+fn payload(rate: f64) -> f64 {
+    rate * 1452.0 / 1480.0
+}
+
+fn draw(seed: u64, number: u64) -> Drawn {
+    let c = &mut Chance::new(seed, &format!("probes/{number}"));
+    let kind = c.pick(&KINDS);
+    let rate = c.log(100e3, 100e6).round();
+    let packets = c.log(5.0, 400.0).round();
+    let delay_ms = (c.log(1.0, 200.0) * 1e3).round() / 1e3;
+    let queue = format!("fifo:packets={packets}");
+    let impairment = Impairment::draw(c);
+    let arrives = 1.0 - impairment.loss;
+    let line = |queue: &str| Line::up(rate, queue);
+    let step = (payload(rate) / 100.0).max(25e3).min(payload(rate) / 20.0);
+    let (probe, line, truths): (&str, Line, Vec<Truth>) = match kind {
+        "sweep" => (
+            kind,
+            line(&queue),
+            vec![near(&["lossless_bps"], payload(rate), step)],
+        ),
+        "burst" => (
+            kind,
+            line(&queue),
+            vec![
+                near(&["queue_packets"], packets, (0.01 * packets).max(1.0)),
+                near(&["counts_packets"], 1.0, 0.0),
+            ],
+        ),
+        "spacing" => {
+            let lost = 2.0 - 2.0 / 1.624;
+            (
+                "spacing:count=4000",
+                line(&queue),
+                vec![
+                    near(&["pairs_first_lost"], 1.0 - arrives, 0.02),
+                    near(&["pairs_second_lost"], 1.0 - (1.0 - lost) * arrives, 0.02),
+                    share(&["plateau_bps"], payload(rate) * arrives, 0.01),
+                ],
+            )
+        }
+        "envelope" => (
+            kind,
+            line(&queue),
+            vec![
+                near(&["lossless_bps"], payload(rate), step),
+                near(&["path_mtu_bytes"], 1500.0, 0.0),
+            ],
+        ),
+        "sizes" => {
+            let mtu = c.uniform(1280.0, 1500.0).round();
+            (
+                kind,
+                line(&queue).with("mtu", format!("{mtu} B")),
+                vec![
+                    near(&["path_mtu_bytes"], mtu, 0.0),
+                    near(&["first_edge_bytes"], mtu - 28.0, 0.0),
+                ],
+            )
+        }
+        "buffer" => {
+            let bytes = (packets * 1500.0 + c.uniform(0.0, 1500.0)).round();
+            let by = (0.1 * bytes).max(1500.0);
+            (
+                kind,
+                line(&format!("fifo:bytes={bytes}")),
+                vec![
+                    share(&["link_bps"], rate, 0.05),
+                    near(&["queue_ms"], bytes * 8e3 / rate, by * 8e3 / rate),
+                    near(&["queue_bytes"], bytes, by),
+                ],
+            )
+        }
+        "bucket" => {
+            let peak = (rate * c.log(1.5, 8.0)).round().min(400e6);
+            let bytes = (c.log(0.3, 3.0) * peak / 8.0).round().min(4e6);
+            let queue = format!("tbf:rate={rate} bit/s,burst={bytes},limit={packets}");
+            (
+                "buffer",
+                Line::up(peak, queue),
+                vec![
+                    share(&["peak_bps"], peak, 0.05),
+                    share(&["sustained_bps"], rate, 0.05),
+                    share(&["bucket_bytes"], bytes, 0.1),
+                ],
+            )
+        }
+        _ => {
+            let others = c.pick(&[0.0, 0.0, 1.0]) * c.uniform(0.02, 0.85);
+            let free = rate * (1.0 - others);
+            (
+                kind,
+                line(&queue).others(others),
+                vec![
+                    share(&["capacity_bps"], rate, 0.05),
+                    share(&["available_bps"], free, 0.15),
+                    share(&["pairs_bps"], rate, 0.05),
+                    share(&["sizes_bps"], rate, 0.05),
+                    share(&["chirps_bps"], free, 0.15),
+                    share(&["between_bps"], free, 0.15),
+                ],
+            )
+        }
+    };
+    let line = line.delay(delay_ms);
+    let line = match &impairment.setting {
+        Some((key, value)) => line.with(key, value),
+        None => line,
+    };
+    Drawn {
+        number,
+        cell: Cell::bench(probe, line, truths),
+        impaired: impairment.name,
+    }
+}
+
+/// Impairment of the uplink; a good third of the links has one.
+struct Impairment {
+    name: &'static str,
+    /// Key and value in the link's `[up]` table.
+    setting: Option<(&'static str, String)>,
+    /// Share of packets that the link loses.
+    loss: f64,
+}
+
+impl Impairment {
+    fn draw(c: &mut Chance) -> Impairment {
+        let (name, key, value, loss) = match c.unit() {
+            u if u < 0.64 => {
+                return Impairment {
+                    name: "none",
+                    setting: None,
+                    loss: 0.0,
+                };
+            }
+            u if u < 0.76 => {
+                let width = c.log(0.1, 10.0);
+                let text = format!("uniform:width={width:.3}ms,overtake=false");
+                ("jitter", "jitter", text, 0.0)
+            }
+            u if u < 0.86 => {
+                let p = c.log(1e-4, 1e-2);
+                (
+                    "random loss",
+                    "loss",
+                    format!("random:probability={p:.6}"),
+                    p,
+                )
+            }
+            u if u < 0.93 => {
+                let (p, delay) = (c.log(1e-4, 2e-2), c.log(0.5, 10.0));
+                let text = format!("late:probability={p:.6},delay={delay:.3}ms");
+                ("reordering", "reorder", text, 0.0)
+            }
+            _ => {
+                let (height, period) = (c.uniform(1.0, 20.0), c.log(10.0, 90.0));
+                let text = format!("wave:height={height:.3}ms,period={period:.3}s");
+                ("drift", "drift", text, 0.0)
+            }
+        };
+        Impairment {
+            name,
+            setting: Some((key, value)),
+            loss,
+        }
+    }
+}
+
+/// A cell and what was said of it.
+type Done = (Drawn, Result<Said, String>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    right: u64,
+    untold: u64,
+    wrong: u64,
+    intervals: u64,
+    hold: u64,
+}
+
+impl Tally {
+    fn add(&mut self, one: Tally) {
+        self.right += one.right;
+        self.untold += one.untold;
+        self.wrong += one.wrong;
+        self.intervals += one.intervals;
+        self.hold += one.hold;
+    }
+
+    fn row(&self, name: &str) -> String {
+        let of = self.right + self.untold + self.wrong;
+        let percent = |n: u64, of: u64| format!("{:.1} %", 100.0 * n as f64 / of.max(1) as f64);
+        let hold = match self.intervals {
+            0 => String::new(),
+            n => format!("{} of {n}", percent(self.hold, n)),
+        };
+        format!(
+            "| {name} | {of} | {} | {} | {} | {hold} |",
+            percent(self.right, of),
+            percent(self.untold, of),
+            percent(self.wrong, of)
+        )
+    }
+}
+
+/// Runs the draws and prints the page; names of kinds do those alone.
+pub fn page(seed: u64, count: u64, kinds: &[String]) {
+    let done = run(seed, count, kinds);
+    print!("{}", include_str!("random.md"));
+    print(seed, &done);
+}
+
+fn run(seed: u64, count: u64, kinds: &[String]) -> Vec<Done> {
+    let done: Mutex<BTreeMap<u64, Done>> = Mutex::default();
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let drawn = draw(seed, number);
+                    let asked = |k: &String| k == drawn.cell.kind();
+                    if !kinds.is_empty() && !kinds.iter().any(asked) {
+                        continue;
+                    }
+                    let On::Bench(line) = &drawn.cell.on else {
+                        continue;
+                    };
+                    let said = bench::run(&drawn.cell.probe, line);
+                    let mut done = done.lock().expect("no holder panicked");
+                    done.insert(number, (drawn, said));
+                    eprint!("\r{} of {count}", done.len());
+                }
+            });
+        }
+    });
+    eprintln!();
+    let done = done.into_inner().expect("no holder panicked");
+    done.into_values().collect()
+}
+
+/// Counts of a page.
+#[derive(Default)]
+struct Counted {
+    by_figure: BTreeMap<String, Tally>,
+    by_impairment: BTreeMap<String, Tally>,
+    all: Tally,
+    wrong: Vec<String>,
+}
+
+fn count(done: &[Done]) -> Counted {
+    let mut counted = Counted::default();
+    for (drawn, said) in done {
+        for truth in &drawn.cell.truths {
+            let mut one = Tally::default();
+            let told = match said {
+                Ok(said) => judge(truth, said, &mut one),
+                Err(why) => {
+                    one.wrong = 1;
+                    why.clone()
+                }
+            };
+            let name = format!("{} {}", drawn.cell.kind(), rows::name(&truth.at));
+            let place = drawn.cell.place();
+            if one.hold < one.intervals {
+                eprintln!("{}: {name} on {place}: {told}", drawn.number);
+            }
+            if one.wrong > 0 {
+                let line = format!("- {}: {name} on {place}: {told}", drawn.number);
+                counted.wrong.push(line);
+            }
+            let impaired = drawn.impaired.to_owned();
+            for tally in [
+                counted.by_figure.entry(name).or_default(),
+                counted.by_impairment.entry(impaired).or_default(),
+                &mut counted.all,
+            ] {
+                tally.add(one);
+            }
+        }
+    }
+    counted
+}
+
+fn print(seed: u64, done: &[Done]) {
+    let counted = count(done);
+    println!("Seed {seed}, {} links.\n", done.len());
+    for (title, of) in [
+        ("figure", &counted.by_figure),
+        ("impairment", &counted.by_impairment),
+    ] {
+        println!(
+            "By {title}:\n\n| {title} | judged | right | cannot tell | wrong | 95 % intervals that hold the truth |"
+        );
+        println!("|---|---|---|---|---|---|");
+        for (name, tally) in of {
+            println!("{}", tally.row(name));
+        }
+        println!("{}\n", counted.all.row("all"));
+    }
+    println!("Wrong figures:\n\n{}", counted.wrong.join("\n"));
+}
+
+/// Counts one figure; returns it in words.
+fn judge(truth: &Truth, said: &Said, tally: &mut Tally) -> String {
+    let number = match rows::number_of(truth, said) {
+        Ok(number) => number,
+        // An answer without the figure says nothing wrong.
+        Err(why) => {
+            tally.untold = 1;
+            return why;
+        }
+    };
+    let key = match &truth.at {
+        crate::accuracy::cell::At::Figures(keys) => keys[0],
+        _ => "",
+    };
+    match &number.said {
+        Figure::CannotTell { .. } => tally.untold = 1,
+        Figure::Is { value, low, high } => {
+            let is = number.truth.unwrap_or(*value);
+            let slack = 1e-6 * is.abs();
+            let holds = (low - slack..=high + slack).contains(&is);
+            tally.intervals = 1;
+            tally.hold = u64::from(holds);
+            let near = (number.low..=number.high).contains(value);
+            let tells = (high - value).max(value - low) <= REACH * value.abs();
+            match near || (holds && tells) {
+                true => tally.right = 1,
+                // An interval that holds the truth and reaches far says little, and nothing wrong.
+                false if holds => tally.untold = 1,
+                false => tally.wrong = 1,
+            }
+        }
+    }
+    let is = number.truth.map_or(String::new(), |v| {
+        format!("truth {}, ", rows::with_unit(key, v, v))
+    });
+    format!("{is}said {}", rows::told(key, &Ok(number.said)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_on_random_links_are_right_and_their_intervals_hold_the_truth() {
+        let counted = count(&run(2026, 150, &[]));
+        let all = counted.all;
+        let judged = all.right + all.untold + all.wrong;
+        assert!(all.wrong * 67 <= judged, "{:#?}", counted.wrong);
+        assert!(all.hold * 100 >= all.intervals * 94, "{all:?}");
+        assert!(all.right * 100 >= judged * 90, "{all:?}");
+    }
+
+    #[test]
+    fn a_seed_draws_every_kind_with_and_without_impairment() {
+        let drawn: Vec<Drawn> = (0..200).map(|n| draw(3, n)).collect();
+        for kind in KINDS.iter().filter(|k| **k != "bucket") {
+            let of = || drawn.iter().filter(|d| d.cell.kind() == *kind);
+            assert!(of().any(|d| d.impaired == "none"), "{kind}");
+            assert!(of().any(|d| d.impaired != "none"), "{kind}");
+        }
+    }
+}

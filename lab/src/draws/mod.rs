@@ -1,0 +1,122 @@
+//! `tailback test` over freshly drawn random links, judged against the truth.
+//!
+//! `cargo run --release -p lab -- draws --seed 1 --virtual 400`
+
+mod family;
+mod judge;
+mod namespaces;
+mod page;
+mod results;
+mod truth;
+mod virtual_time;
+
+use family::Kind;
+
+/// Arguments of `draws`.
+#[derive(clap::Args)]
+#[command(about = "Run the test over random links whose truth is known, and judge each figure")]
+pub struct Args {
+    /// Seed of the draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Links in virtual time
+    #[arg(long = "virtual", default_value_t = 0)]
+    in_virtual_time: u64,
+    /// Links over network namespaces
+    #[arg(long, default_value_t = 0)]
+    namespaces: u64,
+    /// Run this one link of the seed alone in virtual time, and print its answer
+    #[arg(long)]
+    only: Option<u64>,
+    /// Run this one link of the seed alone over namespaces, and print its answer
+    #[arg(long)]
+    only_namespaces: Option<u64>,
+    /// Write the page here
+    #[arg(long)]
+    page: Option<std::path::PathBuf>,
+    /// Write every judged figure here, tab-separated
+    #[arg(long)]
+    list: Option<std::path::PathBuf>,
+    /// Simulations at once; tests over namespaces, which mostly wait, are twice as many
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+/// Runs the draws that are asked for.
+///
+/// # Errors
+/// A draw that cannot be run, a page that cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(number) = args.only {
+        return virtual_time::one(&family::draw(args.seed, number, Kind::Virtual));
+    }
+    if let Some(number) = args.only_namespaces {
+        let result = namespaces::result(args.seed, number, true)?;
+        print!("{}", page::Report::of(args.seed, &[result]).text());
+        return Ok(());
+    }
+    let mut results = results::many(args.in_virtual_time, args.threads, |number| {
+        virtual_time::result(&family::draw(args.seed, number, Kind::Virtual))
+    })?;
+    results.extend(results::many(
+        args.namespaces,
+        2 * args.threads,
+        |number| namespaces::result(args.seed, number, false),
+    )?);
+    let report = page::Report::of(args.seed, &results);
+    print!("{}", report.text());
+    if let Some(path) = &args.list {
+        std::fs::write(path, report.list())?;
+    }
+    if let Some(path) = &args.page {
+        std::fs::write(path, report.page())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use judge::Verdict;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_draws_every_family_and_discipline_and_a_third_of_clean_links() {
+        let draws: Vec<_> = (0..400)
+            .map(|n| family::draw(7, n, Kind::Virtual))
+            .collect();
+        let families: BTreeSet<_> = draws.iter().map(|d| d.family).collect();
+        assert_eq!(families.len(), 18, "{families:?}");
+        let clean = draws.iter().filter(|d| d.family == family::Family::Clean);
+        assert!(clean.count() >= 100);
+        let queues: BTreeSet<_> = (draws.iter())
+            .flat_map(|d| [d.link.up.queue.name(), d.link.down.queue.name()])
+            .collect();
+        assert_eq!(queues.len(), link::qdisc::registry::QDISCS.len());
+        let again = family::draw(7, 11, Kind::Virtual);
+        assert_eq!(again.link, draws[11].link);
+        // A link file says all of a link.
+        for d in &draws {
+            assert_eq!(link::LinkSpec::parse(&d.link.to_toml()).unwrap(), d.link);
+        }
+    }
+
+    #[test]
+    fn twenty_random_links_are_judged() {
+        let results = results::many(20, 2, |number| {
+            virtual_time::result(&family::draw(2026, number, Kind::Virtual))
+        })
+        .unwrap();
+        let report = page::Report::of(2026, &results);
+        let total = report.total();
+        println!("{}", report.text());
+        let wrong: Vec<_> = (results.iter())
+            .flat_map(|r| &r.judged)
+            .filter(|j| j.verdict == Verdict::Wrong)
+            .collect();
+        assert!(
+            total.wrong * 50 <= total.right + total.wrong,
+            "{total:?}: {wrong:#?}"
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! Helpers that the tests of all rooms share: directories that go away, runs of the program, figures of an answer, skips,
+//! emulated links, and tests that need real time.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+mod dir;
+#[cfg(feature = "line")]
+pub mod line;
+#[cfg(feature = "networks")]
+pub mod networks;
+mod program;
+mod real_time;
+mod skip;
+
+pub use dir::TempDir;
+pub use program::Program;
+pub use real_time::{Alone, alone, real_time};
+pub use skip::skip;

@@ -1,0 +1,72 @@
+//! The site of pages, `bench/site/site.mjs`, at the far end of a line.
+
+use live::emulate::{Emulation, FAR_V4};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+/// HTTP/1.1 is here, HTTP/2 over TLS at the next port, HTTP/1.1 over TLS at the one after.
+pub const PORT: u16 = 8000;
+
+/// Returns the programs that this host lacks, of a browser and Node.
+pub fn missing() -> Vec<&'static str> {
+    let there = |name: &str| {
+        let run = Command::new(name).arg("--version").output();
+        run.is_ok_and(|out| out.status.success())
+    };
+    let mut needed = vec!["chromium", "node"];
+    needed.retain(|n| !there(n));
+    needed
+}
+
+pub struct Site {
+    child: Child,
+    says: Value,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Site {
+    pub fn start(line: &Emulation) -> Site {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/site/site.mjs");
+        let mut command = Command::new("node");
+        command
+            .args([script, "0.0.0.0", &PORT.to_string()])
+            .stdout(Stdio::piped());
+        let mut child = line.far().command(&mut command).spawn().expect("node runs");
+        let mut first = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut first).expect("it says");
+        let says = serde_json::from_str(&first).expect("it is JSON");
+        Site { child, says }
+    }
+
+    /// The key of its certificate, for `page:trust=`.
+    pub fn trust(&self) -> &str {
+        self.says["trust"].as_str().expect("a key")
+    }
+
+    /// Connections that it took on each port. To ask is one of `PORT`, which is in the count.
+    pub fn counts(&self, line: &Emulation) -> Value {
+        let text = line.near().run(move || {
+            let mut stream = TcpStream::connect((FAR_V4, PORT)).expect("connects");
+            let ask = "GET /count HTTP/1.1\r\nhost: far\r\nconnection: close\r\n\r\n";
+            stream.write_all(ask.as_bytes()).expect("asks");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("answers");
+            text
+        });
+        let text = text.expect("enters");
+        let (from, to) = (
+            text.find('{').expect("JSON"),
+            text.rfind('}').expect("JSON"),
+        );
+        serde_json::from_str(&text[from..=to]).expect("it is JSON")
+    }
+}
