@@ -12,6 +12,7 @@ mod layers;
 mod soundness;
 mod sources;
 mod tidy;
+mod typescript;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

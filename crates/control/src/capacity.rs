@@ -23,7 +23,7 @@ const STOOD: Duration = Duration::from_millis(3);
 /// Samples needed for a slope.
 const FEWEST: usize = 8;
 /// Share of [`WINDOW`] that the samples have to span.
-const SPAN: f64 = 0.4;
+const SPAN: f64 = 0.15;
 /// Most points kept.
 const MOST: usize = 2048;
 
