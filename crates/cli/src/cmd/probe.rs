@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Upper limit on traffic, both directions combined
-    #[arg(long, default_value = "100 MB", value_name = "SIZE")]
+    #[arg(long, default_value = "100MB", value_name = "SIZE")]
     budget: Bytes,
     /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]
