@@ -35,8 +35,11 @@ pub(super) const QUESTIONS: u64 = (TYPES.len() as u64 + 4) * TRIES as u64;
 
 /// Questions for one address.
 pub(super) struct Asking {
+    /// Number of the socket.
     pub socket: u32,
+    /// Address that is asked.
     pub far: SocketAddr,
+    /// Questions that have no answer yet, or have one.
     pub questions: Vec<Question>,
 }
 
