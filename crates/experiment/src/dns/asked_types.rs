@@ -1,9 +1,9 @@
 //! Types of records that a resolver processes, EDNS0, and answers that are too large for a datagram.
 
-use super::{Asker, Run, problem};
+use super::message::{LARGEST, Manner, Question};
+use super::steps::{Asker, Run, problem};
 use crate::ask::{Back, Enough, Kind, Knock, Tried};
 use crate::course::Course;
-use crate::dns::message::{LARGEST, Manner, Question};
 use crate::host::Stopped;
 use base::Duration;
 use base::noted::dns::{Carried, DnsNote, Said};
