@@ -77,6 +77,7 @@ pub enum Ask {
 /// A UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
+    /// Number by which later questions name it.
     pub number: u32,
     /// The only other end; without one, the socket is at the address that leads to the far end and hears everybody.
     pub to: Option<SocketAddr>,
@@ -118,7 +119,9 @@ pub struct Configured {
 /// Initial window in packets, and segmentation offload; the system's if not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderSettings {
+    /// Initial window, packets.
     pub window: Option<u32>,
+    /// True for segmentation offload.
     pub offload: Option<bool>,
 }
 
@@ -127,9 +130,11 @@ pub struct SenderSettings {
 pub struct Transfer {
     /// Number of its rows in the table `flow`.
     pub number: i64,
+    /// Direction of the data.
     pub direction: Direction,
     /// Congestion control of the sender.
     pub congestion: String,
+    /// Payload to transfer.
     pub bytes: Bytes,
     /// Limit that is asked of the far end.
     pub longest: Duration,
@@ -146,6 +151,7 @@ pub struct Transfer {
 pub struct Transferred {
     /// Congestion control that the sender used.
     pub congestion: String,
+    /// Time of its beginning, UNIX ns.
     pub began_ns: i64,
     /// Time until the last byte was acknowledged or received, or until the transfer broke.
     pub took: Duration,
@@ -153,10 +159,13 @@ pub struct Transferred {
     pub failed: Option<Broken>,
     /// Sender's window at the beginning in packets, its retransmissions and its MSS in bytes, if known.
     pub window: Option<u64>,
+    /// Packets that the sender sent again.
     pub retransmits: Option<u64>,
+    /// Sender's MSS, bytes.
     pub mss: Option<u64>,
     /// Longest time in which nothing moved, and when it began.
     pub pause: Duration,
+    /// Beginning of that time, UNIX ns.
     pub pause_began_ns: i64,
 }
 
@@ -176,7 +185,9 @@ pub enum Broken {
 /// Refusal of a transfer by the far end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
+    /// Reason, for programs.
     pub why: Refusal,
+    /// Reason in words.
     pub text: String,
 }
 
@@ -199,6 +210,7 @@ pub enum Browse {
 /// Page load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visiting {
+    /// Address of the page.
     pub url: String,
     /// Limit on its time.
     pub patience: Duration,
@@ -211,8 +223,11 @@ pub struct Visiting {
 /// Outcome of a page load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
+    /// Outcome as the browser tells it.
     pub end: PageEnd,
+    /// Start of the navigation, UNIX ns.
     pub began_ns: i64,
+    /// Time at which the outcome was known, UNIX ns.
     pub ended_ns: i64,
 }
 
@@ -228,8 +243,11 @@ pub enum Halt {
 /// Connections and names of a page load, from the browser's log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logged {
+    /// Connections opened to the addresses of the page.
     pub opened: u32,
+    /// Names looked up.
     pub lookups: u32,
+    /// Longest lookup, ms; null if there was none.
     pub longest_ms: Option<f64>,
 }
 
@@ -248,6 +266,7 @@ pub enum Trace {
     End,
 }
 
+/// Parameters of a tracer of hops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracing {
     /// Farthest hop that will be asked.
@@ -261,6 +280,7 @@ pub struct Tracing {
 /// A path, as far as it has been traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
+    /// Address of the far end.
     pub server: IpAddr,
     /// Hops up to the last one that answered.
     pub hops: Vec<Hop>,
@@ -322,12 +342,14 @@ pub enum Kind {
 /// Failure of a sending, reception or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
+    /// Kind of failure, for programs.
     pub kind: Kind,
     /// The system's words for it.
     pub text: String,
 }
 
 impl Trouble {
+    /// Makes a failure of this kind.
     pub fn new(kind: Kind, text: impl Into<String>) -> Trouble {
         Trouble {
             kind,
@@ -343,6 +365,7 @@ pub struct Connected {
     pub began_ns: i64,
     /// Time until the connection, or until the failure.
     pub took: Duration,
+    /// Reason why there is no connection.
     pub made: Result<(), Trouble>,
 }
 

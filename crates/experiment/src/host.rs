@@ -87,6 +87,7 @@ pub struct Passing {
 /// State of a host that is about to answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meanwhile {
+    /// Time since the run began.
     pub now: Time,
     /// As [`Host::tally`].
     pub tally: Bytes,

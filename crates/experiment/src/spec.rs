@@ -13,6 +13,7 @@ use base::words::{Entry, Words};
 pub struct Setting {
     /// Upper limit on what the run puts on the line, both directions together.
     pub budget: Bytes,
+    /// Place of the far end.
     pub far: Far,
 }
 

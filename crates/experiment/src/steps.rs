@@ -88,9 +88,11 @@ pub enum Told {
 /// Another experiment, which is carried out to its end within this one. Everything that runs ends before it and after it.
 #[derive(Clone)]
 pub struct Part {
+    /// Steps of the experiment.
     pub steps: Rc<RefCell<Box<dyn Steps>>>,
     /// Title for a person, and number among the parts, from 1.
     pub title: &'static str,
+    /// Number among the parts, from 1.
     pub number: usize,
     /// Limit on its time.
     pub at_most: Duration,
@@ -100,6 +102,7 @@ pub struct Part {
     pub first_train: i64,
     /// Start and length of the whole, for progress.
     pub began: Time,
+    /// Length of the whole.
     pub whole: Duration,
 }
 
@@ -126,6 +129,7 @@ pub struct PartDone {
     pub interrupted: bool,
     /// Bytes of whole IP packets: of its trains, and of everything else.
     pub trains: Bytes,
+    /// Bytes of everything but trains.
     pub tally: Bytes,
 }
 

@@ -64,6 +64,7 @@ impl Course {
         }
     }
 
+    /// Makes a TCP connection and closes it.
     pub async fn connect(&self, to: SocketAddr, patience: Duration) -> Connected {
         let began_ns = self.unix_ns();
         match self.ask(Ask::Connect { to, patience }).await {
@@ -76,6 +77,7 @@ impl Course {
         }
     }
 
+    /// Sends a datagram from a socket.
     pub async fn send(&self, socket: u32, to: SocketAddr, bytes: Vec<u8>) -> Result<(), Trouble> {
         match self.ask(Ask::Send { socket, to, bytes }).await {
             Some(Answer::Sent(sent)) => sent,

@@ -36,7 +36,7 @@ pub struct Args {
     /// hop2.up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run in virtual time over the link instead of emulating it: needs no privileges, and takes a few seconds
+    /// Run in virtual time instead of emulating the link: needs no privileges, takes seconds
     #[arg(long = "virtual", requires = "link", conflicts_with = "every")]
     virtual_time: bool,
     /// Seed of the run in virtual time

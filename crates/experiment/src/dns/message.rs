@@ -4,7 +4,7 @@ use base::noted::dns::Answer;
 use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
 
-/// What a datagram may bring without being cut on the way (RFC 9715 section 3.1).
+/// Limit on a datagram that no router fragments (RFC 9715 section 3.1).
 pub(super) const LARGEST: u16 = 1232;
 
 /// A question that a datagram carries.
@@ -12,10 +12,11 @@ pub(super) struct Question {
     id: u16,
     name: Name<Vec<u8>>,
     rtype: Rtype,
+    /// Query as it is sent.
     pub bytes: Vec<u8>,
 }
 
-/// How to ask.
+/// Manner of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// A resolver is asked to find out; who is asked for what is its own is not.
@@ -24,7 +25,7 @@ pub(super) struct Manner {
     pub signatures: bool,
     /// Unchecked (the bit CD, RFC 4035 section 3.2.2).
     pub unchecked: bool,
-    /// What a datagram may bring, bytes (EDNS0, RFC 6891 section 6.2.3); none for a message as of RFC 1035, which may
+    /// Limit on the response in a datagram, bytes (EDNS0, RFC 6891 section 6.2.3); none for a message as of RFC 1035, which may
     /// bring 512.
     pub largest: Option<u16>,
 }
@@ -69,12 +70,12 @@ impl Question {
         })
     }
 
-    /// Whether these bytes are meant for this question, readable or not.
+    /// True if these bytes are meant for this question, readable or not.
     pub fn meant(&self, bytes: &[u8]) -> bool {
         bytes.get(..2) == Some(&self.id.to_be_bytes()[..])
     }
 
-    /// What these bytes answer to this question; `None` where they are no answer to it, or not well formed.
+    /// Answer that these bytes give to this question; null if they are no answer to it, or not well formed.
     pub fn read(&self, bytes: &[u8]) -> Option<Answer> {
         let message = Message::from_octets(bytes).ok()?;
         let header = message.header();

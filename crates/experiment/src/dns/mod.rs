@@ -12,6 +12,8 @@
 //!
 //! **Units.** ms.
 
+mod asked_roots;
+mod asked_types;
 mod message;
 mod resolvers;
 mod roots;

@@ -15,7 +15,9 @@ const ASKED: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resolver {
+    /// Address and port.
     pub address: SocketAddr,
+    /// Source of the address.
     pub origin: Origin,
     /// Its operator, or the source that lists it.
     pub name: String,

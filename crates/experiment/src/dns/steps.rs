@@ -4,12 +4,10 @@
 //! The round trip to a resolver is timed apart, by TCP connections to its port, which its kernel answers even if it
 //! refuses them. The rest of a lookup is the resolver's own.
 
-mod roots;
-mod types;
-
 use super::Params;
 use super::message::Manner;
 use super::resolvers::{Resolver, chosen, root_servers};
+use super::{asked_roots as roots, asked_types as types};
 use crate::ask::{Ask, Kind, Opening, Trouble};
 use crate::course::{Course, OfCourse};
 use crate::host::{Probing, Stopped};
@@ -76,11 +74,13 @@ async fn events(course: Course, params: Params, setting: Setting) -> Result<(), 
     Ok(())
 }
 
-struct Plan {
-    params: Params,
+/// Resolvers to ask, and how.
+pub(super) struct Plan {
+    /// Parameters of the user.
+    pub params: Params,
     resolvers: Vec<Resolver>,
     /// Root servers to ask; none unless the user wants it.
-    roots: Vec<Resolver>,
+    pub roots: Vec<Resolver>,
 }
 
 impl Plan {
@@ -106,14 +106,16 @@ impl Plan {
 }
 
 /// State of one resolver.
-struct Asker {
-    resolver: Resolver,
+pub(super) struct Asker {
+    /// Resolver that is asked.
+    pub resolver: Resolver,
     /// Number of its socket.
-    socket: u32,
+    pub socket: u32,
     /// Lookups and connections without an answer, in a row.
     silent: u32,
     ways_lost: u32,
-    left_alone: bool,
+    /// True once it is no longer asked.
+    pub left_alone: bool,
     lookups: i64,
     ways: i64,
 }
@@ -126,9 +128,12 @@ struct Fate {
     problem: Option<String>,
 }
 
-struct Run {
-    course: Course,
-    plan: Plan,
+/// Run of the experiment.
+pub(super) struct Run {
+    /// Connection to the loop.
+    pub course: Course,
+    /// Plan of the run.
+    pub plan: Plan,
     /// Earliest time of the next lookup.
     due: Time,
 }
@@ -290,7 +295,8 @@ impl Run {
     }
 }
 
-fn problem(e: &Trouble) -> String {
+/// Reason why an answer is missing, in words.
+pub(super) fn problem(e: &Trouble) -> String {
     match e.kind {
         Kind::Refused => "nothing listens there (ICMP port unreachable)".to_owned(),
         Kind::NoRoute => "no route leads there".to_owned(),

@@ -10,8 +10,11 @@ use std::net::Ipv4Addr;
 
 /// A question, with the answer that our server shall give to it.
 pub struct Letter {
+    /// Kind of message.
     pub message: Message,
+    /// Transport that carries it.
     pub transport: Transport,
+    /// Answer that the server gives to it.
     pub answer: Answer,
     /// Length of the question.
     pub expect: u32,

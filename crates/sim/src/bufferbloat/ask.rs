@@ -35,6 +35,7 @@ impl World {
         }
     }
 
+    /// Answers a question of an experiment.
     pub fn answer_to(
         &mut self,
         ask: &Ask,

@@ -31,6 +31,7 @@ struct Load {
 }
 
 impl World {
+    /// Answers a question to the browser.
     pub fn browse(
         &mut self,
         browse: &Browse,

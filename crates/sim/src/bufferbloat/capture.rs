@@ -37,6 +37,7 @@ pub(super) struct Capture {
 }
 
 impl World {
+    /// Starts the capture.
     pub fn start_capture(&mut self) {
         self.capture = Some(Capture::default());
     }

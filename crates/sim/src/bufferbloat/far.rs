@@ -65,11 +65,13 @@ impl World {
         }
     }
 
+    /// Closes all ports and forgets what came to them.
     pub fn close_ports(&mut self) {
         self.far.ports.clear();
         self.far.arrivals.clear();
     }
 
+    /// Everything that has come to the ports.
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.far.arrivals.clone()
     }

@@ -32,6 +32,7 @@ pub(super) enum Step {
 
 /// A connection, its message and its answer.
 pub(super) struct Exchange {
+    /// Request of the experiment.
     pub knock: Knock,
     /// True for a connection without a message.
     only_connects: bool,
@@ -150,6 +151,7 @@ impl World {
         backs.into_iter().map(tried).collect()
     }
 
+    /// Fate of messages to a port of the server.
     pub fn block(&self, transport: Transport, port: u16) -> Option<Block> {
         self.plan.network.ports.get(&(transport, port)).copied()
     }
@@ -180,6 +182,7 @@ impl World {
         i
     }
 
+    /// Sends a packet of an exchange.
     pub fn send_step(&mut self, i: usize, step: Step) {
         let exchange = &self.exchanges[i];
         let data = match step {

@@ -46,15 +46,18 @@ pub(super) struct Letter {
 /// Shape of a letter's packets.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
+    /// Address of the far end, whose version of IP counts.
     pub to: IpAddr,
     /// Bytes above IP and UDP; of TCP, above IP and eight bytes.
     pub payload: u32,
     /// True if fragments are forbidden.
     pub whole: bool,
+    /// Extension header of IPv6.
     pub header: Option<Extension>,
 }
 
 impl Shape {
+    /// Datagram without limits and further headers.
     pub fn plain(to: IpAddr, payload: usize) -> Shape {
         Shape {
             to,
@@ -89,6 +92,7 @@ pub(super) struct Letters {
     next: u32,
     /// Letters that wait beyond the link before they take effect.
     waiting: BTreeMap<u32, Then>,
+    /// Open sockets by their numbers.
     pub sockets: BTreeMap<u32, Opening>,
     opened: u16,
     locals: BTreeMap<u32, SocketAddr>,
@@ -99,6 +103,7 @@ pub(super) struct Letters {
 }
 
 impl World {
+    /// Opens a socket; gives its own address.
     pub fn open_socket(&mut self, opening: Opening) -> SocketAddr {
         let to = opening.to.map_or(IpAddr::V4(FAR[0]), |to| to.ip());
         let letters = &mut self.letters;
@@ -284,6 +289,7 @@ impl World {
         }
     }
 
+    /// Handles the arrival of a letter's packet.
     pub fn letter_arrived(&mut self, id: u32) {
         let Some(letter) = self.letters.flying.get_mut(&id) else {
             return;
@@ -314,6 +320,7 @@ impl World {
         self.at(self.now + after, Due::Letter(id));
     }
 
+    /// Handles a letter that has waited beyond the link.
     pub fn letter_due(&mut self, id: u32) {
         match self.letters.waiting.remove(&id) {
             Some(Then::Near { from, to, bytes }) => {

@@ -53,7 +53,9 @@ pub enum Block {
 pub struct Nat {
     /// True if there is a NAT; otherwise `filtering` and `lifetime` are those of a firewall.
     pub translates: bool,
+    /// Dependence of the mapping on the other end.
     pub mapping: Depends,
+    /// Dependence of the filter on the other end.
     pub filtering: Depends,
     /// Number of external addresses, which mappings of new sockets take in turn.
     pub addresses: u8,
@@ -118,11 +120,13 @@ impl Default for Version {
 /// Resolver beyond the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolver {
+    /// Address of the resolver, at port 53.
     pub address: IpAddr,
     /// Additional time of the path to it, one way.
     pub farther: Duration,
     /// Time that it takes for a name in its cache, and for one that it has to find out.
     pub known: Duration,
+    /// The same for a name that it has to find out.
     pub new: Duration,
     /// True if it checks signatures.
     pub checks: bool,
@@ -149,6 +153,7 @@ impl Default for Resolver {
 /// Router on the path. The time to it is counted from the near host, without the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
+    /// Address that its ICMP messages come from.
     pub address: IpAddr,
     /// Time one way.
     pub delay: Duration,
@@ -163,16 +168,19 @@ pub struct Router {
 /// Surroundings of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
+    /// Address translation before the link.
     pub nat: Nat,
     /// True if the server has a second address.
     pub second: bool,
     /// Fate of messages to a port of the server; other ports are open.
     pub ports: BTreeMap<(Transport, u16), Block>,
+    /// Treatment of IPv4.
     pub v4: Version,
     /// Null if the server has no IPv6 address.
     pub v6: Option<Version>,
     /// The first is the one that the near host uses.
     pub resolvers: Vec<Resolver>,
+    /// Routers in the order of the path.
     pub routers: Vec<Router>,
     /// Share of datagrams lost in each direction, beside those that the link loses.
     pub loss: f64,
@@ -183,6 +191,7 @@ pub struct Network {
 /// Web page at the server: objects that a browser loads over several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
+    /// Number of objects.
     pub objects: u32,
     /// Size of each.
     pub size: Bytes,

@@ -63,6 +63,7 @@ impl Tracer {
 }
 
 impl World {
+    /// Answers a question to the tracer.
     pub fn trace(&mut self, trace: &Trace) -> Result<Answer, Stopped> {
         if let Trace::Open(tracing) = trace {
             self.tracer = Some(Tracer {

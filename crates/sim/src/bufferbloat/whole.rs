@@ -36,6 +36,7 @@ impl Pause {
 }
 
 impl World {
+    /// Carries a transfer of a given size out.
     pub fn transfer(
         &mut self,
         t: &ask::Transfer,

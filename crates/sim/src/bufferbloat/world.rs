@@ -135,11 +135,17 @@ pub(super) struct World {
     pub paced_begun: u32,
     /// Present phase.
     pub phase: Option<Began>,
+    /// Datagrams with contents, sockets and mappings.
     pub letters: Letters,
+    /// Chance of the network around the link.
     pub letter_noise: Rng,
+    /// Ports and resolvers of the far side.
     pub far: Far,
+    /// TCP exchanges so far.
     pub exchanges: Vec<Exchange>,
+    /// Tracer of hops, while there is one.
     pub tracer: Option<Tracer>,
+    /// Capture, while there is one.
     pub capture: Option<Capture>,
     /// Time from which the interface is watched for cross traffic, UNIX ns.
     pub watched_from_ns: i64,

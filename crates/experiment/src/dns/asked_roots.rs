@@ -1,9 +1,9 @@
 //! Answers of the root servers: whether their signatures come through, and whether it is they who answer.
 
-use super::types::{Asking, gather, question};
-use super::{Run, problem};
+use super::asked_types::{Asking, gather, question};
+use super::message::Manner;
+use super::steps::{Run, problem};
 use crate::ask::Opening;
-use crate::dns::message::Manner;
 use crate::host::Stopped;
 use base::noted::dns::DnsNote;
 use domain::base::iana::Rtype;

@@ -1,9 +1,9 @@
 //! Types of records that a resolver processes, EDNS0, and answers that are too large for a datagram.
 
-use super::{Asker, Run, problem};
+use super::message::{LARGEST, Manner, Question};
+use super::steps::{Asker, Run, problem};
 use crate::ask::{Back, Enough, Kind, Knock, Tried};
 use crate::course::Course;
-use crate::dns::message::{LARGEST, Manner, Question};
 use crate::host::Stopped;
 use base::Duration;
 use base::noted::dns::{Carried, DnsNote, Said};
@@ -35,8 +35,11 @@ pub(super) const QUESTIONS: u64 = (TYPES.len() as u64 + 4) * TRIES as u64;
 
 /// Questions for one address.
 pub(super) struct Asking {
+    /// Number of the socket.
     pub socket: u32,
+    /// Address that is asked.
     pub far: SocketAddr,
+    /// Questions that have no answer yet, or have one.
     pub questions: Vec<Question>,
 }
 
