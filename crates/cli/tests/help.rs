@@ -104,7 +104,10 @@ fn texts(help: &str) -> Vec<(&str, &str)> {
             continue;
         }
         let below = lines.peek().map_or("", |next| next.trim());
-        found.push(name.split_once("  ").map_or((name, below), |(name, text)| (name, text.trim())));
+        found.push(
+            name.split_once("  ")
+                .map_or((name, below), |(name, text)| (name, text.trim())),
+        );
     }
     found
 }
