@@ -37,7 +37,8 @@ fn the_adsl_line_of_the_thesis_is_reckoned_and_every_model_is_listed_and_explain
     }
     let listed = said(&["model"]);
     assert!(listed.lines().count() >= 17, "{listed}");
-    for line in listed.lines() {
+    // A summary may take several lines.
+    for line in listed.lines().filter(|l| !l.starts_with(' ')) {
         let name = line.split_whitespace().next().unwrap();
         let page = said(&["model", name]);
         assert!(page.contains("Holds for:") && page.contains("Example: tailback model"));

@@ -1,6 +1,6 @@
 //! `tailback model`: the formulas of queues, buffers and transport as a calculator.
 
-use super::{print, stdout_style};
+use super::{print, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::model::{Curve, Plan};
@@ -63,7 +63,7 @@ pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let figures = answer.json().filter(|_| json);
     print(&match figures {
         Some(figures) => format!("{figures:#}\n"),
-        None => answer.text(stdout_style())?,
+        None => answer.text(table_width())?,
     })?;
     Ok(Outcome::Done)
 }

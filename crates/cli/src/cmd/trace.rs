@@ -1,6 +1,6 @@
 //! `tailback trace`: the figures of packet captures.
 
-use super::{print, print_with, table_width};
+use super::{print, print_with, stdout_style};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
@@ -141,7 +141,7 @@ pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::trace::run(plan, &mut Console::new(false))?;
     match json {
         true => print_with(|out| answer.json(out))?,
-        false => print(&answer.text(table_width()))?,
+        false => print(&answer.text(stdout_style().width))?,
     }
     let outcome = match answer.is_empty() {
         true => Outcome::CouldNotMeasure,

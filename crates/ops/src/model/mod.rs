@@ -8,7 +8,6 @@ use crate::{Progress, usage, write_file};
 use base::print::{RATE, SIZE, SPAN, significant};
 use base::words::Words;
 use report::table::{Column, Table, wrapped};
-use report::terminal::Style;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write;
@@ -102,15 +101,15 @@ impl Answer {
     /// Text of the answer for a terminal.
     ///
     /// # Errors None: a text in memory cannot fail.
-    pub fn text(&self, style: Style) -> Result<String, std::fmt::Error> {
+    pub fn text(&self, width: usize) -> Result<String, std::fmt::Error> {
         match self {
             Answer::List => {
                 let rows = MODELS.iter();
                 let rows = rows.map(|m| (m.entry.name, vec![m.entry.summary]));
-                Ok(words(2).with(rows).text(style.width))
+                Ok(words(2).with(rows).text(width))
             }
-            Answer::Explained(model) => explained(model, style.width),
-            Answer::Figures { model, values, .. } => Ok(table(model, values).text(style.width)),
+            Answer::Explained(model) => explained(model, width.min(WIDEST)),
+            Answer::Figures { model, values, .. } => Ok(table(model, values).text(width)),
             Answer::Drawn => Ok(String::new()),
         }
     }
@@ -167,6 +166,9 @@ fn explained(model: &Model, width: usize) -> Result<String, std::fmt::Error> {
     )?;
     Ok(text)
 }
+
+/// Greatest width of an explanation, columns; longer lines are hard to read.
+const WIDEST: usize = 100;
 
 /// Returns a table of words without headings.
 fn words(columns: usize) -> Table {

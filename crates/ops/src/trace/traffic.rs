@@ -8,7 +8,7 @@ use base::Duration;
 use base::print::significant;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
-use report::table::{Cell, Column, Table};
+use report::table::{Cell, Column, Table, wrapped};
 use serde::Serialize;
 use stats::Figure;
 use stats::fit::Family;
@@ -324,7 +324,7 @@ fn self_similarity(a: &TrafficAnswer, out: &mut String, width: usize) {
         significant(a.hurst_step_s * 1e3, 3)
     );
     let mut table = Table::new("", ["", "variance–time", "R/S", "wavelet"]);
-    let mut remarks = String::new();
+    let mut remarks = Vec::new();
     for c in &a.classes {
         let cell = |f: &Figure| match f {
             Figure::Is { value, low, high } => Cell::Is(format!("{value:.2} ({low:.2}–{high:.2})")),
@@ -343,19 +343,20 @@ fn self_similarity(a: &TrafficAnswer, out: &mut String, width: usize) {
             table.row("  over", scales.map(over));
         }
         if let Figure::CannotTell { cannot_tell } = &h.wavelet {
-            let _ = writeln!(remarks, "{}: cannot tell: {cannot_tell}", c.name);
+            remarks.push(format!("{}: cannot tell: {cannot_tell}", c.name));
         }
         if h.unsteady {
-            let _ = writeln!(
-                remarks,
-                "{}: the rate changed its level (it drifted, or came in phases): that, and not self-similarity,\n\
+            remarks.push(format!(
+                "{}: the rate changed its level (it drifted, or came in phases): that, and not self-similarity, \
                  is what these values show",
                 c.name
-            );
+            ));
         }
     }
     *out += &table.text(width);
-    *out += &remarks;
+    for line in remarks.iter().flat_map(|r| wrapped(r, width)) {
+        let _ = writeln!(out, "{line}");
+    }
 }
 
 /// Greatest number of rows of unsolicited packets that are shown.
