@@ -227,6 +227,7 @@ fn a_probe_keeps_its_kind_its_links_and_its_limits() {
         let plan = ops::probe::Plan {
             probe: spec.entry.name.parse().unwrap(),
             server: links.is_empty().then(|| "far.example:2112".to_owned()),
+            virtual_seed: (links.len() == 1 && draw % 2 == 0).then_some(draw as u64),
             links,
             others: (draw % 4 == 1).then(|| base::BitsPerSec::from_mbps(3)),
             budget: base::Bytes::new(1 + (rng() * 1e9) as u64),

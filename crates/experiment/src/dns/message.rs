@@ -5,10 +5,10 @@ use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
 
 /// What a datagram may bring without being cut on the way (RFC 9715 section 3.1).
-pub const LARGEST: u16 = 1232;
+pub(super) const LARGEST: u16 = 1232;
 
 /// A question that a datagram carries.
-pub struct Question {
+pub(super) struct Question {
     id: u16,
     name: Name<Vec<u8>>,
     rtype: Rtype,
@@ -17,7 +17,7 @@ pub struct Question {
 
 /// How to ask.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub(super) struct Manner {
     /// A resolver is asked to find out; who is asked for what is its own is not.
     pub recursion: bool,
     /// For signatures too (the bit DO, RFC 4035 section 3.2.1).

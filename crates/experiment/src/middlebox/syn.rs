@@ -1,54 +1,6 @@
-//! The first packet of a connection: as it left here, and as it arrived there.
+//! The first packet of a connection, read from its bytes.
 
-use crate::sniff::Sniffer;
 use base::noted::middlebox::Syn;
-
-/// Ethernet header, IP header with options, TCP header with options.
-const SNAPLEN: usize = 192;
-
-/// Watches an interface for the first packet to a port.
-pub struct Watch {
-    sniffer: Sniffer,
-    port: u16,
-}
-
-impl Watch {
-    /// None where we may not capture there.
-    pub fn start(interface: &str, port: u16) -> Option<Watch> {
-        let sniffer = Sniffer::open(interface, SNAPLEN).ok()?;
-        Some(Watch { sniffer, port })
-    }
-
-    /// The packet, if it has passed.
-    pub fn first(mut self) -> Option<Syn> {
-        let port = self.port;
-        // Whatever has left has passed by now; a busy host hands it over a little later.
-        self.sniffer.wait(200).ok()?;
-        let mut found = None;
-        loop {
-            let more = self.sniffer.take(|passed| {
-                let ip = match after_ethernet(passed.data) {
-                    Some(ip) if passed.outgoing => ip,
-                    _ => return,
-                };
-                if found.is_none() && destination(ip) == Some(port) {
-                    found = read(ip);
-                }
-            });
-            if !more {
-                return found;
-            }
-        }
-    }
-}
-
-/// The IP packet, where there is an Ethernet header before it.
-fn after_ethernet(frame: &[u8]) -> Option<&[u8]> {
-    match frame.get(12..14)? {
-        [0x08, 0x00] | [0x86, 0xdd] => frame.get(14..),
-        _ => Some(frame),
-    }
-}
 
 /// The TCP header of a packet.
 fn tcp(ip: &[u8]) -> Option<(&[u8], u8)> {
@@ -59,14 +11,15 @@ fn tcp(ip: &[u8]) -> Option<(&[u8], u8)> {
     }
 }
 
-fn destination(ip: &[u8]) -> Option<u16> {
+/// Port that a first packet goes to; null if it is another packet.
+pub fn destination(ip: &[u8]) -> Option<u16> {
     let (tcp, _) = tcp(ip)?;
     // A first packet has SYN and no ACK.
     let first = tcp.get(13)? & 0x12 == 0x02;
     first.then(|| u16::from_be_bytes([tcp[2], tcp[3]]))
 }
 
-/// What a box may change of it, from the IP header on; none where it is no first packet.
+/// Fields that a middlebox may change, read from the IP header on; null if it is another packet.
 pub fn read(ip: &[u8]) -> Option<Syn> {
     let (tcp, ttl) = tcp(ip)?;
     let flags = *tcp.get(13)?;
@@ -100,21 +53,6 @@ pub fn read(ip: &[u8]) -> Option<Syn> {
         ecn: flags & 0xc0 == 0xc0,
         options,
     })
-}
-
-/// What this host's settings make every connection ask for.
-pub fn asked() -> Vec<String> {
-    let on = |key: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{key}"));
-        text.is_ok_and(|t| t.trim() != "0")
-    };
-    let known = [
-        ("tcp_sack", "sack"),
-        ("tcp_timestamps", "timestamps"),
-        ("tcp_window_scaling", "window scale"),
-    ];
-    let set = known.into_iter().filter(|(key, _)| on(key));
-    set.map(|(_, name)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -1,34 +1,56 @@
-//! Which resolvers this host uses, and who stands behind a stub.
+//! The resolvers to ask: those that the user names, or those that this host uses, with the upstream resolvers of a stub.
 
+use super::Params;
+use crate::ask::{Configured, Trouble};
+use crate::host::Stopped;
 use base::noted::dns::Origin;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-pub const PORT: u16 = 53;
-/// What every program here reads (resolv.conf(5)).
+const PORT: u16 = 53;
+/// Name of the configuration that every program reads (resolv.conf(5)).
 const CONFIGURATION: &str = "/etc/resolv.conf";
-/// What systemd-resolved asks itself (systemd-resolved.service(8)).
-const BEHIND: &str = "/run/systemd/resolve/resolv.conf";
-/// Of more than three the C library asks the first three (resolv.conf(5)).
+/// Number of resolvers that the C library asks (resolv.conf(5)).
 const ASKED: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolver {
+pub(super) struct Resolver {
     pub address: SocketAddr,
     pub origin: Origin,
-    /// Who runs it, or what told of it.
+    /// Its operator, or the source that lists it.
     pub name: String,
 }
 
-/// Resolvers that anyone may ask, each with who runs it.
-pub const PUBLIC: &[(&str, &str)] = &[
+/// IPv4 addresses of a.root-servers.net to m.root-servers.net.
+///
+/// Source: the root hints file of IANA, <https://www.iana.org/domains/root/files>, as a resolver begins with (RFC 9609,
+/// Initializing a DNS Resolver with Priming Queries, section 2).
+const ROOTS: [[u8; 4]; 13] = [
+    [198, 41, 0, 4],
+    [170, 247, 170, 2],
+    [192, 33, 4, 12],
+    [199, 7, 91, 13],
+    [192, 203, 230, 10],
+    [192, 5, 5, 241],
+    [192, 112, 36, 4],
+    [198, 97, 190, 53],
+    [192, 36, 148, 17],
+    [192, 58, 128, 30],
+    [193, 0, 14, 129],
+    [199, 7, 83, 42],
+    [202, 12, 27, 33],
+];
+
+/// Resolvers that anyone may ask, each with its operator.
+const PUBLIC: &[(&str, &str)] = &[
     ("1.1.1.1", "Cloudflare"),
     ("8.8.8.8", "Google"),
     ("9.9.9.9", "Quad9"),
 ];
 
 impl Resolver {
-    /// One that a person names, with its port where that is not the usual one. `None` where it is no address.
-    pub fn named(text: &str, origin: Origin) -> Option<Resolver> {
+    /// Resolver that a person names, with its port unless that is 53. Returns null if the text is no address.
+    fn named(text: &str, origin: Origin) -> Option<Resolver> {
         let plain = text.trim_start_matches('[').trim_end_matches(']');
         let address = match text.parse() {
             Ok(whole) => whole,
@@ -42,7 +64,7 @@ impl Resolver {
         })
     }
 
-    /// As it is written in a recording: the port only where it is not the usual one.
+    /// Address as recordings write it, with its port unless that is 53.
     pub fn text(&self) -> String {
         if self.address.port() == PORT {
             self.address.ip().to_string()
@@ -52,15 +74,61 @@ impl Resolver {
     }
 }
 
-/// The resolvers of this host, those behind a stub included.
-///
-/// # Errors
-/// The configuration cannot be read.
-pub fn in_use() -> std::io::Result<Vec<Resolver>> {
-    let configuration = std::fs::read_to_string(CONFIGURATION)?;
-    // Where systemd-resolved does not run there is no such file.
-    let behind = std::fs::read_to_string(BEHIND).unwrap_or_default();
-    Ok(found(&configuration, &behind))
+/// The resolvers that a run asks, each once. `configured` is this host's own configuration, if the user names none.
+pub(super) fn chosen(
+    params: &Params,
+    configured: Option<Result<Configured, Trouble>>,
+) -> Result<Vec<Resolver>, Stopped> {
+    let mut resolvers = named(&params.resolvers, Origin::Given);
+    if let Some(configured) = configured {
+        let configured = configured.map_err(|e| Stopped::Unusable {
+            why: format!(
+                "cannot read {CONFIGURATION}, where this host's resolvers stand: {}. Name them with dns:resolvers=ADDRESS;ADDRESS",
+                e.text
+            ),
+        })?;
+        resolvers.extend(found(&configured.resolv_conf, &configured.behind));
+    }
+    if resolvers.is_empty() {
+        return Err(Stopped::Unusable {
+            why: format!("{CONFIGURATION} names no resolver: give one with dns:resolvers=ADDRESS"),
+        });
+    }
+    resolvers.extend(named(&params.others, Origin::Alternative));
+    if params.public {
+        let known = PUBLIC.iter().map(|(address, _)| *address);
+        resolvers.extend(known.filter_map(|a| Resolver::named(a, Origin::Alternative)));
+    }
+    // A resolver in use is no alternative to itself.
+    let mut once: Vec<Resolver> = Vec::new();
+    for r in resolvers {
+        if once.iter().all(|o| o.address != r.address) {
+            once.push(r);
+        }
+    }
+    Ok(once)
+}
+
+/// Root servers that the user names, or the thirteen if the user wants them asked.
+pub(super) fn root_servers(params: &Params) -> Vec<Resolver> {
+    let roots = named(&params.rootservers, Origin::Given);
+    if !roots.is_empty() || !params.roots {
+        return roots;
+    }
+    let letters = b'a'..=b'm';
+    let thirteen = ROOTS.iter().zip(letters);
+    thirteen
+        .map(|(address, letter)| Resolver {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::from(*address)), PORT),
+            origin: Origin::Given,
+            name: format!("{}.root-servers.net", char::from(letter)),
+        })
+        .collect()
+}
+
+fn named(texts: &[Arc<str>], origin: Origin) -> Vec<Resolver> {
+    let texts = texts.iter();
+    texts.filter_map(|t| Resolver::named(t, origin)).collect()
 }
 
 fn servers(text: &str) -> Vec<IpAddr> {

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 /// A question, with the answer that our server shall give to it.
 pub struct Letter {
-    message: Message,
+    pub message: Message,
     pub transport: Transport,
     pub answer: Answer,
     /// Length of the question.
@@ -36,6 +36,7 @@ const ID: u16 = 0x7b0c;
 const ANSWER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
 
 impl Letter {
+    /// Letter of this message.
     pub fn of(message: Message) -> Letter {
         let (transport, answer) = match message {
             Message::Http => (Transport::Tcp, Answer::Page),
