@@ -4,7 +4,7 @@
 //! The gateway sees what a real one sees: each packet that it hands over, and the ACKs that come back. An ACK that ends at
 //! the last byte of a packet sent once gives an RTT sample (Karn's rule). The true wait serves only for the figures.
 //!
-//! **Source.** H. Borlaug, master's thesis, 2014, section 6.3, figures 51 to 54.
+//! **Source.** Borlaug 2014, section 6.3, figures 51 to 54.
 
 use crate::error::ScenarioError;
 use crate::network::{LinkIndex, Network, Observer};
