@@ -91,6 +91,10 @@ const TITLES: &[(u32, &str)] = &[
         4787,
         "Network Address Translation (NAT) Behavioral Requirements for Unicast UDP",
     ),
+    (
+        5549,
+        "Advertising IPv4 Network Layer Reachability Information with an IPv6 Next Hop",
+    ),
     (5737, "IPv4 Address Blocks Reserved for Documentation"),
     (
         5780,

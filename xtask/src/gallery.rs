@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_left_over_or_too_heavy_is_named() {
-        let root = std::env::temp_dir().join(format!("tailback-gallery-{}", std::process::id()));
+        let root = testkit::TempDir::new("gallery");
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -109,7 +109,6 @@ mod tests {
         write("docs/book/gallery/borlaug-2014/old.md", "");
         write("scenarios/thombre-2020/b.toml", "");
         let told = check(&root).unwrap_err().to_string();
-        std::fs::remove_dir_all(&root).unwrap();
         for part in [
             "a-1.svg has 100001 bytes",
             "borlaug-2014/old.md has no",

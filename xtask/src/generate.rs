@@ -79,6 +79,10 @@ fn files() -> Result<Vec<(String, String)>> {
             format!("schema/inside.v{}.json", analysis::inside::INSIDE_VERSION),
             pretty(&schemars::schema_for!(analysis::inside::Inside).to_value())?,
         ),
+        (
+            "crates/report/web/src/schema.ts".into(),
+            crate::typescript::page()?,
+        ),
         ("docs/reference/record.md".into(), record_page()?),
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
         ("docs/reference/controllers.md".into(), controllers_page()?),

@@ -196,7 +196,7 @@ mod tests {
         let forged = json!({"packages": [
             package("tailback-link", &[("tailback-live", normal.clone()), ("serde", normal.clone())]),
             package("tailback-store", &[("tailback-base", normal.clone()), ("tailback-analysis", normal.clone())]),
-            package("tailback-control", &[("tailback-analysis", normal.clone())]),
+            package("tailback-experiment", &[("tailback-analysis", normal.clone())]),
             package("tailback-cli", &[("tailback-live", normal)]),
             // What only tests use points nowhere.
             package("tailback-analysis", &[("tailback-link", json!("dev"))]),

@@ -8,10 +8,12 @@ mod circles;
 mod cites;
 mod gallery;
 mod generate;
+mod kinds;
 mod layers;
 mod soundness;
 mod sources;
 mod tidy;
+mod typescript;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,8 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask VERB
   check    everything below that can fail: layers, cites, that generated files are fresh, that unsafe code
            stands in one folder, that the gallery has a page for every scenario of a published work, that sources are cited by name, that the book lists
-           every page and has no dead link, that docs/contrib names every file to touch for an addition, and that
+           every page and has no dead link, that docs/contrib names every file to touch for an addition,
+           that a kind of probe is its folder and one line, and that
            doc comments begin well and public items of pure rooms have them, but for the counts in xtask/tidy.txt
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
@@ -47,6 +50,7 @@ fn run(verb: Option<&str>) -> Result<()> {
             soundness::check(&root)?;
             cites::check(&root)?;
             gallery::check(&root)?;
+            kinds::check(&root)?;
             book::check(&root)?;
             sources::check(&root)?;
             additions::check(&root)?;

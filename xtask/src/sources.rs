@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_work_that_is_not_listed_is_named() {
-        let root = std::env::temp_dir().join(format!("tailback-sources-{}", std::process::id()));
+        let root = testkit::TempDir::new("sources");
         std::fs::create_dir_all(root.join("docs")).unwrap();
         std::fs::create_dir_all(root.join("scenarios/gao-2012")).unwrap();
         std::fs::create_dir_all(root.join("scenarios/links")).unwrap();
@@ -136,7 +136,6 @@ mod tests {
         let listed = check(&root);
         std::fs::create_dir_all(root.join("scenarios/thombre-2020")).unwrap();
         let told = check(&root).unwrap_err().to_string();
-        std::fs::remove_dir_all(&root).unwrap();
         listed.unwrap();
         assert!(told.contains("does not list thombre-2020"), "{told}");
     }

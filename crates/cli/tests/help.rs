@@ -93,21 +93,33 @@ fn the_help_of_every_verb_is_its_snapshot() {
     }
 }
 
+/// Text of each option and argument of a help: beside its name, or on the line below.
+fn texts(help: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    let mut lines = help.lines().peekable();
+    while let Some(line) = lines.next() {
+        let name = line.trim_start();
+        let is_option = name.starts_with('-') && !name.starts_with("- ");
+        if line.len() == name.len() || !(is_option || name.starts_with('<')) {
+            continue;
+        }
+        let below = lines.peek().map_or("", |next| next.trim());
+        found.push(
+            name.split_once("  ")
+                .map_or((name, below), |(name, text)| (name, text.trim())),
+        );
+    }
+    found
+}
+
 #[test]
-fn every_help_text_begins_with_a_noun_or_a_verb() {
+fn every_help_text_stands_alone() {
     let mut faults = Vec::new();
-    for (name, text) in all() {
-        let mut lines = text.lines().peekable();
-        while let Some(line) = lines.next() {
-            // Clap's long help: an option or argument stands alone on its line, its text below it.
-            let is_option = line.trim_start().starts_with(['-', '<', '[']);
-            let Some(next) = lines.peek() else { break };
-            let first = next.split_whitespace().next().unwrap_or("");
-            if is_option && BAD.contains(&first) {
-                faults.push(format!("{name}: {}: {}", line.trim(), next.trim()));
-            }
-            if is_option && first.is_empty() {
-                faults.push(format!("{name}: {} has no text", line.trim()));
+    for (verb, help) in all() {
+        for (name, text) in texts(&help) {
+            let first = text.split_whitespace().next().unwrap_or("");
+            if first.is_empty() || BAD.contains(&first) {
+                faults.push(format!("{verb}: {name}: {text}"));
             }
         }
     }

@@ -5,6 +5,7 @@ use live::emulate::{Emulation, FAR_V4};
 use measure::capture::{Reader, frame};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -126,6 +127,15 @@ fn text(out: &Output) -> String {
     said
 }
 
+fn json(said: &str) -> Value {
+    serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+/// Number of entries of a list in the answer.
+fn listed(answer: &Value, key: &str) -> usize {
+    answer[key].as_array().map_or(0, Vec::len)
+}
+
 fn tailback(args: &[&str]) -> String {
     text(&Command::new(TAILBACK).args(args).output().unwrap())
 }
@@ -139,10 +149,11 @@ fn what_passes_an_interface_is_told_kept_and_written_alike() {
     transfer(&line);
     interrupt(&child);
     let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 TCP connection,"), "{said}");
-    assert!(said.contains("300 kB"), "{said}");
-    assert!(said.contains("RTT min ms"), "{said}");
-    assert!(!said.contains("had no room"), "{said}");
+    let json = json(&tailback(&["trace", &copy, "--json"]));
+    assert_eq!(listed(&json, "connections"), 1, "{json}");
+    assert_eq!(json["connections_not_listed"], 0, "{json}");
+    let most = json["tcp"]["bytes"].as_u64();
+    assert!(most > Some(300_000), "{json}");
     // The same packets as a file, and the same figures as a recording.
     assert_eq!(tailback(&["trace", &copy]), said);
     assert_eq!(tailback(&["analyse", &recording]), said);
@@ -155,10 +166,10 @@ fn what_passes_an_interface_is_told_kept_and_written_alike() {
 #[test]
 fn it_ends_by_itself_after_the_time_asked_for() {
     let Some(line) = line() else { return };
-    let child = watch(&line, &["--duration", "1s"]);
+    let child = watch(&line, &["--duration", "1s", "--json"]);
     transfer(&line);
-    let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 TCP connection,"), "{said}");
+    let json = json(&text(&child.wait_with_output().unwrap()));
+    assert_eq!(listed(&json, "connections"), 1, "{json}");
     line.stop().unwrap();
 }
 
@@ -168,12 +179,12 @@ fn the_tag_of_a_vlan_that_the_kernel_took_off_is_back_in_its_place() {
     cable(&line);
     let place = Place::new("vlan");
     let copy = place.at("copy.pcapng");
-    let child = watch_interface(&line, "two", &["--write", &copy]);
+    let child = watch_interface(&line, "two", &["--write", &copy, "--json"]);
     datagrams(&line, 5);
     std::thread::sleep(Duration::from_millis(200));
     interrupt(&child);
-    let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 UDP conversation"), "{said}");
+    let json = json(&text(&child.wait_with_output().unwrap()));
+    assert_eq!(listed(&json, "udp_conversations"), 1, "{json}");
     let mut reader = Reader::new(std::fs::File::open(&copy).unwrap()).unwrap();
     let mut tagged = 0;
     let looked = reader.each(|r| {
@@ -205,8 +216,9 @@ fn an_interface_that_goes_away_ends_it_with_what_came_before() {
         let said = text(&out);
         let why = "the interface \"two\" went down: what came before is counted";
         assert!(said.contains(why), "{name}: {said}");
-        assert!(said.contains("1 UDP conversation"), "{name}: {said}");
         assert_eq!(tailback(&["analyse", &recording]), said);
+        let json = json(&tailback(&["analyse", &recording, "--json"]));
+        assert_eq!(listed(&json, "udp_conversations"), 1, "{name}: {json}");
         if name == "down" {
             ip(&line, "link del one");
         }

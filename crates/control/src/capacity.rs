@@ -23,15 +23,18 @@ const STOOD: Duration = Duration::from_millis(3);
 /// Samples needed for a slope.
 const FEWEST: usize = 8;
 /// Share of [`WINDOW`] that the samples have to span.
-const SPAN: f64 = 0.4;
+const SPAN: f64 = 0.15;
 /// Most points kept.
 const MOST: usize = 2048;
 
 /// Rate with its 95 % interval, bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
+    /// Estimate.
     pub value: f64,
+    /// Lower end of the interval.
     pub low: f64,
+    /// Upper end of the interval.
     pub high: f64,
 }
 

@@ -4,7 +4,7 @@
 //! sample says how long one packet waited. It corrects the backlog at the time when that packet *left* the gateway, and
 //! what happened since is replayed. The backlog has a floor of zero and, once the buffer's size is known, a ceiling.
 //!
-//! **Source.** H. Borlaug, master's thesis, 2014, section 6.3.2, equations (28) and (29): bytes and one RTT per second.
+//! **Source.** Borlaug 2014, section 6.3.2, equations (28) and (29): bytes and one RTT per second.
 //! Both are mended here: the sum has a floor, the base is a minimum, and a sample tells of its departure.
 //!
 //! **Limits.** Bytes alone drift: a capacity that is wrong by 0.4 % moves the estimate by 80 ms in 20 s. Samples hold it,
@@ -45,6 +45,7 @@ impl HiddenQueue {
         }
     }
 
+    /// Sets the rate at which the queue is served, bytes per second.
     pub fn set_rate(&mut self, bytes_per_s: f64) {
         self.bytes_per_s = bytes_per_s;
     }

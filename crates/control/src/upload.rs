@@ -6,7 +6,7 @@
 //! one packet when the wait passes the target, waits one RTT for the sender's answer, and doubles the number of signals
 //! per RTT while the wait stays above it. Above `cap` every packet is dropped: a slow start ends there.
 //!
-//! **Source.** RFC 8033 (PIE); H. Borlaug, 2014, section 6.3.2, figures 51 to 54 (an AQM at the gateway on the estimated
+//! **Source.** RFC 8033 (PIE); Borlaug 2014, section 6.3.2, figures 51 to 54 (an AQM at the gateway on the estimated
 //! queue).
 //!
 //! **Limits.** Without samples for [`SILENCE`] while bytes flow, nothing is known: packets pass, and the decision says so.
@@ -41,6 +41,7 @@ pub enum Law {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Upload {
+    /// Law that decides on drops and marks.
     pub law: Law,
     /// Wait to hold.
     pub target: Duration,
@@ -84,6 +85,7 @@ pub enum Why {
 /// Departure of a packet from the gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
+    /// Instant of the departure.
     pub departed: Time,
     /// Bytes handed over by then, this packet included.
     pub total: u64,
@@ -92,12 +94,15 @@ pub struct Sent {
 /// State of the controller at one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
+    /// Instant of the update.
     pub at: Time,
+    /// Estimated wait in the hidden queue.
     pub wait: Duration,
     /// Capacity in use and its interval, bytes per second.
     pub capacity: Option<Capacity>,
     /// Signals (drops and marks) since the last update.
     pub signals: u64,
+    /// Reason of the decision.
     pub why: Why,
 }
 
@@ -121,6 +126,7 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Creates a controller with these settings.
     pub fn new(settings: Upload) -> Controller {
         let known = |rate: BitsPerSec| {
             let value = rate.get() as f64 / 8.0;

@@ -4,8 +4,8 @@
 //! one, and sees what came of the last. It knows no time but the one that it is told.
 
 use crate::ask::{Answer, Ask};
-use crate::host::Stopped;
-use crate::steps::{Action, Seen, Stage, Steps};
+use crate::host::{Ended, Loaded, Stopped};
+use crate::steps::{Action, Part, PartDone, Seen, Stage, Steps};
 use base::noted::Noted;
 use base::{Bytes, Duration, Time};
 use std::cell::RefCell;
@@ -20,7 +20,11 @@ struct Known {
     now: Time,
     unix_ns: i64,
     tally: Bytes,
+    probe_size: Bytes,
+    loads: Vec<Loaded>,
+    ended: Vec<Ended>,
     answer: Option<Answer>,
+    part: PartDone,
 }
 
 #[derive(Default)]
@@ -55,6 +59,38 @@ impl Course {
     /// Bytes of whole IP packets so far, trains not included.
     pub fn tally(&self) -> Bytes {
         self.0.borrow().known.tally
+    }
+
+    /// Size of the IP packet of a probe.
+    pub fn probe_size(&self) -> Bytes {
+        self.0.borrow().known.probe_size
+    }
+
+    /// State of a load at the end of the latest wait; null until there has been one since it began.
+    pub fn load(&self, number: u32) -> Option<Loaded> {
+        let known = &self.0.borrow().known;
+        known.loads.iter().find(|l| l.number == number).copied()
+    }
+
+    /// States of all loads at the end of the latest wait.
+    pub fn loads(&self) -> Vec<Loaded> {
+        self.0.borrow().known.loads.clone()
+    }
+
+    /// Has the loop carry another experiment out.
+    pub async fn carry(&self, part: Part) -> PartDone {
+        self.act(Action::Carry(part)).await;
+        std::mem::take(&mut self.0.borrow_mut().known.part)
+    }
+
+    /// Loads that the latest [`Action::Collect`] brought.
+    pub fn ended(&self) -> Vec<Ended> {
+        self.0.borrow().known.ended.clone()
+    }
+
+    /// Tells about how long the course takes, once that is known.
+    pub fn takes(&self, whole: Duration) {
+        self.0.borrow_mut().whole = whole;
     }
 
     /// Has the loop carry an action out.
@@ -112,11 +148,14 @@ impl Course {
 }
 
 type Events = Pin<Box<dyn Future<Output = Result<(), Stopped>>>>;
+type Ending = Box<dyn FnOnce(Course) -> Events>;
 
 /// A course as steps.
 pub struct OfCourse {
     shared: Rc<RefCell<Shared>>,
     events: Option<Events>,
+    /// Course that closes a run which ends early.
+    ending: Option<Ending>,
 }
 
 impl OfCourse {
@@ -132,6 +171,18 @@ impl OfCourse {
         OfCourse {
             events: Some(Box::pin(events(Course(shared.clone())))),
             shared,
+            ending: None,
+        }
+    }
+
+    /// Gives the course that closes a run which ends early.
+    pub fn ended_by<F>(self, ending: impl FnOnce(Course) -> F + 'static) -> OfCourse
+    where
+        F: Future<Output = Result<(), Stopped>> + 'static,
+    {
+        OfCourse {
+            ending: Some(Box::new(|course| Box::pin(ending(course)))),
+            ..self
         }
     }
 }
@@ -144,7 +195,11 @@ impl Steps for OfCourse {
                 now: seen.now,
                 unix_ns: seen.unix_ns,
                 tally: seen.tally,
+                probe_size: seen.probe_size,
+                loads: seen.loads.to_vec(),
+                ended: seen.ended.to_vec(),
                 answer: seen.answer.cloned(),
+                part: seen.part.cloned().unwrap_or_default(),
             };
             shared.done = true;
         }
@@ -168,6 +223,16 @@ impl Steps for OfCourse {
             }
         }
     }
+
+    fn ended_early(&mut self, _: &str) -> Box<dyn Steps> {
+        self.events = None;
+        let ending = self.ending.take();
+        Box::new(OfCourse {
+            events: ending.map(|ending| ending(Course(self.shared.clone()))),
+            shared: self.shared.clone(),
+            ending: None,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -184,6 +249,7 @@ mod tests {
             loads: &[],
             ended: &[],
             answer: None,
+            part: None,
             tally: Bytes::ZERO,
             probe_size: Bytes::ZERO,
             headers: 28,

@@ -41,6 +41,8 @@ pub enum Stopped {
     Unusable { why: String },
     #[error("this host cannot {what}")]
     Cannot { what: &'static str },
+    #[error("it took longer than the {allowed:.0} that it had")]
+    Late { allowed: Duration },
     #[error("interrupted")]
     Interrupted,
 }
@@ -80,6 +82,14 @@ pub struct Passing {
     pub elapsed: Duration,
     /// Datagrams that have been sent, or have arrived.
     pub datagrams: u64,
+}
+
+/// State of a host that is about to answer a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meanwhile {
+    pub now: Time,
+    /// As [`Host::tally`].
+    pub tally: Bytes,
 }
 
 /// Rows that a host writes by itself.
@@ -151,6 +161,8 @@ pub struct Loaded {
     pub rate: Option<BitsPerSec>,
     /// Flows that still run.
     pub alive: u32,
+    /// Time since the latest byte.
+    pub still_for: Duration,
 }
 
 /// Load that is over, with the server's report.
@@ -209,6 +221,9 @@ pub trait Host {
         first: i64,
         passing: &mut dyn FnMut(Passing) -> bool,
     ) -> Result<Vec<Train>, Self::Error>;
+
+    /// Ends all that runs: probes, loads, counters, ports, sockets, the turn.
+    fn reset(&mut self) {}
 
     /// Bytes of whole IP packets of everything but trains, both directions combined.
     fn tally(&self) -> Bytes {
@@ -297,13 +312,19 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Answers a question about the server's ports and sockets of our own.
+    /// Answers a question. `going_on` is asked now and then while that takes long; once it says no, the answer is not
+    /// used.
     ///
-    /// # Errors The server refuses or vanishes; there is no socket.
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, Self::Error> {
-        let _ = ask;
+    /// # Errors
+    /// The far end refuses or vanishes; there is no socket.
+    fn ask(
+        &mut self,
+        ask: &Ask,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Answer, Self::Error> {
+        let _ = (ask, going_on);
         Err(Stopped::Cannot {
-            what: "ask for ports",
+            what: "answer questions",
         }
         .into())
     }

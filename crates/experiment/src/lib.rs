@@ -34,6 +34,7 @@ pub mod spacing;
 pub mod spec;
 pub mod steps;
 pub mod sweep;
+mod talk;
 pub mod tcp;
 pub mod throughput;
 pub mod train;

@@ -51,27 +51,31 @@ impl ProbeSpec {
             .expect("it was read from this table")
     }
 
+    /// Warning that a person must read before the run.
+    pub fn warning(&self) -> Option<&'static str> {
+        self.kind().warning?(self.words())
+    }
+
     /// Next sending; none for a kind that sends otherwise.
     pub fn next(&self, trains: &[Train]) -> Option<Sending> {
         match self.kind().how {
             How::Trains(next) => next(self.words(), trains),
-            How::Steps(_) | How::Own => None,
+            How::Steps(_) => None,
         }
     }
 
-    /// The kind as a state machine; none for a kind that has a runner of its own.
+    /// The kind as a state machine.
     ///
     /// # Errors
     /// The budget is too small for what it sends at least.
-    pub fn steps(&self, setting: &Setting) -> Result<Option<Box<dyn Steps>>, Stopped> {
+    pub fn steps(&self, setting: &Setting) -> Result<Box<dyn Steps>, Stopped> {
         match self.kind().how {
             How::Trains(next) => {
                 let words = self.words().clone();
                 let next = move |trains: &[Train]| next(&words, trains);
-                Ok(Some(Box::new(OfTrains::new(next))))
+                Ok(Box::new(OfTrains::new(next)))
             }
-            How::Steps(build) => build(self.words(), setting).map(Some),
-            How::Own => Ok(None),
+            How::Steps(build) => build(self.words(), setting),
         }
     }
 }

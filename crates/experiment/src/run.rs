@@ -4,12 +4,12 @@
 //! It protects the line and others: what a train costs is counted against the budget before it is sent, and while others
 //! use the line nothing begins.
 
-use crate::ask::Answer;
+use crate::ask::{Answer, Ask};
 use crate::host::{Counted, Ended, Failure, HOLD_OFF_UP, Host, Loaded, Rates, Scouted, Stopped};
-use crate::steps::{Action, Seen, Stage, Steps, Told, event_at};
+use crate::steps::{Action, Part, PartDone, Seen, Stage, Steps, Told, event_at};
 use base::program::{Program, Sending, Train};
 use base::record::{Recording, Row};
-use base::{BitsPerSec, Bytes, Duration};
+use base::{BitsPerSec, Bytes, Duration, Time};
 
 /// Interval at which the watcher is told of a run.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -116,30 +116,34 @@ pub fn run<H: Host>(
     host: &mut H,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Train>, H::Error> {
-    let mut run = Run {
-        bounds,
-        host,
-        watch,
-        trains: Vec::new(),
-        next_train: bounds.first_train,
-        sendings: 0,
-        spent: Bytes::ZERO,
-        failed: None,
-        scouted: None,
-        loads: Vec::new(),
-        ended: Vec::new(),
-        answer: None,
-    };
+    let mut run = Run::new(bounds, host, watch);
     run.quiet_line(true)?;
     match run.all(steps) {
         Ok(()) => Ok(run.trains),
         Err(e) => {
-            for action in steps.ended_early(&e.to_string()) {
-                // The first error is the one to tell.
-                let _ = run.perform(steps, action);
-            }
+            run.close(&mut *steps.ended_early(&e.to_string()));
             Err(e)
         }
+    }
+}
+
+/// The stage as whoever watches hears of it.
+fn progress(stage: &Stage, spent: Bytes, tally: Bytes) -> Progress<'_> {
+    // A share of bytes, told as one of time: a second for each megabyte.
+    let share = |bytes: Bytes| Duration::from_millis(bytes.get() / 1000);
+    let (elapsed, whole) = match stage.of_bytes {
+        Some(whole) => (share(tally), share(whole)),
+        None => (stage.elapsed, stage.whole),
+    };
+    Progress {
+        stage: &stage.name,
+        number: stage.number,
+        elapsed,
+        whole,
+        spent: spent + tally,
+        rate_up: stage.rate_up,
+        rate_down: stage.rate_down,
+        note: stage.note.clone(),
     }
 }
 
@@ -157,9 +161,127 @@ struct Run<'a, H> {
     loads: Vec<Loaded>,
     ended: Vec<Ended>,
     answer: Option<Answer>,
+    /// Outcome of the latest part.
+    part: Option<PartDone>,
+    /// The whole that this run is a part of.
+    outer: Option<Outer>,
+    /// The host's tally when the run began.
+    before: Bytes,
+    /// Stage that was shown last, and when.
+    latest: (Time, Stage),
 }
 
-impl<H: Host> Run<'_, H> {
+/// The whole that a run is a part of.
+#[derive(Clone, Copy)]
+struct Outer {
+    title: &'static str,
+    number: usize,
+    began: Time,
+    whole: Duration,
+    /// Bytes of the whole before this part.
+    spent: Bytes,
+    ends: Time,
+    allowed: Duration,
+}
+
+impl Outer {
+    /// The end of a part whose time is over.
+    fn late(outer: Option<&Outer>, now: Time) -> Option<Stopped> {
+        let outer = outer.filter(|o| now > o.ends)?;
+        let allowed = outer.allowed;
+        Some(Stopped::Late { allowed })
+    }
+
+    /// Progress of the whole.
+    fn progress<'a>(&'a self, now: Time, part: &Progress<'_>) -> Progress<'a> {
+        Progress {
+            stage: self.title,
+            number: self.number,
+            elapsed: now.saturating_since(self.began),
+            whole: self.whole,
+            spent: self.spent + part.spent,
+            note: [part.stage, &part.note].join(" "),
+            ..*part
+        }
+    }
+}
+
+/// Tells whoever watches of a run, or of the whole that it is a part of.
+fn tell(watch: &mut dyn Watch, outer: Option<&Outer>, now: Time, progress: &Progress<'_>) {
+    match outer {
+        None => watch.progress(progress),
+        Some(outer) => watch.progress(&outer.progress(now, progress)),
+    }
+}
+
+impl<'a, H: Host> Run<'a, H> {
+    fn new(bounds: &'a Bounds, host: &'a mut H, watch: &'a mut dyn Watch) -> Run<'a, H> {
+        Run {
+            bounds,
+            host,
+            watch,
+            trains: Vec::new(),
+            next_train: bounds.first_train,
+            sendings: 0,
+            spent: Bytes::ZERO,
+            failed: None,
+            scouted: None,
+            loads: Vec::new(),
+            ended: Vec::new(),
+            answer: None,
+            part: None,
+            outer: None,
+            before: Bytes::ZERO,
+            latest: (Time::ZERO, Stage::default()),
+        }
+    }
+
+    /// Bytes of everything but trains.
+    fn tally(&self) -> Bytes {
+        self.host.tally() - self.before
+    }
+
+    /// Carries a part out, within its time and its budget.
+    fn carry(&mut self, part: &Part) -> PartDone {
+        let bounds = Bounds {
+            first_train: part.first_train,
+            budget: part.budget,
+            ..self.bounds.clone()
+        };
+        self.host.reset();
+        let spent = self.spent + self.tally();
+        let before = self.host.tally();
+        let now = self.host.now();
+        let mut run = Run::new(&bounds, &mut *self.host, &mut *self.watch);
+        run.before = before;
+        run.outer = Some(Outer {
+            title: part.title,
+            number: part.number,
+            began: part.began,
+            whole: part.whole,
+            spent,
+            ends: now + part.at_most,
+            allowed: part.at_most,
+        });
+        let mut steps = part.steps.borrow_mut();
+        let went = match run.quiet_line(true) {
+            Ok(()) => run.all(&mut **steps),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = &went {
+            run.close(&mut *steps.ended_early(&e.to_string()));
+        }
+        let done = PartDone {
+            interrupted: went.as_ref().is_err_and(Failure::interrupted),
+            problem: went.err().map(|e| e.to_string()),
+            trains: run.spent,
+            tally: run.tally(),
+        };
+        self.host.reset();
+        self.spent += done.trains;
+        done
+    }
+
     fn all(&mut self, steps: &mut dyn Steps) -> Result<(), H::Error> {
         loop {
             let action = self.next(steps);
@@ -170,8 +292,19 @@ impl<H: Host> Run<'_, H> {
         }
     }
 
+    /// Closes a run that has ended early. The error that ended it is the one to tell, so that others are dropped.
+    fn close(&mut self, closing: &mut dyn Steps) {
+        loop {
+            match self.next(closing) {
+                Action::Done | Action::End(_) => return,
+                action => drop(self.perform(closing, action)),
+            }
+        }
+    }
+
     fn next(&mut self, steps: &mut dyn Steps) -> Action {
         let host = &*self.host;
+        let tally = self.tally();
         steps.next(&Seen {
             now: host.now(),
             unix_ns: host.unix_ns(),
@@ -181,7 +314,8 @@ impl<H: Host> Run<'_, H> {
             loads: &self.loads,
             ended: &self.ended,
             answer: self.answer.as_ref(),
-            tally: host.tally(),
+            part: self.part.as_ref(),
+            tally,
             probe_size: host.probe_size(),
             headers: host.headers(),
             rows: &|read: &mut dyn FnMut(&Recording)| host.so_far(read),
@@ -206,13 +340,15 @@ impl<H: Host> Run<'_, H> {
                     .retain(|l| number.is_some_and(|number| l.number != number));
             }
             Action::Collect => self.ended = self.host.collect(),
-            Action::Ask(ask) => self.answer = Some(self.host.ask(&ask)?),
+            Action::Ask(ask) => self.answer = Some(self.ask(&ask)?),
+            Action::Carry(part) => self.part = Some(self.carry(&part)),
             Action::Fresh(fresh) => self.host.fresh(fresh)?,
             Action::LookForOthers(number) => self.look_for_others(number)?,
             Action::Event(kind, subject, detail) => self.event(kind, &subject, &detail),
             Action::Row(row) => self.host.row(row),
             Action::Show(stage) => {
                 self.show(&stage);
+                self.latest = (self.host.now(), stage);
                 self.go_on()?;
             }
             Action::Tell(told) => self.watch.told(told),
@@ -229,22 +365,41 @@ impl<H: Host> Run<'_, H> {
 
     /// Tells how far it is.
     fn show(&mut self, stage: &Stage) {
-        self.watch.progress(&Progress {
-            stage: &stage.name,
-            number: stage.number,
-            elapsed: stage.elapsed,
-            whole: stage.whole,
-            spent: self.spent + self.host.tally(),
-            rate_up: stage.rate_up,
-            rate_down: stage.rate_down,
-            note: stage.note.clone(),
+        let (tally, now) = (self.tally(), self.host.now());
+        let progress = progress(stage, self.spent, tally);
+        tell(self.watch, self.outer.as_ref(), now, &progress);
+    }
+
+    /// Puts a question to the host, and tells of the latest stage meanwhile.
+    fn ask(&mut self, ask: &Ask) -> Result<Answer, H::Error> {
+        let (watch, spent, before) = (&mut *self.watch, self.spent, self.before);
+        let ((since, latest), outer) = (&self.latest, self.outer.as_ref());
+        let (mut interrupted, mut late) = (false, None);
+        let answer = self.host.ask(ask, &mut |meanwhile| {
+            let stage = Stage {
+                elapsed: latest.elapsed + meanwhile.now.saturating_since(*since),
+                ..latest.clone()
+            };
+            let progress = progress(&stage, spent, meanwhile.tally - before);
+            tell(watch, outer, meanwhile.now, &progress);
+            interrupted |= watch.interrupted();
+            late = Outer::late(outer, meanwhile.now);
+            !interrupted && late.is_none()
         });
+        match (interrupted, late) {
+            (true, _) => Err(Stopped::Interrupted.into()),
+            (_, Some(late)) => Err(late.into()),
+            _ => answer,
+        }
     }
 
     fn go_on(&mut self) -> Result<(), H::Error> {
-        match self.watch.interrupted() {
-            true => Err(Stopped::Interrupted.into()),
-            false => Ok(()),
+        if self.watch.interrupted() {
+            return Err(Stopped::Interrupted.into());
+        }
+        match Outer::late(self.outer.as_ref(), self.host.now()) {
+            Some(late) => Err(late.into()),
+            None => Ok(()),
         }
     }
 
@@ -268,21 +423,23 @@ impl<H: Host> Run<'_, H> {
     }
 
     fn turn(&mut self, lasts: Duration) -> Result<(), H::Error> {
-        let (waits, spent) = (self.bounds.waits, self.spent + self.host.tally());
+        let (waits, spent) = (self.bounds.waits, self.spent + self.tally());
         let (watch, mut waited) = (&mut *self.watch, Duration::ZERO);
+        let (outer, began) = (self.outer.as_ref(), self.host.now());
         let mut interrupted = false;
         let turn = self.host.turn(lasts, &mut |after, note| {
-            watch.progress(&Progress {
+            let progress = Progress {
                 stage: "queue",
                 elapsed: waited,
                 whole: waited + after,
                 spent,
                 note,
                 ..Progress::default()
-            });
+            };
+            tell(watch, outer, began + waited, &progress);
             waited += Duration::from_secs(1);
             interrupted = watch.interrupted();
-            waits && !interrupted
+            waits && !interrupted && Outer::late(outer, began + waited).is_none()
         });
         match turn {
             Err(_) if interrupted => Err(Stopped::Interrupted.into()),
@@ -333,6 +490,7 @@ impl<H: Host> Run<'_, H> {
                 Some(_) if at_first => "others use the line".into(),
                 _ => String::new(),
             },
+            ..Stage::default()
         }
     }
 
@@ -420,9 +578,11 @@ impl<H: Host> Run<'_, H> {
     ) -> Result<Vec<Train>, H::Error> {
         let longest = sending.programs.iter().map(Program::time).max();
         let whole = sending.rest + longest.unwrap_or_default();
-        let spent = self.spent + self.host.tally();
-        let (watch, number) = (&mut *self.watch, self.sendings);
-        self.host.train(sending, self.next_train, &mut |passing| {
+        let tally = self.tally();
+        let (watch, number, spent) = (&mut *self.watch, self.sendings, self.spent);
+        let (outer, began) = (self.outer.as_ref(), self.host.now());
+        let mut late = None;
+        let trains = self.host.train(sending, self.next_train, &mut |passing| {
             let stage = Stage {
                 name: sending.stage.clone(),
                 number,
@@ -432,18 +592,15 @@ impl<H: Host> Run<'_, H> {
                 ..Stage::default()
             };
             let stage = steps.shown(sending, stage);
-            watch.progress(&Progress {
-                stage: &stage.name,
-                number: stage.number,
-                elapsed: stage.elapsed,
-                whole: stage.whole,
-                spent,
-                rate_up: stage.rate_up,
-                rate_down: stage.rate_down,
-                note: stage.note,
-            });
-            !watch.interrupted()
-        })
+            let now = began + passing.elapsed;
+            tell(watch, outer, now, &progress(&stage, spent, tally));
+            late = Outer::late(outer, now);
+            !watch.interrupted() && late.is_none()
+        });
+        match late {
+            Some(late) if trains.is_err() => Err(late.into()),
+            _ => trains,
+        }
     }
 
     /// Ends a run while others use the line (Borlaug 2014, section 3.5.1).
@@ -452,14 +609,14 @@ impl<H: Host> Run<'_, H> {
             return Ok(());
         }
         let (began, whole) = (self.host.now(), QUIET + WINDOW);
-        let mut before = self.host.tally();
+        let mut before = self.tally();
         loop {
             let elapsed = self.host.now().saturating_since(began);
             if elapsed >= whole {
                 break;
             }
             if elapsed < QUIET {
-                before = self.host.tally();
+                before = self.tally();
             }
             let stage = Stage {
                 name: "looking for others on the line".into(),
@@ -474,7 +631,7 @@ impl<H: Host> Run<'_, H> {
             return Ok(());
         };
         // Probes of ours, both ways, in hardly more than the window; the interface counts link headers too.
-        let own = (self.host.tally() - before) * 8 * 5 / 4;
+        let own = (self.tally() - before) * 8 * 5 / 4;
         let Rates { down, up } = rates;
         if rates.others_use_the_link() && down.get() + up.get() > own.get() + HOLD_OFF_UP.get() {
             let detail = format!("{down:.3} down, {up:.3} up between two loads");

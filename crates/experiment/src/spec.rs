@@ -13,9 +13,30 @@ use base::words::{Entry, Words};
 pub struct Setting {
     /// Upper limit on what the run puts on the line, both directions together.
     pub budget: Bytes,
+    pub far: Far,
+}
+
+/// Place of the far end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Far {
+    /// A server of somebody's.
+    #[default]
+    Elsewhere,
+    /// A network namespace of ours on this machine, with an emulated link before it.
+    Namespace,
+    /// Virtual time.
+    Virtual,
 }
 
 impl Setting {
+    /// Far end of somebody's.
+    pub fn of(budget: Bytes) -> Setting {
+        Setting {
+            budget,
+            far: Far::default(),
+        }
+    }
+
     /// Allows a kind to put as much on the line as it needs at most.
     ///
     /// # Errors
@@ -43,8 +64,6 @@ pub enum How {
     Trains(fn(&Words, &[Train]) -> Option<Sending>),
     /// Steps of the kind's own.
     Steps(fn(&Words, &Setting) -> Built),
-    /// Runner of its own in the crate `live`, which the command line knows by the kind's name.
-    Own,
 }
 
 /// Specification of a kind.
@@ -55,6 +74,10 @@ pub struct Spec {
     pub takes: &'static str,
     /// True if its answer is right beside cross traffic.
     pub beside_others: bool,
+    /// True if it may send nearly as much as the budget allows.
+    pub comes_near_budget: bool,
+    /// Warning that a person must read before the run.
+    pub warning: Option<fn(&Words) -> Option<&'static str>>,
     /// Source of its rows.
     pub how: How,
     /// Answer from a recording with these parameters.

@@ -6,7 +6,9 @@ use base::noted::Noted;
 use base::program::{Sending, Train};
 use base::record::{Event, Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Shows the rows so far to whoever asks.
 pub type Rows<'a> = dyn Fn(&mut dyn FnMut(&Recording)) + 'a;
@@ -29,6 +31,8 @@ pub struct Seen<'a> {
     pub ended: &'a [Ended],
     /// The host's answer to the latest question.
     pub answer: Option<&'a Answer>,
+    /// Outcome of the latest part.
+    pub part: Option<&'a PartDone>,
     /// Bytes of whole IP packets so far, trains not included.
     pub tally: Bytes,
     /// Size of the IP packet of a probe.
@@ -59,6 +63,8 @@ pub struct Stage {
     pub elapsed: Duration,
     /// Time that the stage takes, as far as that can be known.
     pub whole: Duration,
+    /// Traffic of the whole run, where progress is a share of that instead of time.
+    pub of_bytes: Option<Bytes>,
     /// Rate of the uplink, if there is a load.
     pub rate_up: Option<BitsPerSec>,
     /// Rate of the downlink, if there is a load.
@@ -77,6 +83,50 @@ pub enum Told {
         /// Upper limit on it.
         budget: Bytes,
     },
+}
+
+/// Another experiment, which is carried out to its end within this one. Everything that runs ends before it and after it.
+#[derive(Clone)]
+pub struct Part {
+    pub steps: Rc<RefCell<Box<dyn Steps>>>,
+    /// Title for a person, and number among the parts, from 1.
+    pub title: &'static str,
+    pub number: usize,
+    /// Limit on its time.
+    pub at_most: Duration,
+    /// Upper limit on its traffic.
+    pub budget: Bytes,
+    /// Number of its first train.
+    pub first_train: i64,
+    /// Start and length of the whole, for progress.
+    pub began: Time,
+    pub whole: Duration,
+}
+
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Part) -> bool {
+        Rc::ptr_eq(&self.steps, &other.steps)
+    }
+}
+
+/// Outcome of a part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartDone {
+    /// Reason why it ended early.
+    pub problem: Option<String>,
+    /// True if the user wants no more.
+    pub interrupted: bool,
+    /// Bytes of whole IP packets: of its trains, and of everything else.
+    pub trains: Bytes,
+    pub tally: Bytes,
 }
 
 /// The next thing to do.
@@ -107,6 +157,8 @@ pub enum Action {
     LookForOthers(usize),
     /// Puts a question to the host.
     Ask(Ask),
+    /// Carries another experiment out; [`Seen::part`] says what became of it.
+    Carry(Part),
     /// Writes an event: kind, subject, detail.
     Event(&'static str, String, String),
     Row(Row),
@@ -138,10 +190,10 @@ pub trait Steps {
     /// The next action, given everything seen so far.
     fn next(&mut self, seen: &Seen) -> Action;
 
-    /// Actions that close a run which ends early, for this reason.
-    fn ended_early(&mut self, why: &str) -> Vec<Action> {
+    /// Steps that close a run which ends early, for this reason.
+    fn ended_early(&mut self, why: &str) -> Box<dyn Steps> {
         let _ = why;
-        Vec::new()
+        Box::new(Planned::default())
     }
 
     /// The stage that a person sees while a sending is under way.
@@ -201,9 +253,20 @@ impl Planned {
         self.0.pop_front()
     }
 
+    /// These actions, in this order.
+    pub fn of(actions: impl IntoIterator<Item = Action>) -> Planned {
+        Planned(actions.into_iter().collect())
+    }
+
     /// Forgets what was planned and gives it.
     pub fn drain(&mut self) -> Vec<Action> {
         self.0.drain(..).collect()
+    }
+}
+
+impl Steps for Planned {
+    fn next(&mut self, _: &Seen) -> Action {
+        self.take().unwrap_or(Action::Done)
     }
 }
 

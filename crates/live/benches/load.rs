@@ -6,9 +6,9 @@
 use base::Bytes;
 use base::record::Direction;
 use live::clock::{Clock, mono_ns};
-use live::errand::Tally;
 use live::load::{Access, Load, LoadPlan, Peer};
 use live::serve::{Budgets, ServeConfig, Server};
+use live::tally::Tally;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::mpsc::channel;
 

@@ -1,65 +1,91 @@
 //! Ports of the server and sockets of our own, as the steps of experiments ask for them.
 
 mod knock;
+mod own;
+mod watch;
 
-use crate::clock::mono_ns;
+use crate::clock::Clock;
 use crate::craft::CraftError;
-use crate::errand::{Tally, any};
 use crate::listeners::Listeners;
 use crate::load::Peer;
+use crate::load::kernel::random_bytes;
+use crate::tally::Tally;
 use base::Duration;
-use experiment::ask::{Answer, Ask, Ports};
+use experiment::ask::{Answer, Ask, Configured, Kind, Opening, Ports, Trouble};
 use measure::control::listen::Wanted;
+use own::Own;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-
-/// Longest datagram that is received whole.
-const MOST: usize = 8192;
+use std::net::IpAddr;
 
 /// Open ports and sockets at both ends; dropping it closes all.
 #[derive(Default)]
 pub struct Ends {
     listeners: Option<Listeners>,
-    sockets: BTreeMap<u32, UdpSocket>,
+    sockets: BTreeMap<u32, Own>,
 }
 
 impl Ends {
-    /// # Errors The server refuses or vanishes; there is no socket.
-    pub fn ask(&mut self, ask: &Ask, peer: &Peer, tally: &Tally) -> Result<Answer, CraftError> {
+    /// # Errors
+    /// The server refuses or vanishes; there is no socket.
+    pub fn ask(
+        &mut self,
+        ask: &Ask,
+        (peer, clock): (&Peer, Clock),
+        tally: &Tally,
+    ) -> Result<Answer, CraftError> {
         match ask {
             Ask::Listen(wanted, open) => self.listen(wanted, *open, peer, tally),
             Ask::Arrivals => Ok(Answer::Arrivals(self.listeners()?.report()?)),
             Ask::Order { port, to, len } => {
                 Ok(Answer::Ordered(self.listeners()?.send(*port, to, *len)?))
             }
-            Ask::Knock(knocks) => {
-                for knock in knocks {
-                    let at = self.listeners()?.admit(knock.at);
-                    at.map_err(|why| missing("send to that address", &why))?;
-                }
-                Ok(Answer::Knocked(knock::all(knocks, tally)))
-            }
-            Ask::Socket(number) => self.open(*number),
+            Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, peer.server, tally))),
+            Ask::Open(opening) => self.open(opening),
+            Ask::Connect { to, patience } => Ok(Answer::Connected(knock::connected(
+                *to, *patience, clock, tally,
+            ))),
+            Ask::PathMtu(number) => Ok(Answer::PathMtu(own::path_mtu(self.socket(*number)?))),
+            Ask::Options => Ok(Answer::Options(watch::options())),
+            Ask::Random(count) => Ok(Answer::Random(random(*count))),
+            Ask::Resolve(name) => Ok(Answer::Resolved(resolved(name))),
+            Ask::Resolvers => Ok(Answer::Resolvers(resolvers().map_err(|e| trouble(&e)))),
             Ask::Send { socket, to, bytes } => {
-                if let Err(why) = self.listeners()?.admit(*to) {
-                    return Ok(Answer::Withheld(why));
+                let own = self.socket(*socket)?;
+                // One end only: the user, this host's settings or an admitted port of the server named it.
+                if own.is_free()
+                    && let Err(why) = self.listeners()?.admit(*to)
+                {
+                    return Ok(Answer::Sent(Err(Trouble::new(Kind::Withheld, why))));
                 }
-                // What the kernel refuses is as lost as what the line loses.
-                let _ = self.socket(*socket)?.send_to(bytes, to);
-                tally.datagram(*to, bytes.len());
-                Ok(Answer::Sent)
+                let sent = own.send(*to, bytes);
+                if sent.is_ok() {
+                    tally.datagram(*to, bytes.len());
+                }
+                Ok(Answer::Sent(sent))
             }
             Ask::Hear {
                 socket,
                 within,
                 ordered,
             } => {
-                let heard = hear(self.socket(*socket)?, *within);
-                if let Some((from, bytes)) = heard.as_ref().filter(|_| !ordered) {
+                let heard = self.socket(*socket)?.hear(*within);
+                if let Some((from, bytes)) = heard.as_ref().ok().filter(|_| !ordered) {
                     tally.datagram(*from, bytes.len());
                 }
                 Ok(Answer::Heard(heard))
+            }
+            Ask::Controls(_)
+            | Ask::Sender(..)
+            | Ask::Transfer(_)
+            | Ask::Trace(_)
+            | Ask::Browse(_)
+            | Ask::Reach(_)
+            | Ask::Capture(_)
+            | Ask::StopCapture
+            | Ask::Gateway => {
+                let what = "answer this with ports and sockets";
+                Err(experiment::Stopped::Cannot { what }.into())
             }
         }
     }
@@ -69,7 +95,7 @@ impl Ends {
         open.ok_or_else(|| missing("use the server's port", "none was asked for"))
     }
 
-    fn socket(&self, number: u32) -> Result<&UdpSocket, CraftError> {
+    fn socket(&self, number: u32) -> Result<&Own, CraftError> {
         let open = self.sockets.get(&number);
         open.ok_or_else(|| missing("use a UDP socket", "it was not opened"))
     }
@@ -95,21 +121,23 @@ impl Ends {
         Ok(Answer::Ports(ports))
     }
 
-    /// Opens a socket at the address that leads to the server.
-    fn open(&mut self, number: u32) -> Result<Answer, CraftError> {
-        let toward = self.listeners()?.at(0);
-        let toward = toward.map_err(|why| missing("use the server's port", &why))?;
-        let made = || -> io::Result<(UdpSocket, SocketAddr)> {
-            let scout = UdpSocket::bind(any(toward))?;
-            scout.connect(toward)?;
-            let ip = scout.local_addr()?.ip();
-            let socket = UdpSocket::bind((ip, 0))?;
-            let local = socket.local_addr()?;
-            Ok((socket, local))
+    fn open(&mut self, opening: &Opening) -> Result<Answer, CraftError> {
+        let opened = match opening.to {
+            Some(to) => Own::towards(to, opening),
+            None => {
+                let toward = self.listeners()?.at(0);
+                let toward = toward.map_err(|why| missing("use the server's port", &why))?;
+                Own::free(toward)
+            }
         };
-        let (socket, local) = made().map_err(CraftError::socket("open a UDP socket"))?;
-        self.sockets.insert(number, socket);
-        Ok(Answer::Local(local))
+        let opened = opened.and_then(|own| Ok((own.local()?, own)));
+        Ok(Answer::Opened(match opened {
+            Ok((local, own)) => {
+                self.sockets.insert(opening.number, own);
+                Ok(local)
+            }
+            Err(e) => Err(trouble(&e)),
+        }))
     }
 }
 
@@ -117,20 +145,36 @@ fn missing(what: &'static str, why: &str) -> CraftError {
     CraftError::socket(what)(io::Error::other(why.to_owned()))
 }
 
-/// Waits for the next datagram.
-fn hear(socket: &UdpSocket, within: Duration) -> Option<(SocketAddr, Vec<u8>)> {
-    let until = mono_ns() + within.as_nanos() as i64;
-    let mut buf = [0; MOST];
-    loop {
-        let left = until - mono_ns();
-        if left <= 0 {
-            return None;
-        }
-        let left = std::time::Duration::from_nanos(left as u64);
-        socket.set_read_timeout(Some(left)).ok()?;
-        // An error here is the refusal of an earlier datagram, or that nothing came.
-        if let Ok((n, from)) = socket.recv_from(&mut buf) {
-            return Some((from, buf[..n].to_vec()));
-        }
-    }
+/// An error of the system as the steps know it.
+fn trouble(e: &io::Error) -> Trouble {
+    let kind = match e.kind() {
+        io::ErrorKind::ConnectionRefused => Kind::Refused,
+        io::ErrorKind::ConnectionReset => Kind::Reset,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Kind::NoRoute,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Kind::Silence,
+        io::ErrorKind::UnexpectedEof => Kind::Closed,
+        _ => Kind::Other,
+    };
+    Trouble::new(kind, e.to_string())
+}
+
+fn random(count: usize) -> Vec<u8> {
+    let some = (0..count.div_ceil(8)).flat_map(|_| random_bytes::<8>());
+    some.take(count).collect()
+}
+
+/// Configuration of this host's resolvers: the file that every program reads, and systemd-resolved's own.
+fn resolvers() -> io::Result<Configured> {
+    Ok(Configured {
+        resolv_conf: std::fs::read_to_string("/etc/resolv.conf")?,
+        // Where systemd-resolved does not run there is no such file.
+        behind: std::fs::read_to_string("/run/systemd/resolve/resolv.conf").unwrap_or_default(),
+    })
+}
+
+fn resolved(name: &str) -> Result<IpAddr, Trouble> {
+    let address = crate::resolve::server(name, 0, false, false);
+    address
+        .map(|a| a.ip().to_canonical())
+        .map_err(|e| Trouble::new(Kind::Other, e.to_string()))
 }

@@ -5,19 +5,14 @@
 
 pub mod capture;
 pub mod clock;
-pub mod collapse;
 pub mod craft;
-pub mod dns;
 pub mod emulate;
 mod ends;
-pub mod errand;
 pub mod host;
-pub mod ipv6;
 pub mod listeners;
 pub mod load;
-pub mod middlebox;
 pub mod monitor;
-pub mod page;
+mod page;
 pub mod path;
 pub mod pipe;
 pub mod privileges;
@@ -28,9 +23,11 @@ pub mod serve;
 pub mod sniff;
 pub mod sockets;
 mod sys;
-pub mod tcp;
+pub mod tally;
+mod tcp;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;
+mod udp;
 
 pub use sys::signal;

@@ -2,10 +2,10 @@
 //! `serve::listeners`.
 
 use crate::clock::mono_ns;
-use crate::errand::Tally;
 use crate::load::LoadError;
 use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
+use crate::tally::Tally;
 use base::Duration;
 use measure::control::listen::{
     Arrival, Knocked, Listening, Opened, Order, Place, TOKEN_LEN, Wanted, datagram,

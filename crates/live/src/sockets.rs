@@ -2,20 +2,27 @@
 
 use crate::clock::Clock;
 use crate::craft::{self, CraftError};
+use crate::emulate::NetNs;
 use crate::ends::Ends;
-use crate::errand::Tally;
 use crate::host::CpuSampler;
 use crate::load::paced::{headers, payload_for};
 use crate::load::{
     DatagramOutcome, ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer, Stopped, Turn,
 };
+use crate::page::{Around, Browsing};
+use crate::path::{self, Tracing};
 use crate::probe::{ProbePlan, Prober};
-use crate::traffic::TrafficMonitor;
+use crate::tally::Tally;
+use crate::tcp::Transfers;
+use crate::traffic::{TrafficMonitor, interface_towards};
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{Bytes, Duration, Time};
-use experiment::ask::{Answer, Ask};
-use experiment::host::{Counted, Ended, Fresh, Host, Loaded, Passing, Probing, Rates, Scouted};
+use experiment::ask::{Answer, Ask, Browse};
+use experiment::host::{
+    Counted, Ended, Fresh, Host, Loaded, Meanwhile, Passing, Probing, Rates, Scouted,
+};
+use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +34,7 @@ const PROCESSOR: Duration = Duration::from_secs(1);
 const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Server, and the receiver of rows.
-pub struct Setup {
+pub struct Setup<'a> {
     pub peer: Peer,
     pub clock: Clock,
     pub rows: Sender<Row>,
@@ -37,11 +44,37 @@ pub struct Setup {
     pub interface: Option<String>,
     /// Counter of traffic, without trains.
     pub tally: Tally,
+    /// The far end's network namespace if that and the calling thread's are ours: their settings may be changed.
+    pub far: Option<&'a NetNs>,
+    /// Capture of packets, if the caller offers one.
+    pub capture: Option<Box<dyn Capture + 'a>>,
 }
 
-impl Setup {
+/// Capture of the packets between this host and the server, into a file and as rows.
+pub trait Capture {
+    /// # Errors
+    /// This user may not capture, or the file cannot be written.
+    fn start(&mut self, interface: &str, server: SocketAddr, file: &str) -> Result<(), String>;
+
+    /// Ends it; all that has passed by then is in the file and in the rows.
+    ///
+    /// # Errors
+    /// None is running; the interface went down; the file cannot be written.
+    fn stop(&mut self) -> Result<Captured, String>;
+}
+
+/// Count of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets between this host and the server.
+    pub packets: u64,
+    /// Packets of the whole interface that the kernel had no room for.
+    pub missed: Option<u64>,
+}
+
+impl<'a> Setup<'a> {
     /// Set-up with default settings: no rows are kept, the interface towards the server, a new counter.
-    pub fn new(peer: Peer, clock: Clock, rows: Sender<Row>) -> Setup {
+    pub fn new(peer: Peer, clock: Clock, rows: Sender<Row>) -> Setup<'a> {
         Setup {
             peer,
             clock,
@@ -49,12 +82,14 @@ impl Setup {
             so_far: Arc::default(),
             interface: None,
             tally: Tally::default(),
+            far: None,
+            capture: None,
         }
     }
 }
 
 /// Host whose link begins in the network namespace of the calling thread. Dropping it ends all that runs.
-pub struct Sockets {
+pub struct Sockets<'a> {
     // In the order in which they end.
     prober: Option<Prober>,
     fresh: Option<ForeignProbe>,
@@ -64,13 +99,15 @@ pub struct Sockets {
     traffic: Option<TrafficMonitor>,
     processor: Option<CpuSampler>,
     turn: Option<Turn>,
+    tracing: Tracing,
+    browsing: Browsing,
     ends: Ends,
     next_flow: i64,
-    setup: Setup,
+    setup: Setup<'a>,
 }
 
-impl Sockets {
-    pub fn new(setup: Setup) -> Sockets {
+impl<'a> Sockets<'a> {
+    pub fn new(setup: Setup<'a>) -> Sockets<'a> {
         Sockets {
             prober: None,
             fresh: None,
@@ -80,6 +117,8 @@ impl Sockets {
             traffic: None,
             processor: None,
             turn: None,
+            tracing: Tracing::default(),
+            browsing: Browsing::default(),
             ends: Ends::default(),
             next_flow: 0,
             setup,
@@ -94,6 +133,47 @@ impl Sockets {
             tally: self.setup.tally.clone(),
             ..ProbePlan::new(self.setup.peer.server)
         }
+    }
+
+    fn browse(
+        &mut self,
+        browse: &Browse,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Answer, CraftError> {
+        let loads = &self.loads;
+        let mut around = Around {
+            clock: self.setup.clock,
+            tally: &self.setup.tally,
+            is_stuck: &mut |stuck| {
+                let mut states = loads.iter().map(|(_, load)| load.progress());
+                states.any(|s| s.alive == 0 || s.still_for >= stuck)
+            },
+            going_on,
+        };
+        Ok(self.browsing.ask(browse, &mut around)?)
+    }
+
+    fn capture(&mut self, file: &str) -> Result<Answer, CraftError> {
+        let server = self.setup.peer.server;
+        let interface = match &self.setup.interface {
+            Some(name) => name.clone(),
+            None => interface_towards(server)?,
+        };
+        let capture = self.setup.capture.as_mut().ok_or_else(no_capture)?;
+        let started = capture.start(&interface, server, file);
+        started.map_err(|why| experiment::Stopped::Unusable { why })?;
+        Ok(Answer::Done)
+    }
+
+    fn captured(&mut self) -> Result<Answer, CraftError> {
+        let capture = self.setup.capture.as_mut().ok_or_else(no_capture)?;
+        let stopped = capture.stop();
+        let captured = stopped.map_err(|why| experiment::Stopped::Unusable { why })?;
+        Ok(Answer::Captured {
+            written: true,
+            packets: captured.packets,
+            missed: captured.missed,
+        })
     }
 
     /// Counts its datagrams as whole packets, and returns the counts of both ends.
@@ -116,7 +196,13 @@ impl Sockets {
     }
 }
 
-impl Host for Sockets {
+fn no_capture() -> experiment::Stopped {
+    experiment::Stopped::Cannot {
+        what: "capture packets",
+    }
+}
+
+impl Host for Sockets<'_> {
     type Error = CraftError;
 
     fn now(&self) -> Time {
@@ -157,6 +243,21 @@ impl Host for Sockets {
     ) -> Result<Vec<Train>, CraftError> {
         let Setup { peer, clock, .. } = &self.setup;
         craft::train((peer, *clock), sending, first, passing)
+    }
+
+    fn reset(&mut self) {
+        self.stop_probes();
+        self.fresh = None;
+        self.loads.clear();
+        self.stopped.clear();
+        self.running.clear();
+        self.traffic = None;
+        self.processor = None;
+        self.turn = None;
+        self.tracing = Tracing::default();
+        self.browsing = Browsing::default();
+        self.ends = Ends::default();
+        self.next_flow = 0;
     }
 
     fn tally(&self) -> Bytes {
@@ -274,6 +375,7 @@ impl Host for Sockets {
                 bytes: Bytes::new(progress.bytes),
                 rate: progress.rate,
                 alive: progress.alive,
+                still_for: progress.still_for,
             }
         };
         self.loads.iter().map(state).collect()
@@ -306,9 +408,59 @@ impl Host for Sockets {
         all
     }
 
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, CraftError> {
-        let Setup { peer, tally, .. } = &self.setup;
-        self.ends.ask(ask, peer, tally)
+    fn ask(
+        &mut self,
+        ask: &Ask,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Answer, CraftError> {
+        match ask {
+            Ask::Reach(patience) => {
+                self.setup.peer.patience = *patience;
+                self.setup.peer.connect(None)?;
+                return Ok(Answer::Done);
+            }
+            Ask::Browse(browse) => return self.browse(browse, going_on),
+            Ask::Capture(file) => return self.capture(file),
+            Ask::StopCapture => return self.captured(),
+            _ => {}
+        }
+        let Setup {
+            peer,
+            clock,
+            rows,
+            tally,
+            ..
+        } = &self.setup;
+        let transfers = Transfers {
+            peer,
+            clock: *clock,
+            rows,
+            tally,
+        };
+        let server = peer.server.ip().to_canonical();
+        let line = path::Line {
+            server,
+            clock: *clock,
+            rows,
+            tally,
+        };
+        match ask {
+            Ask::Controls(direction) => Ok(Answer::Controls(transfers.controls(*direction))),
+            Ask::Sender(direction, sender) => {
+                transfers.sender(self.setup.far, *direction, *sender)?;
+                Ok(Answer::Done)
+            }
+            Ask::Transfer(transfer) => {
+                let transferred = transfers.carry_out(transfer, going_on)?;
+                Ok(Answer::Transferred(transferred))
+            }
+            Ask::Trace(trace) => self.tracing.ask(trace, &line),
+            Ask::Gateway => {
+                let gateway = path::towards(server);
+                Ok(Answer::Gateway(gateway.map(|g| (g.address, g.interface))))
+            }
+            other => self.ends.ask(other, (peer, *clock), tally),
+        }
     }
 
     fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), CraftError> {

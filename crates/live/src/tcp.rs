@@ -1,378 +1,195 @@
-//! Transfers of given sizes by given controllers, one after the other, each sampled while it runs: what
-//! `tailback probe tcp` carries out.
+//! Transfers of given sizes, each sampled while it runs, as the steps of experiments ask for them.
 //!
-//! Of an upload this host is the sender, of a download the server is: it is asked for the controller, and for what its
-//! TCP_INFO said once the transfer is over. Initial window and offload are ours to choose where the sender's network
-//! namespace is ours. A slow flow of datagrams, the probes of a session, goes on beside them from the beginning to the end.
-//! Samples are rows of the table `flow`, one number a transfer; an event of the kind `tcp` says what each was and what
-//! became of it.
+//! Of an upload this host is the sender, of a download the server is: it is asked for the controller, and for its TCP_INFO
+//! once the transfer is over. Samples are rows of the table `flow`.
 
+use crate::clock::Clock;
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
-use crate::emulate::{NEAR_V4, NEAR_V6, NetNs, settings};
-use crate::errand::{Errand, Stage, TICK};
+use crate::emulate::{EmulateError, NEAR_V4, NEAR_V6, NetNs, settings};
 use crate::load::LoadError;
+use crate::load::Peer;
 use crate::load::exchange::Turn;
 use crate::load::kernel::{
     CongestionControls, TcpInfo, close_abruptly, congestion_of, random_bytes,
 };
 use crate::load::pump::{End, Payload};
 use crate::load::whole::{Went, Whole};
-use crate::traffic::{TrafficMonitor, interface_towards};
-use base::record::{Direction, Flow};
-use base::{Bytes, Duration};
+use crate::tally::Tally;
+use crate::traffic::interface_towards;
+use base::Duration;
+use base::record::{Direction, Flow, Row};
+use experiment::ask::{Broken, Refused, SenderSettings, Transfer, Transferred};
+use experiment::host::Meanwhile;
 use measure::control::{
-    Accepted, Detail, FlowReport, FlowSpec, Refusal, Request, Response, ServerInfo, SessionId,
+    Accepted, Detail, FlowReport, FlowSpec, Request, Response, ServerInfo, SessionId,
 };
-use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
 
-/// How often a transfer is sampled.
-const SAMPLE: Duration = Duration::from_millis(20);
-/// Breaks of up to 260 s were seen on GPRS (Chandele 2012, section 5.1.3).
-const PATIENCE: Duration = Duration::from_secs(300);
-/// From one transfer to the next: what the last one left in queues is gone, all of it having been acknowledged.
-const REST: std::time::Duration = std::time::Duration::from_millis(300);
+/// Interval at which whoever watches a transfer is asked.
+const TICK: Duration = Duration::from_millis(100);
 
-/// How often it is looked for others on the line, between two transfers.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-
-/// A download is allowed so long, and as long again as it takes at [`SLOWEST`], up to [`LONGEST`]: the server samples a
-/// flow the less often the longer it may last.
-const AT_LEAST: Duration = Duration::from_secs(60);
-/// Bytes a second; GPRS made five times a thousand (Chandele 2012, table 5.2.1).
-const SLOWEST: u64 = 4000;
-const LONGEST: Duration = Duration::from_secs(600);
-
-/// Which transfers to make.
-pub struct Plan<'a> {
-    /// Of whole IP packets, both directions together.
-    pub budget: Bytes,
-    /// The one that leads to the server where not given.
-    pub interface: Option<String>,
-    pub directions: Vec<Direction>,
-    /// Names of the kernel's at the sender; those that it lacks are told and left out.
-    pub controls: Vec<String>,
-    /// Packets; none leaves the system's.
-    pub windows: Vec<Option<u32>>,
-    /// Whether the kernel may hand down more than a packet at once; none leaves the system's.
-    pub offload: Vec<Option<bool>>,
-    pub sizes: Vec<Bytes>,
-    pub repeats: u64,
-    /// The far end's network namespace where that and this one are ours, so that their routes and their interfaces may be
-    /// changed.
-    pub far: Option<&'a NetNs>,
+/// What transfers share.
+pub(crate) struct Transfers<'a> {
+    pub peer: &'a Peer,
+    pub clock: Clock,
+    pub rows: &'a Sender<Row>,
+    pub tally: &'a Tally,
 }
 
-/// One transfer.
-#[derive(Clone, Debug)]
-struct Transfer {
-    number: i64,
-    direction: Direction,
-    congestion: String,
-    window: Option<u32>,
-    offload: Option<bool>,
-    size: Bytes,
-}
+/// Outcome of a transfer, or the server's refusal of a download.
+type Outcome = Result<Transferred, Refused>;
 
-/// Makes one transfer after the other. Runs in the calling thread's network namespace.
-///
-/// # Errors
-/// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), CraftError> {
-    errand.take_turn(crate::errand::TURN)?;
-    let traffic = errand.traffic(plan.interface.as_deref())?;
-    let prober = errand.session()?;
-    let mut run = Run {
-        plan,
-        errand,
-        traffic: &traffic,
-        whole: Bytes::ZERO,
-        payload: Payload::new(),
-    };
-    let result = run.all();
-    prober.stop();
-    traffic.stop();
-    result
-}
-
-struct Run<'a, 'b> {
-    plan: &'a Plan<'a>,
-    errand: &'a mut Errand<'b>,
-    traffic: &'a TrafficMonitor,
-    whole: Bytes,
-    payload: Payload,
-}
-
-impl Run<'_, '_> {
-    fn tick(&mut self, name: &str, note: String) -> Result<(), CraftError> {
-        // As a share of what is to be sent: how long that takes, nobody knows.
-        let share = |bytes: Bytes| Duration::from_millis(bytes.get() / 1000);
-        self.errand.go_on(Stage {
-            name,
-            number: 1,
-            elapsed: share(self.errand.tally.bytes()),
-            whole: share(self.whole),
-            note,
-        })
-    }
-
-    fn event(&self, subject: &str, detail: &str) {
-        self.errand.event("tcp", subject, detail);
-    }
-
-    /// What the sender of that direction has of the controllers that were asked for; what it lacks is told.
-    fn controls(&self, direction: Direction) -> Vec<String> {
-        let (has, whose, how) = match direction {
-            Direction::Up => {
-                let has = CongestionControls::read().available;
-                (has, "this kernel", "; modprobe tcp_NAME may load it")
-            }
-            // Where it does not say, each transfer will.
-            Direction::Down => match self.server() {
-                Some(info) => (info.congestion, "the server's kernel", ""),
-                None => return self.plan.controls.clone(),
-            },
-        };
-        let (had, missing): (Vec<_>, Vec<_>) =
-            self.plan.controls.iter().partition(|n| has.contains(n));
-        for name in missing {
-            let has = has.join(", ");
-            self.event(
-                "missing",
-                &format!("{name} is not in {whose}, which has {has}{how}"),
-            );
+impl Transfers<'_> {
+    /// Names of the congestion controls that the sender of a direction has; null if a server does not say.
+    pub fn controls(&self, direction: Direction) -> Option<Vec<String>> {
+        match direction {
+            Direction::Up => Some(CongestionControls::read().available),
+            Direction::Down => Some(self.server()?.congestion),
         }
-        had.into_iter().cloned().collect()
     }
 
     fn server(&self) -> Option<ServerInfo> {
-        let peer = &self.errand.peer;
-        let stream = peer.connect(None).ok()?;
-        let answer = peer.ask(&stream, &Request::Info, &AtomicBool::new(false));
-        self.errand.tally.connection(&stream);
+        let stream = self.peer.connect(None).ok()?;
+        let answer = self
+            .peer
+            .ask(&stream, &Request::Info, &AtomicBool::new(false));
+        self.tally.connection(&stream);
         match answer.ok()?.0 {
             Response::Info(info) => Some(info),
             _ => None,
         }
     }
 
-    /// In turn rather than one kind after the other: a line that changes meanwhile changes for all.
-    fn transfers(&self) -> Vec<Transfer> {
-        let plan = self.plan;
-        let ours = plan.far.is_some();
-        for (asked, what, how) in [
-            (
-                plan.windows.iter().any(Option::is_some),
-                "initial windows",
-                "ip route change … initcwnd N",
-            ),
-            (
-                plan.offload.iter().any(Option::is_some),
-                "offload",
-                "ethtool -K … tso off gso off",
-            ),
-        ] {
-            if asked && !ours {
-                let why = format!(
-                    "{what} stay as the system has them: to change them would change the sender's routes or interface for everybody on it. Set them there yourself ({how}), run this once for each, and compare the recordings"
-                );
-                self.event("missing", &why);
+    /// Sets up the sender of a direction, in the calling thread's network namespace or in `far`.
+    ///
+    /// # Errors
+    /// The far end is not ours; a setting is refused.
+    pub fn sender(
+        &self,
+        far: Option<&NetNs>,
+        direction: Direction,
+        sender: SenderSettings,
+    ) -> Result<(), CraftError> {
+        let server = self.peer.server;
+        let Some(far) = far else {
+            return Err(experiment::Stopped::Cannot {
+                what: "change settings of a network namespace that is not ours",
             }
+            .into());
+        };
+        if direction == Direction::Up {
+            return set(sender, server);
         }
-        let windows = if ours { &plan.windows[..] } else { &[None] };
-        let offload = if ours { &plan.offload[..] } else { &[None] };
-        let ways = plan.directions.iter();
-        let ways: Vec<_> = ways.map(|&d| (d, self.controls(d))).collect();
-        let mut all = Vec::new();
-        for _ in 0..plan.repeats {
-            for &size in &plan.sizes {
-                for &window in windows {
-                    for &offload in offload {
-                        for (direction, controls) in &ways {
-                            for congestion in controls {
-                                all.push(Transfer {
-                                    number: all.len() as i64,
-                                    direction: *direction,
-                                    congestion: congestion.clone(),
-                                    window,
-                                    offload,
-                                    size,
-                                });
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        all
+        let near: IpAddr = match server.ip().to_canonical() {
+            IpAddr::V4(_) => NEAR_V4.into(),
+            IpAddr::V6(_) => NEAR_V6.into(),
+        };
+        let entered = far.run(|| set(sender, SocketAddr::new(near, server.port())));
+        entered.map_err(|e| CraftError::Socket {
+            what: "enter the far end",
+            source: std::io::Error::other(e.to_string()),
+        })?
     }
 
-    fn all(&mut self) -> Result<(), CraftError> {
-        let transfers = self.transfers();
-        let costs = transfers.iter().map(|t| on_line(t.size));
-        self.whole = costs.fold(Bytes::ZERO, |sum, cost| sum + cost);
-        let count = transfers.len();
-        // Of downloads, what the server will not do once it will not do again.
-        let mut refused: Vec<Option<String>> = Vec::new();
-        let mut looked = self.errand.clock.now();
-        for t in &transfers {
-            if self.errand.clock.now() - looked >= LOOK_EVERY {
-                self.errand.look_for_others(self.traffic, 1)?;
-                looked = self.errand.clock.now();
+    /// Carries a transfer out.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses an upload.
+    pub fn carry_out(
+        &self,
+        t: &Transfer,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Outcome, CraftError> {
+        match self.one(t, going_on) {
+            Err(CraftError::Load(LoadError::Refused { why, text, .. }))
+                if t.direction == Direction::Down =>
+            {
+                Ok(Err(Refused { why, text }))
             }
-            let (of_one, of_all) = (Some(t.congestion.clone()), None);
-            let down = t.direction == Direction::Down;
-            if down && (refused.contains(&of_one) || refused.contains(&of_all)) {
-                continue;
-            }
-            let budget = self.plan.budget;
-            if self.errand.tally.bytes() + on_line(t.size) > budget {
-                let why = format!(
-                    "{} of {count} transfers were made: the next one would exceed the budget of {budget:.3}",
-                    t.number
-                );
-                self.event("missing", &why);
-                return Ok(());
-            }
-            self.settings(t)?;
-            match self.one(t, count) {
-                Err(CraftError::Load(LoadError::Refused { why, text, .. })) if down => {
-                    let (which, text) = match why {
-                        Refusal::UnknownCongestion => (of_one, text),
-                        Refusal::Malformed => (of_all, OLD.into()),
-                        _ => (of_all, text),
-                    };
-                    self.event("missing", &format!("downloads: {text}"));
-                    refused.push(which);
-                }
-                other => other?,
-            }
-            std::thread::sleep(REST);
-        }
-        Ok(())
-    }
-
-    /// At the end that sends.
-    fn settings(&self, t: &Transfer) -> Result<(), CraftError> {
-        let server = self.errand.peer.server;
-        match (self.plan.far, t.direction) {
-            (None, _) => Ok(()),
-            (Some(_), Direction::Up) => set(t, server),
-            (Some(far), Direction::Down) => {
-                let near: IpAddr = match server.ip().to_canonical() {
-                    IpAddr::V4(_) => NEAR_V4.into(),
-                    IpAddr::V6(_) => NEAR_V6.into(),
-                };
-                let entered = far.run(|| set(t, SocketAddr::new(near, server.port())));
-                entered.map_err(|e| CraftError::Socket {
-                    what: "enter the far end",
-                    source: std::io::Error::other(e.to_string()),
-                })?
-            }
+            Err(e) => Err(e),
+            Ok(transferred) => Ok(Ok(transferred)),
         }
     }
 
-    fn one(&mut self, t: &Transfer, count: usize) -> Result<(), CraftError> {
-        let peer = self.errand.peer.clone();
+    fn one(
+        &self,
+        t: &Transfer,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Transferred, CraftError> {
         let up = t.direction == Direction::Up;
-        // Of a download, the server's is asked for.
-        let stream = peer.connect(up.then_some(&*t.congestion))?;
-        let size = t.size.get();
-        let spec = FlowSpec {
-            session: SessionId(random_bytes()),
-            flow: 0,
-            duration: match t.direction {
-                Direction::Up => LONGEST,
-                Direction::Down => (AT_LEAST + Duration::from_secs(size / SLOWEST)).min(LONGEST),
-            },
-            sample: SAMPLE,
-        };
-        let request = match t.direction {
-            Direction::Up => Request::Upload { spec },
-            Direction::Down => Request::Fetch {
-                spec,
-                congestion: t.congestion.clone(),
-                bytes: size,
-            },
-        };
-        let (response, turn) = peer.ask(&stream, &request, &AtomicBool::new(false))?;
+        // The server is asked for the congestion control of a download.
+        let stream = self.peer.connect(up.then_some(&*t.congestion))?;
+        let (request, session) = request(t);
+        let (response, turn) = self.peer.ask(&stream, &request, &AtomicBool::new(false))?;
         let Response::Accepted(accepted) = response else {
             return Err(CraftError::Unexpected {
-                server: peer.server,
+                server: self.peer.server,
             });
         };
-        let first = TcpInfo::read(&stream).map_err(CraftError::socket("read TCP_INFO"))?;
-        // A download begins when it is asked for, as an upload begins with its first byte: both have a round trip in them.
+        let info = || TcpInfo::read(&stream).map_err(CraftError::socket("read TCP_INFO"));
+        let first = info()?;
+        // A download begins with its request, as an upload begins with its first byte: both have a round trip in them.
         let began = if up { mono_ns() } else { turn.sent };
-        let went = self.carry(t, &stream, &first, &accepted, count)?;
-        let last = TcpInfo::read(&stream).map_err(CraftError::socket("read TCP_INFO"))?;
-        let failed = went.result.err().map(|end| self.why(&end, &accepted));
+        let went = self.carry(t, (&stream, &first), &accepted, going_on);
+        let last = info()?;
         let sender = match t.direction {
             Direction::Up => {
                 let (first, last) = (first.sender(), last.sender());
-                Sender {
+                SenderState {
                     window: first.cwnd_bytes.checked_div(first.mss_bytes),
                     again: Some(last.retransmits - first.retransmits),
                     mss: Some(last.mss_bytes),
                 }
             }
-            Direction::Down => self.reported(t, spec.session, turn, &accepted),
+            Direction::Down => self.reported(t, session, turn, &accepted),
         };
-        let began_ns = self.errand.clock.from_mono_ns(began);
-        let detail = json!({
-            "direction": t.direction,
-            "congestion": if up { congestion_of(&stream) } else { accepted.congestion },
-            "window_packets": sender.window,
-            "asked_window_packets": t.window,
-            "offload": t.offload,
-            "size_bytes": size,
-            "began_ns": began_ns,
-            "took_ns": if failed.is_none() { json!(went.ended - began) } else { Value::Null },
-            "failed": failed,
-            "retransmits": sender.again,
-            "mss_bytes": sender.mss,
-            "break_ns": went.longest.0,
-            "break_began_ns": began_ns + (went.longest.1 - began),
-        });
-        self.event(&t.number.to_string(), &detail.to_string());
+        let ns = |n: i64| Duration::from_nanos(n.max(0) as u64);
+        let transferred = Transferred {
+            congestion: match up {
+                true => congestion_of(&stream),
+                false => accepted.congestion.clone(),
+            },
+            began_ns: self.clock.from_mono_ns(began),
+            took: ns(went.ended - began),
+            failed: went.result.err().map(|end| broken(end, &accepted)),
+            window: sender.window,
+            retransmits: sender.again,
+            mss: sender.mss,
+            pause: ns(went.longest.0),
+            pause_began_ns: self.clock.from_mono_ns(went.longest.1),
+        };
         close_abruptly(&stream);
-        Ok(())
+        Ok(transferred)
     }
 
     /// From the first byte to the last.
     fn carry(
-        &mut self,
+        &self,
         t: &Transfer,
-        stream: &TcpStream,
-        first: &TcpInfo,
+        (stream, first): (&TcpStream, &TcpInfo),
         accepted: &Accepted,
-        count: usize,
-    ) -> Result<Went, CraftError> {
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Went {
         let stop = AtomicBool::new(false);
         let whole = Whole {
             socket: stream,
-            bytes: t.size.get(),
+            bytes: t.bytes.get(),
             until: mono_ns() + accepted.duration.as_nanos() as i64,
-            sample: SAMPLE,
-            patience: PATIENCE,
+            sample: t.sample,
+            patience: t.patience,
             gate: None,
             stop: &stop,
         };
-        let mut followed = self.errand.tally.follow(self.errand.peer.server);
-        let way = match t.direction {
-            Direction::Up => "up",
-            Direction::Down => "down",
-        };
-        let stage = format!("{} {way} by {}", t.size, t.congestion);
-        let mut told = mono_ns();
-        let mut ended = None;
-        let payload = self.payload.clone();
+        let most = self.tally.bytes() + t.most;
+        let mut followed = self.tally.follow(self.peer.server);
+        let (mut told, mut wanted) = (mono_ns(), true);
         let mut on_sample = |now: i64, moved: u64, info: &TcpInfo| {
             followed.count(info);
-            let mut row = Flow::about(self.errand.clock.from_mono_ns(now), t.number, t.direction);
+            let mut row = Flow::about(self.clock.from_mono_ns(now), t.number, t.direction);
             let moved = i64::try_from(moved).ok();
             match t.direction {
                 Direction::Up => {
@@ -381,68 +198,61 @@ impl Run<'_, '_> {
                 }
                 Direction::Down => row.bytes_received = moved,
             }
-            self.errand.row(row);
+            self.row(row);
+            let tally = self.tally.bytes();
             if now - told >= TICK.as_nanos() as i64 {
                 told = now;
-                ended = self
-                    .tick(&stage, format!("{} of {count}", t.number + 1))
-                    .err();
+                let now = self.clock.now();
+                wanted &= going_on(Meanwhile { now, tally });
             }
-            match ended.is_none() && self.errand.tally.bytes() < self.plan.budget {
+            match wanted && tally < most {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         };
         let went = match t.direction {
-            Direction::Up => whole.send(&payload, first.bytes_acked().unwrap_or(0), &mut on_sample),
+            Direction::Up => {
+                let before = first.bytes_acked().unwrap_or(0);
+                whole.send(&Payload::new(), before, &mut on_sample)
+            }
             Direction::Down => whole.receive(&mut on_sample),
         };
         followed.look(stream);
-        ended.map_or(Ok(went), Err)
+        went
     }
 
-    fn why(&self, end: &End, accepted: &Accepted) -> String {
-        match end {
-            End::TimeUp => format!(
-                "the server allows a transfer {:.0} and no more",
-                accepted.duration
-            ),
-            End::Stalled => format!("nothing moved for {PATIENCE:.0}"),
-            End::Enough => format!("the budget of {:.3} was spent", self.plan.budget),
-            End::PeerClosed => "the server closed the connection".into(),
-            End::Stopped => "it was ended here".into(),
-            End::Failed(e) => format!("the connection broke: {e}"),
-        }
+    fn row(&self, row: Flow) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.rows.send(row.into());
     }
 
-    /// What the server's TCP_INFO said of a download, as rows on our clock.
+    /// The server's TCP_INFO of a download, whose samples become rows on our clock.
     fn reported(
         &self,
         t: &Transfer,
         session: SessionId,
         turn: Turn,
         accepted: &Accepted,
-    ) -> Sender {
-        let peer = &self.errand.peer;
+    ) -> SenderState {
         let report = || -> Result<Option<FlowReport>, LoadError> {
-            let stream = peer.connect(None)?;
+            let stream = self.peer.connect(None)?;
             let request = Request::Report { session };
-            let answer = peer.ask(&stream, &request, &AtomicBool::new(false));
-            self.errand.tally.connection(&stream);
+            let answer = self.peer.ask(&stream, &request, &AtomicBool::new(false));
+            self.tally.connection(&stream);
             match answer?.0 {
                 Response::Report(flows) => Ok(flows.into_iter().next()),
                 _ => Ok(None),
             }
         };
         let Ok(Some(report)) = report() else {
-            return Sender::default();
+            return SenderState::default();
         };
         let middle = turn.sent + (turn.answered - turn.sent) / 2;
         let ahead = accepted
             .server_ns
-            .wrapping_sub(self.errand.clock.from_mono_ns(middle));
+            .wrapping_sub(self.clock.from_mono_ns(middle));
         for row in crate::load::reported(&report, t.number, ahead) {
-            self.errand.row(row);
+            self.row(row);
         }
         let mut states = report.samples.iter().filter_map(|s| match s.detail {
             Detail::Sender(state) => Some(state),
@@ -450,7 +260,7 @@ impl Run<'_, '_> {
         });
         let first = states.next();
         let last = states.next_back().or(first);
-        Sender {
+        SenderState {
             window: first.and_then(|s| s.cwnd_bytes.checked_div(s.mss_bytes)),
             again: last.zip(first).map(|(l, f)| l.retransmits - f.retransmits),
             mss: last.map(|s| s.mss_bytes),
@@ -458,37 +268,59 @@ impl Run<'_, '_> {
     }
 }
 
-/// What is known of the end that sent.
+fn request(t: &Transfer) -> (Request, SessionId) {
+    let session = SessionId(random_bytes());
+    let spec = FlowSpec {
+        session,
+        flow: 0,
+        duration: t.longest,
+        sample: t.sample,
+    };
+    let request = match t.direction {
+        Direction::Up => Request::Upload { spec },
+        Direction::Down => Request::Fetch {
+            spec,
+            congestion: t.congestion.clone(),
+            bytes: t.bytes.get(),
+        },
+    };
+    (request, session)
+}
+
+fn broken(end: End, accepted: &Accepted) -> Broken {
+    match end {
+        End::TimeUp => Broken::TimeUp(accepted.duration),
+        End::Stalled => Broken::Stalled,
+        End::Enough => Broken::Enough,
+        End::PeerClosed => Broken::Closed,
+        End::Stopped => Broken::Stopped,
+        End::Failed(e) => Broken::Failed(e.to_string()),
+    }
+}
+
+/// State of the end that sent.
 #[derive(Default)]
-struct Sender {
+struct SenderState {
     /// Packets that it might send when the transfer began.
     window: Option<u64>,
     again: Option<u64>,
     mss: Option<u64>,
 }
 
-/// Of a server that does not know the request.
-const OLD: &str = "the server is of a release before this and sends no transfers of a given size: update it, or ask for direction=up";
-
-/// Sets what that transfer asks for, in the calling thread's network namespace.
-fn set(t: &Transfer, to: SocketAddr) -> Result<(), CraftError> {
+/// Applies settings in the calling thread's network namespace.
+fn set(sender: SenderSettings, to: SocketAddr) -> Result<(), CraftError> {
     let failed = |what| {
-        move |e: crate::emulate::EmulateError| CraftError::Socket {
+        move |e: EmulateError| CraftError::Socket {
             what,
             source: std::io::Error::other(e.to_string()),
         }
     };
-    if let Some(window) = t.window {
+    if let Some(window) = sender.window {
         settings::set_initial_window(to.ip(), window).map_err(failed("set the initial window"))?;
     }
-    if let Some(on) = t.offload {
+    if let Some(on) = sender.offload {
         let interface = interface_towards(to)?;
         settings::set_segmentation(&interface, on).map_err(failed("switch offload"))?;
     }
     Ok(())
-}
-
-/// Whole IP packets of a transfer of that size, with the packets that acknowledge them, as far as it can be known before.
-fn on_line(size: Bytes) -> Bytes {
-    Bytes::new(size.get() * 107 / 100)
 }

@@ -3,10 +3,10 @@
 use base::record::Direction;
 use base::rng::Streams;
 use base::{BitsPerSec, Duration};
-use live::errand::Tally;
 use live::listeners::Listeners;
 use live::load::{Access, Line, LoadError, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
+use live::tally::Tally;
 use measure::control::datagram::Message;
 use measure::control::listen::{Answer, Place, TOKEN_LEN, Transport, Wanted};
 use measure::control::{FlowSpec, Refusal, Request, Response, SessionId};

@@ -1,10 +1,10 @@
 //! Ports that a server opens at a client's request, over loopback.
 
 use base::Duration;
-use live::errand::Tally;
 use live::listeners::Listeners;
 use live::load::{Access, LoadError, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
+use live::tally::Tally;
 use measure::control::listen::{Answer, Knocked, Place, Transport, Wanted, knock, mark};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};

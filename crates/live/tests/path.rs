@@ -2,13 +2,12 @@
 
 use base::record::{Event, Row, Status};
 use base::{Bytes, Duration};
+use experiment::{Bounds, ProbeSpec, Setting, Unwatched};
 use link::LinkSpec;
 use live::clock::Clock;
-use live::craft::{self, Progress};
 use live::emulate::{Emulation, FAR_V4, FAR_V6, Options, settings};
-use live::errand::{Errand, Tally};
 use live::load::{Access, Peer};
-use live::path;
+use live::sockets::{Setup, Sockets};
 use std::net::IpAddr;
 use std::sync::mpsc;
 
@@ -22,28 +21,12 @@ fn chain() -> Option<Emulation> {
     testkit::line::start_with(&[link.clone(), link.clone(), link], options)
 }
 
-struct Silent;
-
-impl craft::Watch for Silent {
-    fn progress(&mut self, _: &Progress) {}
-    fn interrupted(&mut self) -> bool {
-        false
-    }
-}
-
 /// Without a load, so that the far end needs no server of ours.
 fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
-    let plan = path::Plan {
-        budget: Bytes::new(1),
-        interface: None,
-        idle: time,
-        load: Duration::ZERO,
-        directions: Vec::new(),
-        interval: Duration::from_millis(500),
-        hops: 30,
-        flows: 1,
-        landmarks: Vec::new(),
-    };
+    let probe: ProbeSpec = format!("path:load=none,idle={time},interval=500 ms")
+        .parse()
+        .expect("a kind");
+    let budget = Bytes::new(1);
     let (rows, heard) = mpsc::channel();
     let peer = Peer {
         server: (to, 7117).into(),
@@ -51,10 +34,10 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
         patience: Duration::from_secs(1),
     };
     let run = || {
-        let (clock, tally) = (Clock::start(), Tally::default());
-        let (mut watch, whole) = (Silent, Duration::ZERO);
-        let mut errand = Errand::new(peer, clock, rows, tally, false, &mut watch, whole);
-        path::run(&plan, &mut errand)
+        let mut steps = probe.steps(&Setting::of(budget)).expect("it is enough");
+        let mut sockets = Sockets::new(Setup::new(peer, Clock::start(), rows));
+        let bounds = Bounds::of(budget);
+        experiment::run(&mut *steps, &bounds, &mut sockets, &mut Unwatched).map(drop)
     };
     emulation
         .near()
@@ -90,7 +73,7 @@ fn every_hop_is_found_with_its_address_and_the_gateway_by_itself_over_both_famil
             (IpAddr::V4(FAR_V4), ["10.77.1.1", "10.77.2.1"]),
             (IpAddr::V6(FAR_V6), ["fd77:0:0:1::1", "fd77:0:0:2::1"]),
         ] {
-            let rows = trace(&emulation, to, Duration::from_secs(2));
+            let rows = trace(&emulation, to, Duration::from_secs(5));
             let whole = [router[0], router[1], &to.to_string()].map(String::from);
             for (i, address) in whole.iter().enumerate() {
                 let detail = &event(&rows, &format!("hop{}", i + 1)).detail;

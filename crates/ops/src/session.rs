@@ -72,9 +72,14 @@ impl Session {
 
     /// Waits for the last row and closes the recording; `result` is the outcome of the run.
     pub(crate) fn finish(self, result: &anyhow::Result<()>) -> Closed {
+        self.finish_at(result, None)
+    }
+
+    /// The same, of a run whose time is another one than the clock's.
+    pub(crate) fn finish_at(self, result: &anyhow::Result<()>, ended_ns: Option<i64>) -> Closed {
         let (mut recording, writer, written) = self.recorder.finish();
         recording.meta.complete = result.is_ok() && written.is_ok();
-        recording.meta.ended_ns = Some(self.clock.unix_ns());
+        recording.meta.ended_ns = ended_ns.or_else(|| Some(self.clock.unix_ns()));
         let closed = writer.close(recording.meta.clone());
         Closed {
             recording,

@@ -4,26 +4,18 @@ use base::record::{Meta, Origin, Recording};
 use base::rng::{Streams, uniform};
 use ops::{Event, Plan, Progress};
 use std::path::{Path, PathBuf};
+use testkit::TempDir;
 
 /// Directory of one test, removed at its end.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("tailback-ops-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        Scratch(TempDir::new(name))
     }
 
     fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -235,6 +227,7 @@ fn a_probe_keeps_its_kind_its_links_and_its_limits() {
         let plan = ops::probe::Plan {
             probe: spec.entry.name.parse().unwrap(),
             server: links.is_empty().then(|| "far.example:2112".to_owned()),
+            virtual_seed: (links.len() == 1 && draw % 2 == 0).then_some(draw as u64),
             links,
             others: (draw % 4 == 1).then(|| base::BitsPerSec::from_mbps(3)),
             budget: base::Bytes::new(1 + (rng() * 1e9) as u64),

@@ -1,70 +1,175 @@
-//! Compact JSON of the curves for the page's script. `web/src/page.ts` declares the same structure.
+//! Data for the page's script. `cargo xtask gen` writes the same types for TypeScript, to `web/src/schema.ts`.
 
 use crate::curves::{Cdf, Curves, Point};
 use crate::words::phase;
 use maud::{Markup, PreEscaped};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Curves of a page; null where nothing was measured. Written to the element with the id `curves`.
+#[derive(Serialize, JsonSchema)]
+pub struct PageCurves {
+    span_s: f64,
+    /// UNIX time of the start, if the axis shows the date; all times then count from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_s: Option<f64>,
+    /// Name of the zone of those dates; the reader's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+    phases: Vec<PagePhase>,
+    probes: Line,
+    in_flow_down: Line,
+    in_flow_up: Line,
+    lost_s: Vec<f64>,
+    bins: RateBins,
+    /// Source of the smoke, of recordings of any length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) smoke: Option<Smoke>,
+    cdf: Distributions,
+}
+
+/// Phase of a test.
+#[derive(Serialize, JsonSchema)]
+struct PagePhase {
+    name: String,
+    label: String,
+    from_s: f64,
+    to_s: f64,
+}
+
+/// Delays over time; null interrupts the line.
+#[derive(Serialize, JsonSchema)]
+struct Line {
+    t_s: Vec<f64>,
+    ms: Vec<Option<f64>>,
+}
+
+/// Rates of equal steps of time.
+#[derive(Serialize, JsonSchema)]
+struct RateBins {
+    step_s: f64,
+    down_bps: Vec<Option<i64>>,
+    up_bps: Vec<Option<i64>>,
+}
+
+/// Distributions of all phases on one axis of delays.
+#[derive(Serialize, JsonSchema)]
+struct Distributions {
+    ms: Vec<f64>,
+    phases: Vec<PhaseShares>,
+}
+
+/// Share of a phase's probes answered within each delay.
+#[derive(Serialize, JsonSchema)]
+struct PhaseShares {
+    name: String,
+    label: String,
+    percent: Vec<f64>,
+}
+
+/// Counts from which smoke of any span can be drawn.
+#[derive(Serialize, JsonSchema)]
+pub struct Smoke {
+    pub(crate) cells: usize,
+    pub(crate) steps_per_octave: u32,
+    /// Fewest cells of a column: an interval of thinned detail is longer than a cell.
+    pub(crate) least: f64,
+    /// Largest share of losses of each colour.
+    pub(crate) losses: Vec<f64>,
+    /// Each cell in base64: losses, number of steps, and for each the steps skipped and its count, as varints.
+    pub(crate) data: String,
+}
+
+/// Packets of one direction, in an element of the class `packets`; times in microseconds.
+#[derive(Serialize, JsonSchema)]
+pub struct PacketsOfWay {
+    pub(crate) name: String,
+    /// Start and end, s since the connection began.
+    pub(crate) span_s: (f64, f64),
+    pub(crate) base_ms: Option<f64>,
+    /// Largest number of neighbouring packets that are drawn as one.
+    pub(crate) each: usize,
+    /// Columns of numbers, each as its length, then the difference of each value to the one before: base64, deflated.
+    pub(crate) data: String,
+}
 
 /// Returns JSON for a script element: `<` is escaped, so that no text in it can end the element.
 pub fn inline(json: &str) -> Markup {
     PreEscaped(json.replace('<', "\\u003c"))
 }
 
-pub fn curves(c: &Curves) -> Value {
-    let mut whole_page = json!({
-        "span_s": c.span_s,
-        "phases": c.phases.iter().map(|p| json!({ "name": p.name, "label": phase(&p.name), "from_s": p.from_s, "to_s": p.to_s })).collect::<Vec<_>>(),
-        "probes": line(&c.probes),
-        "in_flow_down": line(&c.in_flow_down),
-        "in_flow_up": line(&c.in_flow_up),
-        "lost_s": c.lost_s.iter().map(|t| rounded(*t, 1e4)).collect::<Vec<_>>(),
-        "bins": {
-            "step_s": c.bins.step_s,
-            "down_bps": whole(&c.bins.down_bps),
-            "up_bps": whole(&c.bins.up_bps),
-        },
-        "cdf": cdf(&c.cdf),
+/// Returns data as JSON for a script element.
+pub(crate) fn embedded(data: &impl Serialize) -> Markup {
+    inline(&serde_json::to_string(data).expect("the data of a page is plain"))
+}
+
+/// Returns curves in as many digits as can be seen: further ones would only enlarge the page.
+pub(crate) fn curves(c: &Curves) -> PageCurves {
+    let phases = c.phases.iter().map(|p| PagePhase {
+        name: p.name.clone(),
+        label: phase(&p.name).to_owned(),
+        from_s: p.from_s,
+        to_s: p.to_s,
     });
-    if let Some((from_s, zone)) = &c.civil {
-        whole_page["from_s"] = json!(from_s);
-        whole_page["zone"] = json!(zone);
+    let (from_s, zone) = c.civil.clone().unzip();
+    PageCurves {
+        span_s: c.span_s,
+        from_s,
+        zone: zone.flatten(),
+        phases: phases.collect(),
+        probes: line(&c.probes),
+        in_flow_down: line(&c.in_flow_down),
+        in_flow_up: line(&c.in_flow_up),
+        lost_s: c.lost_s.iter().map(|t| rounded(*t, 1e4)).collect(),
+        bins: RateBins {
+            step_s: c.bins.step_s,
+            down_bps: whole(&c.bins.down_bps),
+            up_bps: whole(&c.bins.up_bps),
+        },
+        smoke: None,
+        cdf: distributions(&c.cdf),
     }
-    whole_page
 }
 
 /// Returns all phases on one RTT axis, as the plot needs them.
-fn cdf(phases: &[Cdf]) -> Value {
-    let mut ms: Vec<f64> = phases
-        .iter()
-        .flat_map(|c| c.steps.iter().map(|s| rounded(s.0, 1e3)))
-        .collect();
+fn distributions(phases: &[Cdf]) -> Distributions {
+    let steps = phases.iter().flat_map(|c| &c.steps);
+    let mut ms: Vec<f64> = steps.map(|s| rounded(s.0, 1e3)).collect();
     ms.sort_by(f64::total_cmp);
     ms.dedup();
-    let shares = |c: &Cdf| -> Vec<f64> {
-        let below = |v: f64| c.steps.partition_point(|s| rounded(s.0, 1e3) <= v);
-        ms.iter()
-            .map(|v| {
-                below(*v)
-                    .checked_sub(1)
-                    .map_or(0.0, |i| rounded(c.steps[i].1 * 100.0, 1e3))
-            })
-            .collect()
+    let percent = |c: &Cdf| -> Vec<f64> {
+        let share = |v: &f64| {
+            let below = c.steps.partition_point(|s| rounded(s.0, 1e3) <= *v);
+            below
+                .checked_sub(1)
+                .map_or(0.0, |i| rounded(c.steps[i].1 * 100.0, 1e3))
+        };
+        ms.iter().map(share).collect()
     };
-    json!({ "ms": ms, "phases": phases.iter().map(|c| json!({ "name": c.phase, "label": phase(&c.phase), "percent": shares(c) })).collect::<Vec<_>>() })
+    let phases = phases.iter().map(|c| PhaseShares {
+        name: c.phase.clone(),
+        label: phase(&c.phase).to_owned(),
+        percent: percent(c),
+    });
+    let phases = phases.collect();
+    Distributions { ms, phases }
 }
 
-fn line(points: &[Point]) -> Value {
-    json!({
-        "t_s": points.iter().map(|p| rounded(p.t_s, 1e4)).collect::<Vec<_>>(),
-        "ms": points.iter().map(|p| p.ms.map(|v| rounded(v, 1e3))).collect::<Vec<_>>(),
-    })
+fn line(points: &[Point]) -> Line {
+    Line {
+        t_s: points.iter().map(|p| rounded(p.t_s, 1e4)).collect(),
+        ms: points
+            .iter()
+            .map(|p| p.ms.map(|v| rounded(v, 1e3)))
+            .collect(),
+    }
 }
 
 fn whole(values: &[Option<f64>]) -> Vec<Option<i64>> {
     values.iter().map(|v| v.map(|v| v.round() as i64)).collect()
 }
 
-/// Rounds to one of `parts` parts of the unit: further digits are invisible and would only enlarge the page.
+/// Rounds to one of `parts` parts of the unit.
 fn rounded(v: f64, parts: f64) -> f64 {
     (v * parts).round() / parts
 }
@@ -94,9 +199,9 @@ mod tests {
             phase: "up".into(),
             steps: vec![(2.0, 0.0), (2.0, 0.5), (4.0, 0.9)],
         };
-        let v = cdf(&[one, two]);
-        assert_eq!(v["ms"], json!([1.0, 2.0, 3.0, 4.0]));
-        assert_eq!(v["phases"][0]["percent"], json!([50.0, 50.0, 100.0, 100.0]));
-        assert_eq!(v["phases"][1]["percent"], json!([0.0, 50.0, 50.0, 90.0]));
+        let v = distributions(&[one, two]);
+        assert_eq!(v.ms, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(v.phases[0].percent, [50.0, 50.0, 100.0, 100.0]);
+        assert_eq!(v.phases[1].percent, [0.0, 50.0, 50.0, 90.0]);
     }
 }

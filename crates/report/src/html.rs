@@ -7,7 +7,7 @@ use crate::tables;
 use crate::verdict::{UNFINISHED, of, sentence};
 use crate::words;
 use crate::{data, svg, test_plots};
-use analysis::answer::{Answer, DirectionAnswer, Severity};
+use analysis::answer::{Answer, DirectionAnswer, Finding};
 use base::print::{DELAY, RATE, RPM_SHORT, SIZE, SPAN, Unit};
 use base::record::{Direction, Origin, Recording};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -51,7 +51,7 @@ pub fn page(answer: &Answer, recording: &Recording) -> String {
             body {
                 main {
                     (top(answer, recording, title))
-                    (findings(answer))
+                    (findings(&answer.findings))
                     (advice(answer))
                     (over_time(&curves))
                     (distribution(&curves))
@@ -61,7 +61,7 @@ pub fn page(answer: &Answer, recording: &Recording) -> String {
                 }
                 (footer(recording))
                 script type="application/json" id="answer" { (data::inline(&json)) }
-                script type="application/json" id="curves" { (data::inline(&data::curves(&curves).to_string())) }
+                script type="application/json" id="curves" { (data::embedded(&data::curves(&curves))) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -148,14 +148,15 @@ fn key(name: &str, unit: Unit, figure: &Figure) -> Markup {
     }
 }
 
-fn findings(answer: &Answer) -> Markup {
+/// Renders findings with their evidence; nothing if there are none.
+pub(crate) fn findings(all: &[Finding]) -> Markup {
     html! {
-        @if !answer.findings.is_empty() {
+        @if !all.is_empty() {
             section aria-labelledby="findings" {
                 h2 id="findings" { "What was found" }
                 ul.findings {
-                    @for f in &answer.findings {
-                        @let word = match f.severity { Severity::Bad => "bad", Severity::Warning => "warning", Severity::Note => "note", Severity::Good => "good" };
+                    @for f in all {
+                        @let word = words::severity(f.severity);
                         li {
                             span.tag.(word) { (word) }
                             div {

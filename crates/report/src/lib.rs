@@ -8,7 +8,7 @@
 pub mod again;
 pub mod compared;
 mod curves;
-mod data;
+pub mod data;
 pub mod hidden_queue;
 pub mod html;
 pub mod inside;

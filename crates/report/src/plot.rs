@@ -1,6 +1,5 @@
 //! Plot as data: panels below each other on one horizontal axis, each with its series. `svg` draws it.
 
-use crate::svg::Picture;
 use base::print::number;
 
 /// Plot with one horizontal axis.
@@ -261,16 +260,6 @@ impl PlotSpec {
     ) -> PlotSpec {
         let most = series.iter().flat_map(Series::values).fold(0.0, f64::max);
         PlotSpec::single(title, x, Axis::up_to(y, most), series)
-    }
-
-    /// Draws the plot.
-    pub fn picture(&self) -> Picture {
-        crate::svg::draw(self)
-    }
-
-    /// Returns the plot as the text of an SVG file.
-    pub fn svg(&self) -> String {
-        self.picture().file()
     }
 }
 

@@ -122,6 +122,18 @@ pub(crate) fn page_style() -> String {
     )
 }
 
+impl PlotSpec {
+    /// Draws the plot.
+    pub fn picture(&self) -> Picture {
+        draw(self)
+    }
+
+    /// Returns the plot as the text of an SVG file.
+    pub fn svg(&self) -> String {
+        self.picture().file()
+    }
+}
+
 /// Panel with its position, and the horizontal axis.
 struct Placed<'s> {
     panel: &'s Panel,
@@ -135,8 +147,7 @@ struct Placed<'s> {
 /// Height of a row of the legend or of small text, px.
 const ROW: f64 = 20.0;
 
-/// Draws a plot.
-pub(crate) fn draw(spec: &PlotSpec) -> Picture {
+fn draw(spec: &PlotSpec) -> Picture {
     let mut y = if spec.untitled { -8.0 } else { 20.0 };
     let mut placed: Vec<Placed> = Vec::new();
     for panel in &spec.panels {
@@ -244,7 +255,7 @@ fn labels(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
     html! {
         @for (v, name) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
             @let at = first.x(*v);
-            text.small[x.marks.is_some()] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
+            text class=[x.marks.is_some().then_some("small")] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
         }
     }
 }

@@ -356,19 +356,24 @@ impl Table {
             .iter()
             .map(|r| r.iter().map(|c| c.html(id, &mut notes)).collect())
             .collect();
-        let long = |row: usize, i: usize| words[i] && self.rows[row][i].plain().len() > LONG;
+        let class = |row: usize, i: usize| match words[i] {
+            true if self.rows[row][i].plain().len() > LONG => Some("words long"),
+            true => Some("words"),
+            false => None,
+        };
+        let head = |i: usize| (i > 0 && words[i]).then_some("words");
         html! {
             div.scroll role="region" tabindex="0" aria-label=(self.title) {
                 table {
                     thead { tr {
                         @for (i, c) in self.columns.iter().enumerate() {
-                            th.words[i > 0 && words[i]] scope="col" { (c.heading()) @if i == 0 { span.hidden { (self.title) } } }
+                            th class=[head(i)] scope="col" { (c.heading()) @if i == 0 { span.hidden { (self.title) } } }
                         }
                     } }
                     tbody {
                         @for (n, row) in rows.iter().enumerate() { tr {
                             @for (i, c) in row.iter().enumerate() {
-                                @if i == 0 { th scope="row" { (c) } } @else { td.words[words[i]].long[long(n, i)] { (c) } }
+                                @if i == 0 { th scope="row" { (c) } } @else { td class=[class(n, i)] { (c) } }
                             }
                         } }
                     }
@@ -559,11 +564,14 @@ impl<'t> Grid<'t> {
 
     fn list(&self, column: usize, out: &mut Vec<Line>) {
         let name = &self.heads[column];
-        let text = match name.is_empty() {
-            true => self.heads[0].clone(),
-            false => format!("{}: {}", self.heads[0], name.to_lowercase()),
+        let text = match (&*self.heads[0], &**name) {
+            (title, "") => title.to_owned(),
+            ("", name) => name.to_owned(),
+            (title, name) => format!("{title}: {}", name.to_lowercase()),
         };
-        out.push(Line { head: true, text });
+        if !text.is_empty() {
+            out.push(Line { head: true, text });
+        }
         let labels = self.widths[0][0] + self.indent + GAP;
         for row in &self.cells {
             let label = format!("{:indent$}{}", "", row[0][0], indent = self.indent);
@@ -607,4 +615,131 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::{Streams, uniform};
+
+    fn table() -> Table {
+        let heads = [
+            "".into(),
+            Column::of("rate", "Mbit/s"),
+            Column::words("why"),
+        ];
+        let mut table = Table::new("Links", heads);
+        let rate = |mean: &str, half: &str| Cell::Estimate {
+            mean: mean.into(),
+            half: half.into(),
+        };
+        table.row("up", [rate("0.7", "±0.05"), "a, \"b\" | c".into()]);
+        table.row(
+            "down",
+            [Cell::CannotTell("it was dark".into()), Cell::Absent],
+        );
+        table.row("both", [rate("12.25", ""), "1".into()]);
+        table
+    }
+
+    #[test]
+    fn the_four_renderings_hold_the_same_cells() {
+        let table = table();
+        let lines = [
+            "Links  rate Mbit/s  why",
+            "up       0.7 ±0.05  a, \"b\" | c",
+            "down   ? [1]        -",
+            "both   12.25        1",
+            "[1] cannot tell: it was dark",
+        ];
+        assert_eq!(table.text(60).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(
+            table.markdown(),
+            "| Links | rate Mbit/s | why |\n|---|---|---|\n| up | 0.7 ±0.05 | a, \"b\" \\| c |\n\
+             | down | cannot tell: it was dark |  |\n| both | 12.25 | 1 |\n"
+        );
+        assert_eq!(
+            table.csv(),
+            "Links,rate Mbit/s,why\nup,0.7 ±0.05,\"a, \"\"b\"\" | c\"\ndown,cannot tell: it was dark,\nboth,12.25,1\n"
+        );
+        let html = table.html("x").into_string();
+        for part in [
+            "<td>0.7 ±0.05</td><td class=\"words\">a, &quot;b&quot; | c</td>",
+            "href=\"#why-x-1\"",
+            "id=\"why-x-1\">Cannot tell: it was dark.",
+            "does not apply",
+        ] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+    }
+
+    /// Random tables of figures without spaces: each text fits its width, and each cell is shown exactly once.
+    #[test]
+    fn a_text_fits_its_width_and_loses_no_cell() {
+        for seed in 0..300 {
+            let mut rng = Streams::new(seed).stream("table");
+            let mut draw = |most: usize| (uniform(&mut rng) * most as f64) as usize;
+            let (columns, width) = (2 + draw(8), 40 + draw(100));
+            let heads: Vec<String> = (0..columns).map(|i| format!("h{i}")).collect();
+            let title = ["", "T"][draw(2)];
+            let mut table = Table::new(title, heads);
+            let mut all = Vec::new();
+            for row in 0..1 + draw(6) {
+                let cells: Vec<String> = (1..columns)
+                    .map(|i| format!("c{row}x{i}{}", "y".repeat(draw(14))))
+                    .collect();
+                all.extend(cells.clone());
+                table.row(format!("label{row}"), cells);
+            }
+            let indent = 2 * draw(2);
+            let mut notes = Notes::default();
+            let lines = table.lines(width, indent, &mut notes, &str::to_owned);
+            let text: Vec<&str> = lines.iter().map(|l| l.text.trim_end()).collect();
+            let long = text.iter().find(|l| length(l) > width);
+            assert_eq!(long, None, "seed {seed}, {width} columns");
+            let words: Vec<&str> = text.iter().flat_map(|l| l.split_whitespace()).collect();
+            for cell in &all {
+                let shown = words.iter().filter(|w| *w == cell).count();
+                assert_eq!(shown, 1, "seed {seed}: {cell} in {text:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_words_are_wrapped_in_the_space_that_is_left() {
+        let heads = ["".into(), "n".into(), Column::words("says")];
+        let text = "one two three four five six seven eight nine ten eleven";
+        let table = Table::new("", heads).with([("a", vec!["1", text])]);
+        let shown = table.text(40);
+        assert!(shown.lines().all(|l| length(l) <= 40), "{shown}");
+        let words: Vec<&str> = shown.split_whitespace().skip(4).collect();
+        assert_eq!(words.join(" "), text);
+        // What is piped to another program is one line a row.
+        assert_eq!(table.text(usize::MAX).lines().count(), 2);
+    }
+
+    #[test]
+    fn columns_without_any_figure_are_left_out() {
+        let mut table = Table::new("", ["", "a", "b"]);
+        table.row("x", [Cell::Absent, "1".into()]);
+        let table = table.without_empty_columns();
+        assert_eq!(table.heading(1), "b");
+        assert_eq!(table.rows, [[Cell::from("x"), "1".into()]]);
+    }
+
+    #[test]
+    fn columns_of_words_are_found() {
+        let table = Table::new("", ["", "rate", "where", "mixed"])
+            .with([
+                ("x", vec!["1.2 Mbit/s", "here", "12"]),
+                ("y", vec!["900 kbit/s", "there", "none"]),
+            ])
+            .aligned();
+        let left: Vec<bool> = table
+            .columns
+            .iter()
+            .map(|c| c.align == Align::Left)
+            .collect();
+        assert_eq!(left, [true, false, true, true]);
+    }
 }

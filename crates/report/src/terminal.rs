@@ -203,11 +203,12 @@ impl Page {
         }
         self.heading("Findings");
         for finding in &answer.findings {
-            let (word, paint) = match finding.severity {
-                Severity::Bad => ("bad", Some(Paint::Red)),
-                Severity::Warning => ("warning", Some(Paint::Yellow)),
-                Severity::Note => ("note", None),
-                Severity::Good => ("good", Some(Paint::Green)),
+            let word = words::severity(finding.severity);
+            let paint = match finding.severity {
+                Severity::Bad => Some(Paint::Red),
+                Severity::Warning => Some(Paint::Yellow),
+                Severity::Note => None,
+                Severity::Good => Some(Paint::Green),
             };
             self.item(&format!("{word}: {}", finding.says), paint);
             for evidence in &finding.evidence {

@@ -1,6 +1,6 @@
 //! Instants, spans, gaps and incidents in words. Figures and their units are in `base::print`.
 
-use analysis::answer::Discipline;
+use analysis::answer::{Discipline, Severity};
 use analysis::holes::Gap;
 use analysis::incidents::{Incident, IncidentKind};
 use base::print::number;
@@ -155,6 +155,16 @@ pub fn discipline(d: Discipline) -> &'static str {
         Discipline::FairQueueingAqm => "fair queueing with AQM",
         Discipline::Policer => "policer (no queue)",
         Discipline::CannotTell => "cannot tell",
+    }
+}
+
+/// Returns the word for a severity, which is its style class in a page.
+pub fn severity(s: Severity) -> &'static str {
+    match s {
+        Severity::Bad => "bad",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+        Severity::Good => "good",
     }
 }
 

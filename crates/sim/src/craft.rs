@@ -2,6 +2,7 @@
 //! [`Link`] that the emulator runs. Hosts fragment datagrams as the kernel does, read their own clocks, and take
 //! timestamps late.
 
+use crate::fragments::{count, cut};
 use base::program::{Facts, Fate, Fragments, Program, Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::rng::{Rng, Streams, uniform};
@@ -128,33 +129,6 @@ impl Way {
             self.next_cross = at + Duration::from_secs_f64(gap.max(1e-9));
         }
     }
-}
-
-/// Length in bytes of each IP packet of a datagram. `None` if it exceeds the MTU and must not be fragmented.
-fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
-    let (header, fragment) = if v6 { (40, 48) } else { (20, 20) };
-    let mut left = u64::from(payload) + 8;
-    if header + left <= mtu {
-        return Some(vec![header + left]);
-    }
-    if whole {
-        return None;
-    }
-    // RFC 8200 section 4.5, RFC 791 section 3.2: all fragments but the last hold a multiple of 8 bytes. In IPv6, Linux
-    // applies that to the last one too.
-    let room = mtu - fragment;
-    let most = room / 8 * 8;
-    let mut parts = Vec::new();
-    while left > 0 {
-        let this = if !v6 && left <= room {
-            left
-        } else {
-            left.min(most)
-        };
-        parts.push(fragment + this);
-        left -= this;
-    }
-    Some(parts)
 }
 
 impl Bench {
@@ -436,21 +410,6 @@ impl Host for Bench {
 
     fn interface(&self) -> String {
         "near".into()
-    }
-}
-
-/// Counts a datagram of `parts` fragments, or one fragment of it.
-fn count(fragments: &mut Option<Fragments>, parts: usize, part: Option<usize>) {
-    let Some(f) = fragments else { return };
-    let mut one = |part: usize| match part {
-        0 => f.first += 1,
-        1 => f.second += 1,
-        _ => f.further += 1,
-    };
-    match part {
-        Some(part) => one(part),
-        None if parts == 1 => f.whole += 1,
-        None => (0..parts).for_each(one),
     }
 }
 

@@ -20,6 +20,7 @@ mod error;
 mod estimate;
 pub mod fault;
 pub mod flow;
+mod fragments;
 pub mod gateway;
 pub mod hops;
 pub mod journey;
@@ -39,7 +40,6 @@ pub mod source;
 pub mod summary;
 pub mod tcp;
 pub mod topology;
-pub mod translator;
 
 pub use draft::Draft;
 pub use error::ScenarioError;

@@ -217,101 +217,82 @@ pub fn run(
         }
     });
     let mut rows: Option<Rows> = recorded.as_mut().map(|r| r as Rows);
-    let recording = rows.is_some();
     // The first observer writes the recording, the second follows packets, the third acts on them.
-    let mut observers = (
+    let mut observers: Observers = (
         Watcher::new(scenario, &runner.plan),
         (
             Follower::new(scenario, &runner.plan),
             std::mem::take(&mut runner.plan.gateway),
         ),
     );
-    let end = Time::ZERO + scenario.duration;
-    let warm = Time::ZERO + scenario.warmup;
-    // Slice between two checks for a stop: rare enough to cost little, short enough to stop soon.
-    let slice =
-        (scenario.duration / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
-    let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
-    let mut traffic_due = match scenario.sample.traffic {
-        Some(every) if recording => Time::ZERO + every,
-        _ => Time::MAX,
-    };
-    let mut warmed = false;
+    let mut due = Due::new(scenario, rows.is_some());
     if let Some(rows) = &mut rows {
         facts(scenario, rows);
     } else if runner.network_samples() {
-        queue_due = Time::MAX;
+        due.queue = Time::MAX;
     }
     loop {
-        let mut next = end.min(queue_due).min(slice_due).min(traffic_due);
-        if let Some(ports) = &runner.plan.ports {
-            next = next.min(ports.due);
-        }
-        next = next.min(observers.1.1.due());
-        if recording {
-            next = next.min(flow_due);
-        }
-        if !warmed {
-            next = next.min(warm);
-        }
-        if recording {
-            runner.plan.network.run_until(next, &mut observers);
-            if let Some(rows) = &mut rows {
-                observers.0.rows.drain(..).for_each(&mut **rows);
-            }
-        } else if observers.1.0.is_empty() && observers.1.1.is_empty() {
-            runner.plan.network.run_until(next, &mut Blind);
-        } else {
-            runner.plan.network.run_until(next, &mut observers.1);
-        }
-        let refresh =
-            |runner: &mut Runner, observers: &mut (Watcher, (Follower, Gateway))| match recording {
-                true => runner.refresh(observers),
-                false => runner.refresh(&mut observers.1),
-            };
-        if !warmed && next >= warm {
-            warmed = true;
-            refresh(&mut runner, &mut observers);
-            runner.begin_measurement();
-        }
-        if runner.plan.ports.as_ref().is_some_and(|p| next >= p.due) {
-            refresh(&mut runner, &mut observers);
-            let Plan { ports, network, .. } = &mut runner.plan;
-            ports.iter_mut().for_each(|p| p.step(network));
-        }
-        if next >= observers.1.1.due() {
-            refresh(&mut runner, &mut observers);
-            let network = &runner.plan.network;
-            observers.1.1.update(next, network, warmed);
-        }
-        if next >= queue_due {
-            refresh(&mut runner, &mut observers);
-            runner.sample_queues(warmed, &mut rows);
-            queue_due += scenario.sample.queue;
-        }
-        if recording && next >= flow_due {
-            if let Some(rows) = &mut rows {
-                runner.sample_flows(rows);
-            }
-            flow_due += scenario.sample.flow;
-        }
-        if let (Some(every), Some(rows)) = (scenario.sample.traffic, &mut rows)
-            && next >= traffic_due
-        {
-            runner.sample_traffic(every, &mut observers, rows);
-            traffic_due += every;
-        }
-        if next >= end {
+        let next = due.next(&runner, &observers.1.1);
+        runner.advance(next, &mut observers, &mut rows);
+        runner.act(next, &mut due, &mut observers, &mut rows);
+        if next >= due.end {
             break;
         }
-        if next >= slice_due {
-            slice_due += slice;
+        if next >= due.slice {
+            due.slice += due.every_slice;
             if !step(next) {
                 break;
             }
         }
     }
     Ok(runner.outcome(seed, &observers.1.0, &observers.1.1))
+}
+
+/// Writer of the recording, follower of packets, and gateway.
+type Observers = (Watcher, (Follower, Gateway));
+
+/// Times of the next actions.
+struct Due {
+    queue: Time,
+    flow: Time,
+    traffic: Time,
+    /// Next check for a stop.
+    slice: Time,
+    every_slice: Duration,
+    warm: Time,
+    warmed: bool,
+    end: Time,
+}
+
+impl Due {
+    fn new(scenario: &Scenario, recording: bool) -> Due {
+        // Rare enough to cost little, short enough to stop soon.
+        let slice =
+            (scenario.duration / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
+        Due {
+            queue: Time::ZERO,
+            flow: if recording { Time::ZERO } else { Time::MAX },
+            traffic: match scenario.sample.traffic {
+                Some(every) if recording => Time::ZERO + every,
+                _ => Time::MAX,
+            },
+            slice: Time::ZERO + slice,
+            every_slice: slice,
+            warm: Time::ZERO + scenario.warmup,
+            warmed: false,
+            end: Time::ZERO + scenario.duration,
+        }
+    }
+
+    fn next(&self, runner: &Runner, gateway: &Gateway) -> Time {
+        let ports = runner.plan.ports.as_ref().map_or(Time::MAX, |p| p.due);
+        let warm = if self.warmed { Time::MAX } else { self.warm };
+        (self.end.min(self.queue).min(self.slice).min(self.traffic))
+            .min(self.flow)
+            .min(ports)
+            .min(gateway.due())
+            .min(warm)
+    }
 }
 
 struct Runner<'a> {
@@ -344,6 +325,64 @@ impl<'a> Runner<'a> {
         };
         runner.mark = runner.counts();
         runner
+    }
+
+    /// Runs the network until `next`.
+    fn advance(&mut self, next: Time, observers: &mut Observers, rows: &mut Option<Rows>) {
+        let network = &mut self.plan.network;
+        if let Some(rows) = rows {
+            network.run_until(next, observers);
+            observers.0.rows.drain(..).for_each(&mut **rows);
+        } else if observers.1.0.is_empty() && observers.1.1.is_empty() {
+            network.run_until(next, &mut Blind);
+        } else {
+            network.run_until(next, &mut observers.1);
+        }
+    }
+
+    /// Does what is due at `now`.
+    fn act(
+        &mut self,
+        now: Time,
+        due: &mut Due,
+        observers: &mut Observers,
+        rows: &mut Option<Rows>,
+    ) {
+        let recording = rows.is_some();
+        let refresh = |runner: &mut Runner, observers: &mut Observers| match recording {
+            true => runner.refresh(observers),
+            false => runner.refresh(&mut observers.1),
+        };
+        if !due.warmed && now >= due.warm {
+            due.warmed = true;
+            refresh(self, observers);
+            self.begin_measurement();
+        }
+        if self.plan.ports.as_ref().is_some_and(|p| now >= p.due) {
+            refresh(self, observers);
+            let Plan { ports, network, .. } = &mut self.plan;
+            ports.iter_mut().for_each(|p| p.step(network));
+        }
+        if now >= observers.1.1.due() {
+            refresh(self, observers);
+            observers.1.1.update(now, &self.plan.network, due.warmed);
+        }
+        if now >= due.queue {
+            refresh(self, observers);
+            self.sample_queues(due.warmed, rows);
+            due.queue += self.scenario.sample.queue;
+        }
+        let Some(rows) = rows else { return };
+        if now >= due.flow {
+            self.sample_flows(rows);
+            due.flow += self.scenario.sample.flow;
+        }
+        if let Some(every) = self.scenario.sample.traffic
+            && now >= due.traffic
+        {
+            self.sample_traffic(every, observers, rows);
+            due.traffic += every;
+        }
     }
 
     fn counts(&self) -> Mark {

@@ -149,13 +149,8 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
 /// The program could not be run, or gave no answer.
 pub fn result(seed: u64, number: u64, verbose: bool) -> anyhow::Result<Result> {
     let draw = draw(seed, number, Kind::Namespaces);
-    let dir = std::env::temp_dir().join(format!("draws-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
     let began = std::time::Instant::now();
-    let ran = run(&draw, &dir);
-    let removed = std::fs::remove_dir_all(&dir);
-    let (answer, rec) = ran?;
-    removed?;
+    let (answer, rec) = run(&draw, &testkit::TempDir::new("draws"))?;
     if !rec.meta.complete {
         bail!("draw {number}: the test did not run to its end");
     }

@@ -96,7 +96,7 @@ pub fn table_width() -> usize {
     }
 }
 
-/// Options that say how to be let in, and how to know the server.
+/// Options for access to a server and for its identity.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {
     /// File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to the line)

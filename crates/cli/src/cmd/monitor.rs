@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
     /// Interval between probes, 1 ms to 1 h
-    #[arg(long, default_value = "100 ms", value_name = "TIME")]
+    #[arg(long, default_value = "100ms", value_name = "TIME")]
     interval: Duration,
     #[command(flatten)]
     access: AccessArgs,
@@ -45,13 +45,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
     /// Interval between readings of the interface's counters
-    #[arg(long, default_value = "100 ms", value_name = "TIME")]
+    #[arg(long, default_value = "100ms", value_name = "TIME")]
     traffic_interval: Duration,
     /// Time after which an unanswered probe is lost; an answer after that is recorded as late
-    #[arg(long, default_value = "10 s", value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_name = "TIME")]
     lost_after: Duration,
     /// Interval at which rows are written to disk: a power cut costs at most this much
-    #[arg(long, default_value = "500 ms", value_name = "TIME")]
+    #[arg(long, default_value = "500ms", value_name = "TIME")]
     flush: Duration,
     /// Thin old detail if less than this is left on the disk [default: 5 % of it, at most 1 GB]
     #[arg(long, value_name = "SIZE")]

@@ -36,6 +36,12 @@ pub struct Args {
     /// hop2.up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run in virtual time over the link instead of emulating it: needs no privileges, and takes a few seconds
+    #[arg(long = "virtual", requires = "link", conflicts_with = "every")]
+    virtual_time: bool,
+    /// Seed of the run in virtual time
+    #[arg(long, requires = "virtual_time", value_name = "N", default_value = "1")]
+    seed: u64,
     /// Add random cross traffic at this rate to the emulated uplink, in packets of mixed sizes
     #[arg(long, requires = "link", value_name = "RATE")]
     others: Option<BitsPerSec>,
@@ -52,7 +58,7 @@ pub struct Args {
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Upper limit on traffic, both directions combined
-    #[arg(long, default_value = "100 MB", value_name = "SIZE")]
+    #[arg(long, default_value = "100MB", value_name = "SIZE")]
     budget: Bytes,
     /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]
@@ -101,6 +107,7 @@ fn kinds() -> String {
     text + "\nExamples:\n  tailback probe sweep far.example\n  \
         tailback probe sweep:direction=down,size=500 far.example\n  \
         tailback probe sweep --link shdsl                      both ends on this machine, over an emulated link\n  \
+        tailback probe path --link adsl --virtual              in virtual time, within seconds\n  \
         tailback list probes                                   parameters of each kind"
 }
 
@@ -109,6 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         links: ops::links::chain(&args.link, &args.set)?,
         probe: args.probe,
         server: args.server,
+        virtual_seed: args.virtual_time.then_some(args.seed),
         others: args.others,
         budget: args.budget,
         interface: args.interface,

@@ -89,10 +89,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// Log entries that may wait for whoever reads standard output.
+/// Log entries that may wait for the reader of standard output.
 const LOG_WAITS: usize = 256;
 
-/// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
+/// Starts the thread that writes the log. Nothing waits for it: a reader that stands still holds up only this thread.
 fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     let write = move || {
         for entry in entries {
@@ -110,7 +110,7 @@ fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Directory of what the server keeps, where none is given.
+/// Default directory of the state of the server.
 fn state_directory() -> Option<PathBuf> {
     let set = |name| {
         std::env::var_os(name)

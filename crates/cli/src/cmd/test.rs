@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     longest: Option<Duration>,
     /// Upper limit on traffic, both directions combined
-    #[arg(long, default_value = "400 MB", value_name = "SIZE")]
+    #[arg(long, default_value = "400MB", value_name = "SIZE")]
     budget: Bytes,
     /// Interface whose counters show cross traffic [default: the interface towards the server]
     #[arg(long, value_name = "NAME")]

@@ -50,15 +50,15 @@ pub struct Args {
     /// Directory to write the tables to, as CSV
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "traffic")]
     csv: Option<PathBuf>,
+    /// Print everything as JSON instead of a table
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     traffic: TrafficArgs,
     #[command(flatten)]
     ends: EndsArgs,
     #[command(flatten)]
     live: LiveArgs,
-    /// Print everything as JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(clap::Args)]

@@ -33,11 +33,6 @@ fn every_kind_of_translator_is_found_for_what_it_is() {
     let asked = || probe(&line, "nat:sockets=6,during=100 ms").0;
 
     let plain = asked();
-    assert!(
-        says(&plain).contains("Nothing translates"),
-        "{}",
-        says(&plain)
-    );
     assert_eq!(found(&plain, "translation"), "no");
     assert_eq!(found(&plain, "filtering"), "endpoint-independent");
 
@@ -135,7 +130,6 @@ fn how_long_a_silent_mapping_lives_is_what_the_kernel_was_told() {
         alerts(&answer).contains("a silent socket is forgotten after"),
         "{answer}"
     );
-    assert!(says(&answer).contains("is forgotten after"), "{answer}");
     server.stop();
 }
 

@@ -80,6 +80,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

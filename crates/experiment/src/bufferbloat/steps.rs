@@ -121,7 +121,7 @@ impl Steps for Bufferbloat {
         }
     }
 
-    fn ended_early(&mut self, why: &str) -> Vec<Action> {
+    fn ended_early(&mut self, why: &str) -> Box<dyn Steps> {
         // What was to be told or ended still is.
         let kept = |a: &Action| {
             matches!(
@@ -152,7 +152,7 @@ impl Steps for Bufferbloat {
             }
             _ => {}
         }
-        self.planned.drain()
+        Box::new(std::mem::take(&mut self.planned))
     }
 
     fn shown(&self, sending: &Sending, stage: Stage) -> Stage {
@@ -542,6 +542,7 @@ impl Bufferbloat {
             rate_up: rate(Direction::Up),
             rate_down: rate(Direction::Down),
             note: note.into(),
+            ..Stage::default()
         }));
     }
 }

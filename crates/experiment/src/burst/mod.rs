@@ -60,6 +60,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and a few hundred datagrams of each size",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

@@ -50,6 +50,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
     beside_others: true,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

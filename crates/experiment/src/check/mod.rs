@@ -11,6 +11,7 @@
 //! **Deviations.** Whether root servers' signatures come through (alert 8) is asked only of who wants it: they are not ours.
 
 mod judge;
+mod steps;
 
 use super::alert::{Alert, Severity};
 use super::answer::{Figured, Outcome, Plot, Quantity, Table};
@@ -59,7 +60,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: true,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
 

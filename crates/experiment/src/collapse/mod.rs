@@ -13,6 +13,8 @@
 //!
 //! **Units.** ms.
 
+mod steps;
+
 use super::alert::{Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
@@ -53,7 +55,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: true,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer: |w, recording| answer(&w.read(), recording),
 };
 

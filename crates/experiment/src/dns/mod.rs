@@ -12,8 +12,11 @@
 //!
 //! **Units.** ms.
 
+mod message;
+mod resolvers;
 mod roots;
 mod says;
+mod steps;
 mod types;
 
 use super::alert::{self, Alert};
@@ -71,7 +74,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: false,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
 

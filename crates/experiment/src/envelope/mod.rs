@@ -26,6 +26,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about six minutes, as much as the line carries in that time",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), recording),
 };

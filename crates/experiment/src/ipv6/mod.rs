@@ -8,6 +8,8 @@
 //!
 //! **Units.** ms, bytes of whole packets.
 
+mod steps;
+
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::spec::{How, Spec};
@@ -37,7 +39,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds and some for answers that never come, 150 kB",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: false,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
 

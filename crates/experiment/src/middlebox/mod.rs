@@ -9,6 +9,10 @@
 //! **Source.** Chandele 2012, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
 //! Possible Solutions for the Bufferbloat Phenomenon on Networks", UTFSM, table 4, alerts 2 and 3.
 
+pub mod messages;
+mod steps;
+pub mod syn;
+
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::spec::{How, Spec};
@@ -39,9 +43,18 @@ pub const SPEC: Spec = Spec {
     takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: false,
+    warning: Some(warning),
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
+
+/// Warning about the string that the kind fetches.
+fn warning(words: &Words) -> Option<&'static str> {
+    words.read::<Params>().eicar.then_some(
+        "fetches the EICAR test string, as you asked: harmless, but antivirus programs here and on the way will raise an alarm",
+    )
+}
 
 /// Outcome of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,6 +45,8 @@ pub const SPEC: Spec = Spec {
     takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
     // An answer that others' queues delay beyond its time would be taken for one that a filter held back.
     beside_others: false,
+    comes_near_budget: false,
+    warning: None,
     how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer: |w, recording| answer(&w.read(), recording),
 };

@@ -2,7 +2,7 @@
 //! addresses of our server, which says where each came from, and which sends some unasked.
 
 use super::{Params, silence};
-use crate::ask::{Answer, Ask, Ports};
+use crate::ask::{Kind, Opening, Ports};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
 use crate::spec::Setting;
@@ -36,8 +36,7 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
             ..Wanted::new(Transport::Udp, place, 0)
         });
         let open = whole + Duration::from_secs(60);
-        let Some(Answer::Ports(ports)) = course.ask(Ask::Listen(wanted.to_vec(), open)).await
-        else {
+        let Some(ports) = course.listen(wanted.to_vec(), open).await else {
             return Ok(());
         };
         Run { course, ports }.all(&params).await;
@@ -92,24 +91,16 @@ impl Run {
 
     /// A fresh socket, at the address that leads to the server.
     pub(super) async fn own(&self, number: u32) -> Own {
-        let local = match self.course.ask(Ask::Socket(number)).await {
-            Some(Answer::Local(local)) => local,
-            _ => self.ports.local,
-        };
+        let opened = self.course.open(Opening::free(number)).await;
+        let local = opened.unwrap_or(self.ports.local);
         Own { number, local }
     }
 
-    /// Sends a datagram; gives the reason if the host withholds it.
+    /// Sends a datagram; gives the reason if the host withholds it. What it cannot send is as lost as what the link loses.
     pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) -> Option<String> {
-        let ask = Ask::Send {
-            socket: own.number,
-            to,
-            bytes: bytes.to_vec(),
-        };
-        match self.course.ask(ask).await {
-            Some(Answer::Withheld(why)) => Some(why),
-            _ => None,
-        }
+        let sent = self.course.send(own.number, to, bytes.to_vec()).await;
+        let withheld = sent.err().filter(|e| e.kind == Kind::Withheld);
+        withheld.map(|e| e.text)
     }
 
     /// The token, which lets the server answer, and what tells this datagram from others.
@@ -140,24 +131,8 @@ impl Run {
         (within, ordered): (Duration, bool),
         is_it: impl Fn(&[u8], SocketAddr) -> Option<T>,
     ) -> Option<T> {
-        let until = self.course.now() + within;
-        loop {
-            let within = until.saturating_since(self.course.now());
-            if within == Duration::ZERO {
-                return None;
-            }
-            let ask = Ask::Hear {
-                socket: own.number,
-                within,
-                ordered,
-            };
-            let Some(Answer::Heard(Some((from, bytes)))) = self.course.ask(ask).await else {
-                return None;
-            };
-            if let Some(found) = is_it(&bytes, from) {
-                return Some(found);
-            }
-        }
+        let heard = self.course.hear(own.number, (within, ordered), is_it);
+        heard.await.ok()
     }
 
     /// Waits for the server's answer from there.
@@ -175,27 +150,12 @@ impl Run {
 
     /// Has the server send to where it answered a knock; gives what the datagram holds.
     pub(super) async fn order(&self, far: usize, to: Knocked) -> Option<Vec<u8>> {
-        let ask = Ask::Order {
-            port: far,
-            to,
-            len: MARK_LEN,
-        };
-        match self.course.ask(ask).await {
-            Some(Answer::Ordered(bytes)) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    async fn arrivals(&self) -> Vec<Arrival> {
-        match self.course.ask(Ask::Arrivals).await {
-            Some(Answer::Arrivals(all)) => all,
-            _ => Vec::new(),
-        }
+        self.course.order(far, to, MARK_LEN).await
     }
 
     /// External address of this socket's latest datagram to that port, which is noted.
     async fn mapped(&self, own: Own, far: usize, answered: bool) -> Option<SocketAddr> {
-        let (all, payload) = (self.arrivals().await, self.payload(own));
+        let (all, payload) = (self.course.arrivals().await, self.payload(own));
         let its = |a: &&Arrival| a.listener == far as u32 && a.bytes == payload;
         let external = all.iter().rev().find(its).and_then(|a| a.from);
         self.note(&NatNote::Mapped {

@@ -12,6 +12,8 @@
 //!
 //! **Units.** ms; ratios in per cent, as in the document's tables.
 
+mod steps;
+
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ends;
@@ -62,7 +64,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: true,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer: |w, recording| answer(&w.read(), recording),
 };
 

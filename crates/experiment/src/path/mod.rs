@@ -21,6 +21,7 @@
 mod differ;
 mod landmarks;
 mod seen;
+mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
@@ -80,7 +81,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: true,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
 

@@ -39,6 +39,8 @@ pub const SPEC: Spec = Spec {
     takes: "eight seconds at most, 40 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
+    comes_near_budget: false,
+    warning: None,
     how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };

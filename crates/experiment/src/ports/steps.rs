@@ -1,7 +1,7 @@
 //! Knocks at ports that the server opens for a while; both ends say what they saw.
 
 use super::Params;
-use crate::ask::{self, Answer, Ask, Knock, Ports, Tried};
+use crate::ask::{self, Enough, Knock, Ports, Tried};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
 use crate::spec::Setting;
@@ -58,17 +58,13 @@ async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
         answer: listen::Answer::Mark,
         ..Wanted::new(*transport, Place::Here, *port)
     });
-    let ask = Ask::Listen(wanted.collect(), Duration::from_secs(60));
-    let Some(Answer::Ports(ports)) = course.ask(ask).await else {
+    let open = Duration::from_secs(60);
+    let Some(ports) = course.listen(wanted.collect(), open).await else {
         return;
     };
     let (open, knocks) = knocks(&ports, some, patience);
-    let Some(Answer::Knocked(tried)) = course.ask(Ask::Knock(knocks)).await else {
-        return;
-    };
-    let Some(Answer::Arrivals(arrivals)) = course.ask(Ask::Arrivals).await else {
-        return;
-    };
+    let tried = course.knock(knocks).await;
+    let arrivals = course.arrivals().await;
     for (i, (transport, port)) in some.iter().enumerate() {
         let its: Vec<&Arrival> = arrivals.iter().filter(|a| a.listener == i as u32).collect();
         // The server gives contents only of what shows the token.
@@ -110,9 +106,10 @@ fn knocks(
                 Transport::Tcp => ports.token.to_vec(),
                 Transport::Udp => knock(&ports.token, 0),
             },
-            enough: MARK_LEN,
+            enough: Enough::Bytes(MARK_LEN),
             tries: TRIES,
             patience,
+            watched: false,
         };
         Some((i, knock))
     })

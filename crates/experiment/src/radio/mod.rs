@@ -55,6 +55,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes where nothing sleeps, five to nine where something does; 40 kB",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

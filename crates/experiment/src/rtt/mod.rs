@@ -33,6 +33,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "five seconds, 8 kB",
     beside_others: true,
+    comes_near_budget: false,
+    warning: None,
     how: How::Steps(|w, _| Ok(Box::new(steps::Rtt::new(w.read())))),
     answer,
 };

@@ -65,7 +65,7 @@ impl Steps for Rtt {
         self.planned.take().unwrap_or(Action::Done)
     }
 
-    fn ended_early(&mut self, _: &str) -> Vec<Action> {
-        vec![Action::StopProbes]
+    fn ended_early(&mut self, _: &str) -> Box<dyn Steps> {
+        Box::new(Planned::of([Action::StopProbes]))
     }
 }

@@ -57,6 +57,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four to five minutes, half of it waiting; 20 MB over 2 Mbit/s",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

@@ -47,6 +47,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about two minutes on a line of 2 Mbit/s, and 24 MB with datagrams of 1452 bytes",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

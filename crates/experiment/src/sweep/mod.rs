@@ -65,6 +65,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

@@ -13,6 +13,8 @@
 //!
 //! **Units.** bit/s of payload; retransmitted packets.
 
+mod steps;
+
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ends;
@@ -64,7 +66,9 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
     beside_others: false,
-    how: How::Own,
+    comes_near_budget: true,
+    warning: None,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
     answer,
 };
 

@@ -61,6 +61,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes, or what the budget allows; all that the line carries in them",
     beside_others: false,
+    comes_near_budget: false,
+    warning: None,
     how: How::Steps(|w, setting| Ok(Box::new(steps::Throughput::new(w.read(), setting)))),
     answer,
 };

@@ -99,8 +99,9 @@ impl Steps for Throughput {
         }
     }
 
-    fn ended_early(&mut self, _: &str) -> Vec<Action> {
-        vec![Action::StopLoad(None), Action::Collect, Action::StopProbes]
+    fn ended_early(&mut self, _: &str) -> Box<dyn Steps> {
+        let closing = [Action::StopLoad(None), Action::Collect, Action::StopProbes];
+        Box::new(Planned::of(closing))
     }
 }
 

@@ -50,6 +50,8 @@ pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as the datagrams take, 80 s each way unless told otherwise",
     beside_others: false,
+    comes_near_budget: true,
+    warning: None,
     how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };

@@ -1,32 +1,14 @@
 //! Kinds that probe and load, over lines in virtual time.
 
 use super::figure;
-use base::record::{Meta, Recording};
 use base::rng::{Streams, uniform};
 use base::{BitsPerSec, Bytes};
-use experiment::{Bounds, Outcome, ProbeSpec, Setting};
+use experiment::Outcome;
 use link::LinkSpec;
-use sim::bufferbloat::{Plan, carry_out};
+use sim::bufferbloat::Plan;
 
 fn over(spec: &str, link: LinkSpec, seed: u64, budget: Bytes) -> Outcome {
-    let spec: ProbeSpec = spec.parse().unwrap_or_else(|e| panic!("{spec}: {e}"));
-    let steps = spec.steps(&Setting { budget }).expect("it is enough");
-    let plan = Plan::new(link, seed);
-    let mut steps = steps.expect("it has steps");
-    let bounds = Bounds {
-        others: experiment::Others::Keep(base::Duration::ZERO),
-        ..Bounds::of(budget)
-    };
-    let outcome = carry_out(&plan, &mut *steps, &bounds, "probe").expect("it runs to its end");
-    let recording = Recording {
-        meta: Meta {
-            plan: serde_json::json!({ "probe": spec }),
-            ..outcome.recording.meta
-        },
-        ..outcome.recording
-    };
-    let answer = experiment::analyse(&recording).expect("it is of a probe");
-    answer.outcome
+    super::over(spec, &Plan::new(link, seed), budget)
 }
 
 fn line(up_bps: u64, down_bps: u64, delay_us: u64, queue: &str) -> LinkSpec {

@@ -1,5 +1,6 @@
 //! Every kind of probe over lines whose truth it does not see, in virtual time.
 
+mod all;
 mod buffer;
 mod burst;
 mod capacity;
@@ -19,8 +20,11 @@ mod tcp;
 mod train;
 
 use base::record::{Meta, Recording};
-use experiment::{Outcome, ProbeSpec};
+use base::{Bytes, Duration};
+use experiment::spec::Far;
+use experiment::{Bounds, Others, Outcome, ProbeSpec, Setting};
 use link::LinkSpec;
+use sim::bufferbloat::{Plan, carry_out};
 use sim::craft::{Bench, Hosts};
 use stats::Figure;
 
@@ -56,6 +60,31 @@ fn probe(spec: &str, bench: &mut Bench) -> Outcome {
     experiment::analyse(&recording)
         .expect("it is of a probe")
         .outcome
+}
+
+/// Runs a kind to its end over a plan's link and network, and gives its answer.
+fn over(spec: &str, plan: &Plan, budget: Bytes) -> Outcome {
+    let spec: ProbeSpec = spec.parse().unwrap_or_else(|e| panic!("{spec}: {e}"));
+    let setting = Setting {
+        budget,
+        far: Far::Virtual,
+    };
+    let mut steps = spec.steps(&setting).expect("it is enough");
+    let bounds = Bounds {
+        others: Others::Keep(Duration::ZERO),
+        ..Bounds::of(budget)
+    };
+    let outcome = carry_out(plan, &mut *steps, &bounds, "probe");
+    let outcome = outcome.unwrap_or_else(|e| panic!("{spec}: {e}"));
+    let recording = Recording {
+        meta: Meta {
+            plan: serde_json::json!({ "probe": spec }),
+            ..outcome.recording.meta
+        },
+        ..outcome.recording
+    };
+    let answer = experiment::analyse(&recording).expect("it is of a probe");
+    answer.outcome
 }
 
 /// Value and interval of a figure.

@@ -2,29 +2,57 @@
 
 use super::figure;
 use base::Duration;
-use base::record::{Meta, Recording};
 use base::rng::{Rng, Streams, uniform};
-use experiment::{Bounds, Outcome, ProbeSpec, Setting, Unwatched};
-use sim::translator::{Depends, Translator, Way};
+use experiment::Outcome;
+use link::LinkSpec;
+use measure::control::listen::Transport;
+use sim::bufferbloat::network::{Block, Depends, Nat};
+use sim::bufferbloat::{Network, Plan};
+use std::collections::BTreeMap;
+
+/// A path with address translation and blocked ports.
+#[derive(Clone, Debug)]
+pub struct Way {
+    pub nat: Nat,
+    pub second: bool,
+    pub ports: BTreeMap<(Transport, u16), Block>,
+    /// Delay one way.
+    pub delay: Duration,
+    /// Share of datagrams lost in each direction.
+    pub loss: f64,
+    pub seed: u64,
+}
+
+impl Default for Way {
+    fn default() -> Way {
+        Way {
+            nat: Nat::default(),
+            second: true,
+            ports: BTreeMap::new(),
+            delay: Duration::from_millis(10),
+            loss: 0.0,
+            seed: 1,
+        }
+    }
+}
 
 pub fn run(spec: &str, way: Way) -> Outcome {
-    let spec: ProbeSpec = spec.parse().unwrap_or_else(|e| panic!("{spec}: {e}"));
-    let budget = base::Bytes::new(100_000_000);
-    let steps = spec.steps(&Setting { budget }).expect("it is enough");
-    let mut host = Translator::new(way);
-    let mut steps = steps.expect("it has steps");
-    experiment::run(&mut *steps, &Bounds::of(budget), &mut host, &mut Unwatched)
-        .expect("the host can do all of it");
-    let recording = Recording {
-        meta: Meta {
-            verb: "probe".into(),
-            plan: serde_json::json!({ "probe": spec }),
-            ..Meta::default()
+    let micros = way.delay.as_nanos() / 1000;
+    let text = format!(
+        "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"1 Gbit/s\"\ndelay = \"{micros} us\"\n[down]\nrate = \"1 Gbit/s\"\ndelay = \"{micros} us\"\n"
+    );
+    let link = LinkSpec::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let plan = Plan {
+        network: Network {
+            nat: way.nat,
+            second: way.second,
+            ports: way.ports,
+            loss: way.loss,
+            ..Network::default()
         },
-        ..host.recording
+        ..Plan::new(link, way.seed)
     };
-    let answer = experiment::analyse(&recording).expect("it is of a probe");
-    answer.outcome
+    super::over(spec, &plan, base::Bytes::new(100_000_000))
 }
 
 /// What the answer's table says of a property.
@@ -53,11 +81,15 @@ fn depends(rng: &mut Rng) -> Depends {
 fn translators_drawn_at_random_are_told_for_what_they_are() {
     for seed in 0..60 {
         let mut rng = Streams::new(seed).stream("translators");
-        let way = Way {
+        let nat = Nat {
             mapping: depends(&mut rng),
             filtering: depends(&mut rng),
             addresses: 1 + (uniform(&mut rng) * 3.0) as u8,
             hairpin: uniform(&mut rng) < 0.5,
+            ..Nat::default()
+        };
+        let way = Way {
+            nat,
             delay: Duration::from_millis(1 + (uniform(&mut rng) * 200.0) as u64),
             loss: if uniform(&mut rng) < 0.5 { 0.0 } else { 0.02 },
             seed,
@@ -66,16 +98,16 @@ fn translators_drawn_at_random_are_told_for_what_they_are() {
         let outcome = run("nat:sockets=4,during=2s", way.clone());
         let at = format!("seed {seed}: {way:?}: {}", outcome.says);
         assert_eq!(found(&outcome, "translation"), "yes", "{at}");
-        if way.addresses == 1 {
-            assert_eq!(found(&outcome, "mapping"), word(way.mapping), "{at}");
+        if nat.addresses == 1 {
+            assert_eq!(found(&outcome, "mapping"), word(nat.mapping), "{at}");
         }
-        assert_eq!(found(&outcome, "filtering"), word(way.filtering), "{at}");
-        let endpoint_independent = way.mapping == Depends::Not;
-        if way.hairpin && endpoint_independent {
+        assert_eq!(found(&outcome, "filtering"), word(nat.filtering), "{at}");
+        let endpoint_independent = nat.mapping == Depends::Not;
+        if nat.hairpin && endpoint_independent {
             let hairpin = found(&outcome, "hairpinning");
             assert_eq!(hairpin, "yes, under the external address", "{at}");
         }
-        if !way.hairpin {
+        if !nat.hairpin {
             assert_eq!(found(&outcome, "hairpinning"), "no", "{at}");
         }
     }
@@ -96,8 +128,11 @@ fn what_needs_a_second_address_cannot_be_told_without_one() {
 fn without_a_translator_a_firewall_is_told_from_none() {
     for filtering in [Depends::Not, Depends::OnAddressAndPort] {
         let way = Way {
-            translates: false,
-            filtering,
+            nat: Nat {
+                translates: false,
+                filtering,
+                ..Nat::default()
+            },
             ..Way::default()
         };
         let outcome = run("nat:sockets=2,during=0s", way);
@@ -116,15 +151,18 @@ fn the_lifetime_of_a_silent_mapping_is_inside_its_interval() {
         };
         let (once, talked) = (lifetime(200.0), lifetime(280.0));
         let way = Way {
-            lifetime: (once, talked.max(once)),
+            nat: Nat {
+                lifetime: (once, talked.max(once)),
+                ..Nat::default()
+            },
             loss: 0.01,
             seed,
             ..Way::default()
         };
         let outcome = run("nat:sockets=2,during=0s,lifetime=5min", way.clone());
         for (key, truth) in [
-            ("lifetime_once_ms", way.lifetime.0),
-            ("lifetime_ms", way.lifetime.1),
+            ("lifetime_once_ms", way.nat.lifetime.0),
+            ("lifetime_ms", way.nat.lifetime.1),
         ] {
             let (_, low, high) = figure(&outcome, key);
             let truth = truth.as_secs_f64() * 1e3;

@@ -1,10 +1,10 @@
 //! The kind `ports` on ways that block ports at random. A failure names the seed.
 
 use super::figure;
-use super::nat::run;
+use super::nat::{Way, run};
 use base::rng::{Streams, uniform};
 use measure::control::listen::Transport;
-use sim::translator::{Block, Way};
+use sim::bufferbloat::network::Block;
 use std::collections::BTreeMap;
 
 const TCP: [u16; 6] = [22, 25, 80, 443, 993, 5060];
@@ -56,6 +56,6 @@ fn more_ports_than_can_be_tried_are_refused_with_the_limit() {
         .parse()
         .expect("a spec");
     let budget = base::Bytes::new(1 << 30);
-    let refused = spec.steps(&experiment::Setting { budget }).err();
+    let refused = spec.steps(&experiment::Setting::of(budget)).err();
     assert!(refused.is_some_and(|e| e.to_string().contains("at most 256")));
 }

@@ -1,21 +1,57 @@
-//! Connection attempts to many ports at once.
+//! Connections, and knocks at many ports at once.
 
-use crate::clock::mono_ns;
-use crate::errand::{Tally, socket_to};
+use super::trouble;
+use super::watch::Watch;
+use crate::clock::{Clock, mono_ns};
+use crate::tally::Tally;
+use crate::traffic::interface_towards;
+use crate::udp::socket_to;
 use base::Duration;
-use experiment::ask::{Back, Knock, Tried};
+use experiment::ask::{Back, Connected, Kind, Knock, Tried, Trouble};
 use measure::control::listen::Transport;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
-/// A firewall that swallows them costs its time only once.
-pub(super) fn all(knocks: &[Knock], tally: &Tally) -> Vec<Tried> {
+/// Longest answer that is read.
+const MOST: usize = 65_536;
+
+/// Makes a connection and closes it.
+pub(super) fn connected(
+    to: SocketAddr,
+    patience: Duration,
+    clock: Clock,
+    tally: &Tally,
+) -> Connected {
+    let began = mono_ns();
+    let made = open(to, patience, tally);
+    let took = mono_ns() - began;
+    if let Ok(stream) = &made {
+        tally.connection(stream);
+    }
+    Connected {
+        began_ns: clock.from_mono_ns(began),
+        took: Duration::from_nanos(took.max(0) as u64),
+        made: made.map(drop).map_err(|e| trouble(&e)),
+    }
+}
+
+/// Connects, and counts an attempt that fails.
+fn open(to: SocketAddr, patience: Duration, tally: &Tally) -> io::Result<TcpStream> {
+    let began = mono_ns();
+    TcpStream::connect_timeout(&to, patience.to_std()).inspect_err(|e| {
+        let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+        tally.attempt(to, e, took);
+    })
+}
+
+/// Knocks at all at once: a firewall that filters them costs its time only once.
+pub(super) fn all(knocks: &[Knock], server: SocketAddr, tally: &Tally) -> Vec<Tried> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = knocks
             .iter()
             .map(|knock| {
                 scope.spawn(move || match knock.transport {
-                    Transport::Tcp => connect(knock, tally),
+                    Transport::Tcp => connect(knock, server, tally),
                     Transport::Udp => send(knock, tally),
                 })
             })
@@ -26,107 +62,133 @@ pub(super) fn all(knocks: &[Knock], tally: &Tally) -> Vec<Tried> {
     })
 }
 
-fn refusal(e: &io::Error) -> Back {
-    match e.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Back::Refusal,
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Back::Unreachable,
-        _ => Back::Nothing,
+/// An answer in place of bytes; null for an error that is none.
+fn refusal(t: &Trouble) -> Option<Back> {
+    match t.kind {
+        Kind::Refused | Kind::Reset => Some(Back::Refusal),
+        Kind::NoRoute => Some(Back::Unreachable),
+        Kind::Withheld | Kind::Silence | Kind::Closed | Kind::Other => None,
     }
 }
 
-fn came(bytes: &[u8]) -> Back {
-    match bytes {
-        [] => Back::Nothing,
-        bytes => Back::Bytes(bytes.to_vec()),
+fn connect(knock: &Knock, server: SocketAddr, tally: &Tally) -> Tried {
+    let watch = match knock.watched {
+        true => {
+            let interface = interface_towards(server).ok();
+            interface.and_then(|name| Watch::start(&name, knock.at.port()))
+        }
+        false => None,
+    };
+    let tried = talk(knock, tally);
+    Tried {
+        first: watch.and_then(Watch::first),
+        ..tried
     }
 }
 
-fn connect(knock: &Knock, tally: &Tally) -> Tried {
-    let (at, patience) = (knock.at, knock.patience);
-    let began = mono_ns();
-    let mut stream = match TcpStream::connect_timeout(&at, patience.to_std()) {
+fn talk(knock: &Knock, tally: &Tally) -> Tried {
+    let mut tried = Tried {
+        connected: false,
+        back: Back::Nothing,
+        trouble: None,
+        first: None,
+    };
+    let mut stream = match open(knock.at, knock.patience, tally) {
         Ok(stream) => stream,
         Err(e) => {
-            let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
-            tally.attempt(at, &e, took);
-            return Tried {
-                connected: false,
-                back: refusal(&e),
-            };
+            let trouble = trouble(&e);
+            tried.back = refusal(&trouble).unwrap_or(Back::Nothing);
+            tried.trouble = Some(trouble);
+            return tried;
         }
     };
-    let mut talked = || -> io::Result<Vec<u8>> {
-        stream.write_all(&knock.says)?;
-        stream.set_read_timeout(Some(patience.to_std()))?;
-        let mut said = Vec::new();
-        let mut buf = [0; 256];
-        // The server says one thing and hangs up.
-        loop {
-            match stream.read(&mut buf) {
-                Ok(0) => return Ok(said),
-                Ok(n) => said.extend_from_slice(&buf[..n]),
-                Err(e) if said.is_empty() => return Err(e),
-                Err(_) => return Ok(said),
-            }
-            if said.len() >= knock.enough {
-                return Ok(said);
-            }
-        }
-    };
-    let back = match talked() {
-        Ok(said) => came(&said),
-        Err(e) => refusal(&e),
+    tried.connected = true;
+    let mut said = Vec::new();
+    let ended = exchange(&mut stream, knock, &mut said);
+    tried.trouble = ended.err().map(|e| trouble(&e));
+    tried.back = match (&said[..], &tried.trouble) {
+        ([], Some(trouble)) => refusal(trouble).unwrap_or(Back::Nothing),
+        ([], None) => Back::Nothing,
+        _ => Back::Bytes(said),
     };
     tally.connection(&stream);
-    Tried {
-        connected: true,
-        back,
+    tried
+}
+
+/// Says one thing and reads until enough has come. The other end's closing before that is an error.
+fn exchange(stream: &mut TcpStream, knock: &Knock, said: &mut Vec<u8>) -> io::Result<()> {
+    stream.set_read_timeout(Some(knock.patience.to_std()))?;
+    stream.write_all(&knock.says)?;
+    let mut buf = [0; 4096];
+    while !knock.enough.is_there(said) && said.len() < MOST {
+        match stream.read(&mut buf)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => said.extend_from_slice(&buf[..n]),
+        }
     }
+    Ok(())
 }
 
 fn send(knock: &Knock, tally: &Tally) -> Tried {
+    let mut tried = Tried {
+        connected: false,
+        back: Back::Nothing,
+        trouble: None,
+        first: None,
+    };
+    // A socket that this host does not give brings nothing back.
+    if let Err(e) = datagrams(knock, tally, &mut tried) {
+        tried.trouble = Some(trouble(&e));
+    }
+    tried
+}
+
+fn datagrams(knock: &Knock, tally: &Tally, tried: &mut Tried) -> io::Result<()> {
     let (at, payload) = (knock.at, &knock.says);
-    let mut back = Back::Nothing;
-    let talked = || -> io::Result<()> {
-        let socket = socket_to(at)?;
-        let each = knock.patience / u64::from(knock.tries.max(1));
-        for _ in 0..knock.tries {
-            let until = mono_ns() + each.as_nanos() as i64;
-            tally.datagram(at, payload.len());
-            // A refusal of the one before is reported here; what this host's own filter does is no answer yet.
-            if let Err(e) = socket.send(payload)
-                && refusal(&e) != Back::Nothing
-            {
-                back = refusal(&e);
+    let socket = socket_to(at)?;
+    let each = knock.patience / u64::from(knock.tries.max(1));
+    for _ in 0..knock.tries {
+        let until = mono_ns() + each.as_nanos() as i64;
+        tally.datagram(at, payload.len());
+        // The kernel reports the refusal of an earlier datagram here; this host's own filter is no answer.
+        if let Err(e) = socket.send(payload) {
+            refused(&e, tried);
+        }
+        loop {
+            let left = until - mono_ns();
+            if left <= 0 {
+                break;
             }
-            loop {
-                let left = until - mono_ns();
-                if left <= 0 {
-                    break;
+            let left = std::time::Duration::from_nanos(left as u64);
+            socket.set_read_timeout(Some(left))?;
+            let mut buf = [0; 8192];
+            match socket.recv(&mut buf) {
+                Ok(n) => {
+                    tally.datagram(at, n);
+                    tried.back = match n {
+                        0 => Back::Nothing,
+                        n => Back::Bytes(buf[..n].to_vec()),
+                    };
+                    return Ok(());
                 }
-                let left = std::time::Duration::from_nanos(left as u64);
-                socket.set_read_timeout(Some(left))?;
-                let mut buf = [0; 512];
-                match socket.recv(&mut buf) {
-                    Ok(n) => {
-                        tally.datagram(at, n);
-                        back = came(&buf[..n]);
-                        return Ok(());
-                    }
-                    Err(e) if refusal(&e) == Back::Nothing => {}
-                    Err(e) => {
-                        back = refusal(&e);
+                Err(e) => {
+                    if refused(&e, tried) {
                         break;
                     }
                 }
             }
         }
-        Ok(())
-    };
-    // A socket that this host does not give brings nothing back.
-    let _ = { talked }();
-    Tried {
-        connected: false,
-        back,
     }
+    Ok(())
+}
+
+/// True if this error is an answer.
+fn refused(e: &io::Error, tried: &mut Tried) -> bool {
+    let trouble = trouble(e);
+    let Some(back) = refusal(&trouble) else {
+        return false;
+    };
+    tried.back = back;
+    tried.trouble = Some(trouble);
+    true
 }

@@ -8,8 +8,8 @@
 use super::Peer;
 use super::kernel::{choose_congestion, close_abruptly, random_bytes};
 use crate::clock::{Clock, mono_ns};
-use crate::errand::Tally;
 use crate::pipe::Pipe;
+use crate::tally::Tally;
 use base::Duration;
 use base::record::{Delay, Event, Row, Status, Text};
 use measure::control::seal::ClientEnd;

@@ -20,7 +20,7 @@ pub use kernel::{CongestionControls, NoSuchCongestionControl};
 pub use turn::{Standing, Turn};
 
 use crate::clock::{Clock, mono_ns};
-use crate::errand::Tally;
+use crate::tally::Tally;
 use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Duration};
 use flow::{Done, Meter, Worker};

@@ -6,12 +6,13 @@
 //! the eight bytes that it must (RFC 792), the router's address does.
 
 use crate::clock::Clock;
-use crate::errand::Tally;
 use crate::probe::host::random;
 use crate::probe::wire::{Found, Kind, Wall, Wire};
+use crate::tally::Tally;
 use crate::timestamp::Batch;
 use base::record::{Delay, Row, Status, Text};
 use base::{Duration, Time};
+use experiment::ask::{End, Hop, Path};
 use measure::icmp;
 use std::collections::BTreeMap;
 use std::io;
@@ -35,23 +36,6 @@ const EXCEEDED: u8 = 11;
 const BEYOND: usize = 256;
 /// Payload of a datagram: token, number, hop.
 const LEN: usize = 24;
-
-/// Who answered for a hop.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hop {
-    /// More than one where routers share load, or answer by several addresses.
-    pub addresses: Vec<IpAddr>,
-    /// The server itself, or somebody who lets nothing pass.
-    pub end: Option<End>,
-    pub answers: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Server,
-    /// Of these ICMP type and code.
-    Refuses(u8, u8),
-}
 
 struct Open {
     hop: usize,
@@ -129,6 +113,16 @@ impl Tracer {
         })
     }
 
+    /// The path so far.
+    pub fn path(&self, failed: Option<String>) -> Path {
+        Path {
+            server: self.server,
+            hops: self.hops[..self.known()].to_vec(),
+            no_echo: self.no_echo.clone(),
+            failed,
+        }
+    }
+
     /// The number of the hop at which the path ends, if that has been seen.
     pub fn last(&self) -> Option<usize> {
         self.hops
@@ -139,7 +133,7 @@ impl Tracer {
 
     /// The farthest that has answered.
     pub fn farthest(&self) -> usize {
-        let answered = |h: &Hop| h.answers > 0;
+        let answered = |h: &Hop| !h.addresses.is_empty();
         self.hops.iter().rposition(answered).map_or(0, |i| i + 1)
     }
 
@@ -248,11 +242,6 @@ impl Tracer {
         })
     }
 
-    /// Why this host may not send ICMP echo, if it was tried.
-    pub fn no_echo(&self) -> Option<&str> {
-        self.no_echo.as_deref()
-    }
-
     pub fn rest(&self, time: Duration) {
         crate::probe::host::sleep_until(self.clock.mono_of(self.clock.now() + time));
     }
@@ -321,7 +310,6 @@ impl Tracer {
             if !hop.addresses.contains(&from) {
                 hop.addresses.push(from);
             }
-            hop.answers += 1;
             let exceeded = error.icmp_type == if v6 { 3 } else { EXCEEDED };
             let unreachable = error.icmp_type == if v6 { 1 } else { UNREACHABLE };
             if !exceeded && hop.end.is_none() {

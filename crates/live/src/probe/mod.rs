@@ -12,8 +12,8 @@ pub mod wire;
 pub use error::ProbeError;
 
 use crate::clock::Clock;
-use crate::errand::Tally;
 use crate::load::{Access, Peer};
+use crate::tally::Tally;
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;

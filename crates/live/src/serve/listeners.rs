@@ -13,11 +13,11 @@ use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
-use crate::middlebox::messages;
 use crate::sys::option;
 use crate::timestamp::set_whole;
 use base::Duration;
 use base::record::Direction;
+use experiment::middlebox::messages;
 use measure::control::listen::{
     LONGEST, Listening, MOST_BYTES, MOST_ORDERS, Opened, Order, Place, Transport, Wanted,
 };

@@ -1,8 +1,8 @@
 //! Server and load over loopback.
 
 use super::*;
-use crate::errand::Tally;
 use crate::load::{Access, Load, LoadError, LoadOutcome, LoadPlan, Peer};
+use crate::tally::Tally;
 use base::record::{Direction, Event, Flow, Row};
 use base::{Bytes, Duration};
 use measure::control::{ControlError, Ended, Refusal, Request, Response};

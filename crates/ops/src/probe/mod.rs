@@ -1,6 +1,7 @@
 //! `tailback probe`: one experiment, one question.
 
-mod runners;
+mod carry;
+mod simulated;
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session, Watched};
@@ -8,14 +9,14 @@ use crate::{Progress, usage};
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
-use experiment::{How, ProbeAnswer, ProbeSpec};
+use experiment::{ProbeAnswer, ProbeSpec};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::craft;
 use live::emulate::{self, NetNs};
-use live::errand::Tally;
 use live::load::{Access, Peer};
 use live::serve::{PortSet, ServeConfig};
+use live::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -32,6 +33,9 @@ pub struct Plan {
     /// Emulated links, near end first, with a router between one and the next.
     #[serde(default)]
     pub links: Vec<LinkSpec>,
+    /// Seed of a run in virtual time over the one link; none for a run in real time.
+    #[serde(default)]
+    pub virtual_seed: Option<u64>,
     /// Rate of random cross traffic on the emulated uplink.
     #[serde(default)]
     pub others: Option<BitsPerSec>,
@@ -74,7 +78,7 @@ impl Plan {
     ///
     /// # Errors A link that is no JSON, which cannot happen.
     pub fn recorded(&self) -> anyhow::Result<serde_json::Value> {
-        Ok(serde_json::json!({
+        let mut plan = serde_json::json!({
             "probe": self.probe,
             "server": self.server.as_deref().unwrap_or("embedded"),
             "link": links_json(&self.links)?,
@@ -83,7 +87,11 @@ impl Plan {
             "hold_off": self.hold_off,
             "beside_others": self.beside_others,
             "also": self.also,
-        }))
+        });
+        if let Some(seed) = self.virtual_seed {
+            plan["virtual_seed"] = seed.into();
+        }
+        Ok(plan)
     }
 
     /// The plan of a recording.
@@ -98,6 +106,7 @@ impl Plan {
             probe: recorded.probe,
             server: links.is_empty().then_some(recorded.server),
             links,
+            virtual_seed: recorded.virtual_seed,
             others: recorded.others,
             budget: recorded.budget,
             interface: None,
@@ -118,6 +127,8 @@ struct Recorded {
     probe: ProbeSpec,
     server: String,
     link: Option<OneOrMany>,
+    #[serde(default)]
+    virtual_seed: Option<u64>,
     others: Option<BitsPerSec>,
     budget: Bytes,
     hold_off: Option<Duration>,
@@ -168,6 +179,7 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
     let server = match (&plan.server, &plan.links[..]) {
         (Some(_), [_, ..]) => return Err(usage("give a server or links, not both")),
         (None, []) => return Err(usage("give a server, or links to emulate")),
+        (None, _) if plan.virtual_seed.is_some() => None,
         (None, _) => {
             emulate::prepare()?;
             None
@@ -206,18 +218,24 @@ impl Ready<'_> {
         let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
         let kind = plan.probe.kind();
         observer.say(&format!("{} Takes {}.", kind.entry.summary, kind.takes));
-        if sends_much(&plan.probe) {
+        if kind.comes_near_budget {
             observer.say(&format!(
                 "Sends at most {:.3} in all (--budget).",
                 plan.budget
             ));
         }
-        if let Some(warning) = runners::warning(&plan.probe) {
+        if let Some(warning) = plan.probe.warning() {
             observer.warn(warning);
         }
-        let result = self.measure(&session, observer);
+        let (result, ended_ns) = match plan.virtual_seed {
+            None => (self.measure(&session, observer), None),
+            Some(seed) => {
+                let mut watch = session.watch(observer);
+                simulated::carry_out(plan, seed, &session, &mut watch)
+            }
+        };
         observer.tell(News::Finished);
-        let mut closed = session.finish(&result);
+        let mut closed = session.finish_at(&result, ended_ns);
         let r = &closed.recording;
         let name = kind.entry.name;
         let nothing = r.datagram.is_empty()
@@ -265,13 +283,6 @@ impl Ready<'_> {
     }
 }
 
-/// True for kinds that nearly use up their budget.
-fn sends_much(probe: &ProbeSpec) -> bool {
-    let kind = probe.kind();
-    let much = ["path", "tcp", "page", "collapse", "check"];
-    matches!(kind.how, How::Trains(_)) || much.contains(&kind.entry.name)
-}
-
 /// Runs the experiment from the calling thread's network namespace.
 fn probe(
     plan: &Plan,
@@ -294,8 +305,7 @@ fn probe(
         beside_others: plan.beside_others || plan.probe.kind().beside_others,
     };
     let tally = Tally::default();
-    let run = runners::Run {
-        words: plan.probe.words(),
+    let run = carry::Run {
         plan: &limits,
         far,
         clock: session.clock,
@@ -305,7 +315,7 @@ fn probe(
         tally: tally.clone(),
         watch,
     };
-    let result = runners::carry_out(&plan.probe, run, &mut |_| {});
+    let result = carry::carry_out(&plan.probe, run);
     if let Some(event) = tally.event(session.clock.unix_ns()) {
         let _ = session.recorder.rows.send(event.into());
     }
@@ -319,6 +329,7 @@ fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
         .clone()
         .unwrap_or_else(|| match (&plan.server, &names[..]) {
             (Some(server), _) => format!("The line to {server}"),
+            (None, [name]) if plan.virtual_seed.is_some() => format!("Simulated link {name}"),
             (None, [name]) => format!("Emulated link {name}"),
             (None, names) => format!("Emulated links {}", names.join(", ")),
         });
@@ -331,11 +342,15 @@ fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
         writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
         origin: match plan.links[..] {
             [] => Origin::Measured,
+            _ if plan.virtual_seed.is_some() => Origin::Simulated,
             _ => Origin::Emulated,
         },
         verb: "probe".into(),
         title,
-        started_ns: clock.unix_ns(),
+        started_ns: match plan.virtual_seed {
+            Some(_) => sim::bufferbloat::EPOCH_NS,
+            None => clock.unix_ns(),
+        },
         plan: plan.recorded()?,
         known_link,
         host: live::host::facts(plan.interface.as_deref()),

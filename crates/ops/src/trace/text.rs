@@ -147,29 +147,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> Str
         let _ = writeln!(out, "! {note}");
     }
     what_was_not_read(&mut out, held);
-    for (n, what) in [
-        (
-            held.cut_packets,
-            "packets were kept too short to hold a TCP or UDP header, and are in no connection",
-        ),
-        (
-            held.cut_options_packets,
-            "packets were kept too short to hold all of their TCP options: of SACK, timestamps and the window's scale is said \
-             what is left of them, and of the causes that show in them nothing; 128 bytes of each packet hold them all",
-        ),
-        (
-            held.evicted_connections,
-            "connections were closed early because too many were open at once",
-        ),
-        (
-            held.connections_not_listed,
-            "small connections are not listed because there were too many",
-        ),
-    ] {
-        if n > 0 {
-            let _ = writeln!(out, "! {n} {what}");
-        }
-    }
+    what_was_cut(&mut out, held);
     let carried = sums.carrying;
     let _ = writeln!(
         out,
@@ -201,6 +179,33 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> Str
         }
     }
     out
+}
+
+/// Writes counts of packets that were kept too short, and of connections that were closed or left out.
+fn what_was_cut(out: &mut String, held: &Held) {
+    for (n, what) in [
+        (
+            held.cut_packets,
+            "packets were kept too short to hold a TCP or UDP header, and are in no connection",
+        ),
+        (
+            held.cut_options_packets,
+            "packets were kept too short to hold all of their TCP options: of SACK, timestamps and the window's scale is said \
+             what is left of them, and of the causes that show in them nothing; 128 bytes of each packet hold them all",
+        ),
+        (
+            held.evicted_connections,
+            "connections were closed early because too many were open at once",
+        ),
+        (
+            held.connections_not_listed,
+            "small connections are not listed because there were too many",
+        ),
+    ] {
+        if n > 0 {
+            let _ = writeln!(out, "! {n} {what}");
+        }
+    }
 }
 
 /// Writes the packets that belong to no connection, and the faults of clocks.

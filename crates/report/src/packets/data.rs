@@ -2,15 +2,15 @@
 //! `web/src/packets.ts` reads them.
 
 use super::{Mark, Packets};
+use crate::data::PacketsOfWay;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use serde_json::{Value, json};
 use std::io::Write;
 
 /// Encodes one direction for the script, thinned to about `most` packets.
-pub(super) fn way(p: &Packets, most: usize) -> Value {
+pub(super) fn way(p: &Packets, most: usize) -> PacketsOfWay {
     let each = p.len().div_ceil(most.max(1)).max(1);
     let thin = if each > 1 {
         Some(p.thinned(each))
@@ -45,13 +45,13 @@ pub(super) fn way(p: &Packets, most: usize) -> Value {
     }));
     c.put(p.rtt.iter().map(|r| us(r.0)));
     c.put(p.rtt.iter().map(|r| (r.1 * 1e3).round() as i64));
-    json!({
-        "name": p.name,
-        "span_s": [p.span_s.0, p.span_s.1],
-        "base_ms": p.base_ms,
-        "each": each,
-        "data": c.packed(),
-    })
+    PacketsOfWay {
+        name: p.name.clone(),
+        span_s: p.span_s,
+        base_ms: p.base_ms,
+        each,
+        data: c.packed(),
+    }
 }
 
 #[derive(Default)]
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(thin.again, p.again);
         assert!(thin.rtt.contains(&(0.777, 80.0)));
         assert!(thin.rtt.is_sorted_by(|a, b| a.0 <= b.0));
-        assert_eq!(way(&p, 200)["each"], 10);
-        assert_eq!(way(&p, 5000)["each"], 1);
+        assert_eq!(way(&p, 200).each, 10);
+        assert_eq!(way(&p, 5000).each, 1);
     }
 }

@@ -1,10 +1,11 @@
 //! Page `report.html` of a capture.
 
 use super::{Packets, Plot, data};
-use crate::html::{SCRIPT, head, licence};
+use crate::data::{PacketsOfWay, embedded};
+use crate::html::{SCRIPT, findings, head, licence};
 use crate::table::Table;
 use crate::words;
-use analysis::answer::{Finding, Severity};
+use analysis::answer::Finding;
 use base::record::Meta;
 use maud::{DOCTYPE, PreEscaped, html};
 
@@ -34,13 +35,13 @@ pub fn page(p: &Page) -> String {
         None => "No queue beyond the capture held data for long.".to_owned(),
     };
     let mut room = MOST;
-    let ways: Vec<String> = p
+    let ways: Vec<PacketsOfWay> = p
         .ways
         .iter()
         .map(|w| {
             let way = data::way(w, room);
             room = room.saturating_sub(w.len()).max(MOST / 20);
-            way.to_string()
+            way
         })
         .collect();
     let figure = p.ways.first();
@@ -61,20 +62,7 @@ pub fn page(p: &Page) -> String {
                         }
                         dl.key { @for (name, value) in &p.key { div { dt { (name) } dd { (value) } } } }
                     }
-                    @if !p.findings.is_empty() {
-                        section aria-labelledby="findings" {
-                            h2 id="findings" { "What was found" }
-                            ul.findings {
-                                @for f in &p.findings {
-                                    @let word = match f.severity { Severity::Bad => "bad", Severity::Warning => "warning", Severity::Note => "note", Severity::Good => "good" };
-                                    li {
-                                        span.tag.(word) { (word) }
-                                        div { p { (f.says) } @for e in &f.evidence { p.evidence { (e) } } }
-                                    }
-                                }
-                            }
-                        }
-                    }
+                    (findings(&p.findings))
                     @if let Some(way) = figure {
                         section aria-labelledby="packets" {
                             h2 id="packets" { "Packet by packet" }
@@ -103,7 +91,7 @@ pub fn page(p: &Page) -> String {
                 }
                 footer { p { "Written by " (p.meta.writer) ". This page fetches nothing." } (licence()) }
                 script type="application/json" id="answer" { (crate::data::inline(&p.json)) }
-                @for way in &ways { script.packets type="application/json" { (crate::data::inline(way)) } }
+                @for way in &ways { script.packets type="application/json" { (embedded(way)) } }
                 script { (PreEscaped(SCRIPT)) }
             }
         }

@@ -3,7 +3,6 @@
 //! what its host noted of the interface.
 
 use super::calendar;
-use super::heat::hours_of_the_day;
 use super::material::{Intervals, Material, Part};
 use crate::plot::{Axis, Panel, PlotSpec, Rectangle, Series, Shape};
 use crate::words::nines;
@@ -110,7 +109,7 @@ fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis
         })
     });
     let panel = panel(days, row, names.collect(), cells.collect());
-    (hours_of_the_day(), panel)
+    (calendar::hours_of_the_day(), panel)
 }
 
 fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis, Panel) {

@@ -1,5 +1,6 @@
 //! Civil time along an axis.
 
+use crate::plot::Axis;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -158,6 +159,16 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
         .filter_map(|d| Some((at(d).ok()?, d.strftime(form).to_string())))
         .filter(|(t, _)| (from_ns..=to_ns).contains(t))
         .collect()
+}
+
+/// Returns the horizontal axis of a day, with its marks above.
+pub(super) fn hours_of_the_day() -> Axis {
+    let marks = (0..24).step_by(3);
+    let marks = marks.map(|h| (f64::from(h) + 0.5, format!("{h:02} h")));
+    Axis {
+        above: true,
+        ..Axis::even("", 0.0, 24.0).marked(marks.collect())
+    }
 }
 
 #[cfg(test)]

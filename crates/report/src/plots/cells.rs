@@ -3,10 +3,10 @@
 
 use super::scope::Scope;
 use super::spread::Spread;
+use crate::data::Smoke;
 use base::sketch::Sketch;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
-use serde_json::{Value, json};
 
 /// Number of cells into which the span is divided, if they fit into the page.
 const CELLS: usize = 3_200;
@@ -95,8 +95,8 @@ impl Cells {
         }
     }
 
-    /// Returns the data for the page; `web/src/smoke.ts` reads it.
-    pub fn json(&self) -> Value {
+    /// Returns the data for the page, with the largest share of losses of each colour.
+    pub fn data(&self, losses: Vec<f64>) -> Smoke {
         let mut cells = self.cells.clone();
         let bytes = loop {
             let mut bytes = Vec::new();
@@ -112,12 +112,13 @@ impl Cells {
             cells = joined.collect();
         };
         let cell_ns = (self.to_ns - self.from_ns).max(1) as f64 / cells.len() as f64;
-        json!({
-            "cells": cells.len(),
-            "steps_per_octave": STEPS_PER_OCTAVE,
-            "least": (self.longest_ns as f64 / cell_ns).ceil().max(1.0),
-            "data": BASE64_STANDARD_NO_PAD.encode(bytes),
-        })
+        Smoke {
+            cells: cells.len(),
+            steps_per_octave: STEPS_PER_OCTAVE,
+            least: (self.longest_ns as f64 / cell_ns).ceil().max(1.0),
+            losses,
+            data: BASE64_STANDARD_NO_PAD.encode(bytes),
+        }
     }
 }
 
@@ -135,10 +136,8 @@ mod tests {
     }
 
     /// Reads the data as the page does: losses, and (step, count), of each cell.
-    fn read(v: &Value) -> Vec<(u64, Vec<(u64, u64)>)> {
-        let bytes = BASE64_STANDARD_NO_PAD
-            .decode(v["data"].as_str().unwrap())
-            .unwrap();
+    fn read(v: &Smoke) -> Vec<(u64, Vec<(u64, u64)>)> {
+        let bytes = BASE64_STANDARD_NO_PAD.decode(&v.data).unwrap();
         let mut bytes = bytes.iter();
         let mut next = || {
             let (mut v, mut shift) = (0, 0);
@@ -151,7 +150,7 @@ mod tests {
                 }
             }
         };
-        (0..v["cells"].as_u64().unwrap())
+        (0..v.cells)
             .map(|_| {
                 let (lost, steps) = (next(), next());
                 let mut at = 0;
@@ -176,8 +175,8 @@ mod tests {
                 cells.probe(t, None);
             }
         }
-        let v = cells.json();
-        assert_eq!(v["least"], 1.0);
+        let v = cells.data(Vec::new());
+        assert_eq!(v.least, 1.0);
         let cells = read(&v);
         assert_eq!(cells.len(), 3200);
         assert_eq!(cells.iter().map(|c| c.0).sum::<u64>(), 32);
@@ -205,10 +204,10 @@ mod tests {
             let us = ((i * 7919 % 18_000) as f64 / 1e3).exp2() as i64;
             cells.probe(i * 5_000_000, (i % 50 > 0).then_some(us * 1_000));
         }
-        let v = cells.json();
+        let v = cells.data(Vec::new());
         let read = read(&v);
         assert!(read.len() < 3200 && read.len() >= 250, "{}", read.len());
-        assert!(v["data"].as_str().unwrap().len() < 900_000);
+        assert!(v.data.len() < 900_000);
         let answers = read.iter().flat_map(|c| &c.1).map(|c| c.1).sum::<u64>();
         let lost = read.iter().map(|c| c.0).sum::<u64>();
         assert_eq!((answers, lost), (640_000 * 49 / 50, 640_000 / 50));
@@ -222,8 +221,8 @@ mod tests {
         for i in 0..32 {
             cells.interval(i * 100_000_000_000, 100_000_000_000, &delays, 1);
         }
-        let v = cells.json();
-        assert_eq!(v["least"], 100.0);
+        let v = cells.data(Vec::new());
+        assert_eq!(v.least, 100.0);
         let sent = |c: &(u64, Vec<(u64, u64)>)| c.0 + c.1.iter().map(|n| n.1).sum::<u64>();
         assert!(
             read(&v)

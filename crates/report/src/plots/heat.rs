@@ -1,6 +1,7 @@
 //! Delay over the day and the week: 95th percentile of all probes of each weekday and hour, over all weeks, and of each
 //! hour over all days.
 
+use super::calendar;
 use super::material::{Material, Stretch, sum};
 use crate::plot::{Axis, Panel, PlotSpec, Rectangle, Series, Shape};
 use base::print::{number, percent};
@@ -61,19 +62,9 @@ pub fn plot(m: &Material) -> PlotSpec {
         }],
         ..PlotSpec::single(
             "95th percentile of the round trip by weekday and hour, ms",
-            hours_of_the_day(),
+            calendar::hours_of_the_day(),
             Axis::default(),
             Vec::new(),
         )
-    }
-}
-
-/// Returns the horizontal axis of a day, with its marks above.
-pub(super) fn hours_of_the_day() -> Axis {
-    let marks = (0..24).step_by(3);
-    let marks = marks.map(|h| (f64::from(h) + 0.5, format!("{h:02} h")));
-    Axis {
-        above: true,
-        ..Axis::even("", 0.0, 24.0).marked(marks.collect())
     }
 }

@@ -53,27 +53,10 @@ pub fn page(m: &Material) -> String {
     } else {
         &m.title
     };
-    let all = &m.whole.delays;
-    let figures: Vec<(String, String)> = [
-        ("Median", 0.5),
-        ("95 %", 0.95),
-        ("99 %", 0.99),
-        ("Largest", 1.0),
-    ]
-    .iter()
-    .filter_map(|(name, p)| {
-        Some((
-            format!("{name} of the round trips"),
-            DELAY.print(all.quantile_ms(*p)?),
-        ))
-    })
-    .collect();
     let mut curves = data::curves(&m.curves());
     if m.has_delays() {
-        curves["smoke"] = m.cells.json();
-        curves["smoke"]["losses"] = smoke::loss_limits();
+        curves.smoke = Some(m.cells.data(smoke::loss_limits()));
     }
-    let curves = curves.to_string();
     let live = |plot: Plot| match plot {
         Plot::Rtt => Some("over-time"),
         Plot::Smoke => Some("smoke"),
@@ -92,7 +75,7 @@ pub fn page(m: &Material) -> String {
                         dl.key {
                             div { dt { "Probes" } dd { (m.whole.sent()) } }
                             @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { (percent(loss)) " %" } } }
-                            @for (name, value) in &figures { div { dt { (name) } dd { (value) } } }
+                            @for (name, value) in &figures(m) { div { dt { (name) } dd { (value) } } }
                         }
                     }
                     @for (plot, name, says) in ALL {
@@ -116,10 +99,26 @@ pub fn page(m: &Material) -> String {
                     }
                 }
                 footer { p { "This page fetches nothing." } (licence()) }
-                script type="application/json" id="curves" { (data::inline(&curves)) }
+                script type="application/json" id="curves" { (data::embedded(&curves)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     }
     .into_string()
+}
+
+/// Returns quantiles of the RTT with their names.
+fn figures(m: &Material) -> Vec<(String, String)> {
+    let all = &m.whole.delays;
+    let quantiles = [
+        ("Median", 0.5),
+        ("95 %", 0.95),
+        ("99 %", 0.99),
+        ("Largest", 1.0),
+    ];
+    let known = quantiles.iter().filter_map(|(name, p)| {
+        let value = DELAY.print(all.quantile_ms(*p)?);
+        Some((format!("{name} of the round trips"), value))
+    });
+    known.collect()
 }

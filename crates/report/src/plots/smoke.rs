@@ -95,7 +95,7 @@ fn colour(s: &Stretch) -> Option<&'static str> {
 }
 
 /// Returns the largest loss of each colour, for the page's script.
-pub fn loss_limits() -> serde_json::Value {
+pub fn loss_limits() -> Vec<f64> {
     LOSSES.iter().map(|(up_to, ..)| *up_to).collect()
 }
 

@@ -6,7 +6,7 @@ use crate::table::Notes;
 use crate::words;
 use base::print::{SIZE, SPAN};
 use base::record::Meta;
-use experiment::{Plot, ProbeAnswer, Severity};
+use experiment::{Alert, Plot, ProbeAnswer, Severity};
 
 /// Renders the whole answer as text.
 pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
@@ -32,19 +32,7 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     page.gap();
     page.paragraph(&o.says, 0, Some(Paint::Strong));
     page.gap();
-    if !o.alerts.is_empty() {
-        page.heading("Alerts");
-        for alert in &o.alerts {
-            let text = format!("{}: {}. {}", alert.severity.word(), alert.what, alert.means);
-            let paint = match alert.severity {
-                Severity::Serious => Some(Paint::Red),
-                Severity::Warning => Some(Paint::Yellow),
-                Severity::Note => None,
-            };
-            page.item(&text, paint);
-        }
-        page.gap();
-    }
+    alerts(&mut page, &o.alerts);
     let mut notes = Notes::default();
     if !o.figures.is_empty() {
         page.table(&figures(answer), &mut notes);
@@ -82,6 +70,23 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
         page.paragraph(&text, 0, Some(Paint::Faint));
     }
     page.finish()
+}
+
+fn alerts(page: &mut Page, alerts: &[Alert]) {
+    if alerts.is_empty() {
+        return;
+    }
+    page.heading("Alerts");
+    for alert in alerts {
+        let text = format!("{}: {}. {}", alert.severity.word(), alert.what, alert.means);
+        let paint = match alert.severity {
+            Severity::Serious => Some(Paint::Red),
+            Severity::Warning => Some(Paint::Yellow),
+            Severity::Note => None,
+        };
+        page.item(&text, paint);
+    }
+    page.gap();
 }
 
 /// Renders only the pictures.

@@ -8,6 +8,7 @@ use analysis::compare::Comparison;
 use analysis::inside::Inside;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
+use base::print::{DELAY, RATE, number};
 use jiff::tz::TimeZone;
 
 /// Number of gaps and shifts above which they are counted, not listed.
@@ -91,12 +92,12 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
     page.table(&tables::whole(t), notes);
     let mut small = format!(
         "In brackets: the interval that holds the figure with 95 % confidence. A probe every {} ms.",
-        base::print::number(t.interval_ms)
+        number(t.interval_ms)
     );
     if t.rounding > 0.0 {
         small += &format!(
             " Some probes were thinned to histograms: round trips are good to {} %.",
-            base::print::number(100.0 * t.rounding)
+            number(100.0 * t.rounding)
         );
     }
     page.paragraph(&small, 2, Some(Paint::Faint));
@@ -117,14 +118,14 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
                 "Full {}: {} in all at {} or nearly so ({}).",
                 l.direction,
                 words::lasting(l.seconds),
-                base::print::RATE.print(rate),
+                RATE.print(rate),
                 l.rate_from
             ),
             (None, Some(rate)) => {
                 format!(
                     "Never full {}: {} was not reached.",
                     l.direction,
-                    base::print::RATE.print(rate)
+                    RATE.print(rate)
                 )
             }
             _ => format!(
@@ -149,7 +150,8 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
     for table in tables::services(t) {
         page.table(&table, notes);
     }
-    wrong(page, t, zone);
+    holes(page, t, zone);
+    baseline(page, t, zone);
 }
 
 fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
@@ -161,8 +163,8 @@ fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
     )
 }
 
-/// Writes gaps, outages and shifts of the base delay.
-fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
+/// Writes gaps and outages.
+fn holes(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     let span = |from, to| span(from, to, zone);
     page.heading(&format!(
         "Gaps and outages of {} and more",
@@ -203,19 +205,21 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         }
     }
     page.gap();
+}
+
+/// Writes the shifts of the base delay, and the queues that looked like one.
+fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     page.heading("Base line");
     page.paragraph(&t.baseline.method, 2, Some(Paint::Faint));
-    let (queues, others): (Vec<&Shift>, Vec<&Shift>) = t
-        .baseline
-        .shifts
-        .iter()
-        .partition(|s| s.cause == ShiftCause::Queue);
+    let shifts = t.baseline.shifts.iter();
+    let (queues, others): (Vec<&Shift>, Vec<&Shift>) =
+        shifts.partition(|s| s.cause == ShiftCause::Queue);
     if t.baseline.shifts.is_empty() && t.baseline.looked {
         page.paragraph("no shifts", 2, None);
     }
     let sign = |s: &Shift| {
         let plus = if s.step_ms > 0.0 { "+" } else { "" };
-        format!("{plus}{}", base::print::DELAY.print(s.step_ms))
+        format!("{plus}{}", DELAY.print(s.step_ms))
     };
     for s in others.iter().take(LISTED) {
         let (why, paint) = match s.intervals {
@@ -227,21 +231,12 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
             ),
             _ => ("with no more spread: another path".into(), None),
         };
-        page.item(
-            &format!(
-                "{}: {} to {}, {why}",
-                span(s.from_ns, s.to_ns),
-                sign(s),
-                base::print::DELAY.print(s.base_ms)
-            ),
-            paint,
-        );
+        let (when, base) = (span(s.from_ns, s.to_ns, zone), DELAY.print(s.base_ms));
+        page.item(&format!("{when}: {} to {base}, {why}", sign(s)), paint);
     }
     if others.len() > LISTED {
-        page.item(
-            &format!("and {} further shifts", others.len() - LISTED),
-            None,
-        );
+        let more = others.len() - LISTED;
+        page.item(&format!("and {more} further shifts"), None);
     }
     if let Some(largest) = queues.iter().max_by(|a, b| a.step_ms.total_cmp(&b.step_ms)) {
         let all = queues.iter().map(|s| s.to_ns - s.from_ns).sum::<i64>();
@@ -250,7 +245,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
                 "a queue that was not empty for minutes: {} times, {} in all; highest {}: {} with more spread",
                 queues.len(),
                 words::lasting(all as f64 / 1e9),
-                span(largest.from_ns, largest.to_ns),
+                span(largest.from_ns, largest.to_ns, zone),
                 sign(largest)
             ),
             None,

@@ -1,18 +1,7 @@
 // The packets of a capture: bytes, throughput, bytes in flight and round trips over the same time, packet by packet.
 import { FONT, Plots, axis, colour, digits, element, hint, lastUpTo, live, movable } from "./plot";
+import type { PacketsOfWay as Way } from "./schema";
 import uPlot from "uplot";
-
-/** Shape of each element of the class `packets`; written by `packets/data.rs`. Times in microseconds. */
-interface Way {
-  name: string;
-  /** Begin and end, s since the connection began. */
-  span_s: [number, number];
-  base_ms: number | null;
-  /** Packets that stand for several: so many at most. */
-  each: number;
-  /** Columns of numbers, each as its length, then the difference of each value to the one before: base64, deflated. */
-  data: string;
-}
 
 /** A direction, unpacked: rising times, and what belongs to each. */
 interface Packets {

@@ -3,35 +3,8 @@
 import uPlot from "uplot";
 import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, toggle } from "./plot";
 import { packets } from "./packets";
-import { type Smoke, smoke } from "./smoke";
-
-/** A null interrupts the line. */
-interface Line {
-  t_s: number[];
-  ms: (number | null)[];
-}
-
-/** Shape of the element with the id `curves`; written by `data.rs`. Null where nothing was measured. */
-interface Curves {
-  span_s: number;
-  /** UNIX time of the begin, where the axis shows the date; then all times count from there. */
-  from_s?: number;
-  /** Name of the zone of those dates; the reader's own where it has none. */
-  zone?: string;
-  phases: { name: string; label: string; from_s: number; to_s: number }[];
-  probes: Line;
-  in_flow_down: Line;
-  in_flow_up: Line;
-  lost_s: number[];
-  bins: {
-    step_s: number;
-    down_bps: (number | null)[];
-    up_bps: (number | null)[];
-  };
-  /** Of recordings of any length: what smoke is drawn from. */
-  smoke?: Smoke;
-  cdf: { ms: number[]; phases: { name: string; label: string; percent: number[] }[] };
-}
+import type { Line, PageCurves as Curves } from "./schema";
+import { smoke } from "./smoke";
 
 type Column = (number | null | undefined)[];
 

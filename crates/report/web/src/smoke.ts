@@ -1,19 +1,8 @@
 // Smoke that can be zoomed: the page holds the counts of each cell of time, and whatever is looked at is added up from
 // them anew, so that a percentile over a month and one over an hour are both that of the probes.
 import uPlot from "uplot";
+import type { Smoke } from "./schema";
 import { Plots, axis, colour, dates, digits, element, hint, live, logarithmic, movable, toggle } from "./plot";
-
-/** Written by `plots/cells.rs`. */
-export interface Smoke {
-  cells: number;
-  steps_per_octave: number;
-  /** Fewest cells that a column may have: where detail was thinned, an interval is longer than a cell. */
-  least: number;
-  /** Shares of losses up to which each colour goes. */
-  losses: number[];
-  /** Each cell in base64: losses, number of steps, and for each the steps passed over and its count, as varints. */
-  data: string;
-}
 
 /** All cells, one after another: those of cell `i` from `begin[i]` to `begin[i + 1]`. */
 interface Cells {

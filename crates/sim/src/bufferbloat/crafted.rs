@@ -1,7 +1,8 @@
-//! Crafted trains, as `live::craft` sends them. A datagram larger than the link's MTU is refused.
+//! Crafted trains, as `live::craft` sends them. Hosts fragment datagrams as the kernel does.
 
 use super::world::{Body, World};
-use base::program::{Due, Facts, Sending, Train};
+use crate::fragments::{count, cut};
+use base::program::{Due, Facts, Fragments, Sending, Train};
 use base::record::Direction;
 use base::{Bytes, Duration, Ecn};
 
@@ -16,8 +17,12 @@ const ACCESS: base::BitsPerSec = base::BitsPerSec::from_mbps(1_000);
 /// Trains in flight.
 pub(super) struct Crafted {
     trains: Vec<Train>,
+    /// Datagrams that have not arrived.
     missing: u64,
 }
+
+/// Number of a fragment that is a whole datagram.
+const WHOLE: u8 = u8::MAX;
 
 /// Train and number of a datagram in one word.
 fn word(train: usize, seq: u64) -> u64 {
@@ -36,11 +41,14 @@ impl World {
                 headers: HEADERS,
                 refused: 0,
                 overflowed: 0,
-                fragments_sent: None,
-                fragments_received: None,
+                fragments_sent: Some(Fragments::default()),
+                fragments_received: Some(Fragments::default()),
             };
             Train::new(first + i as i64, facts)
         });
+        for assembly in &mut self.assembly {
+            assembly.forget_numbers();
+        }
         self.crafted = Some(Crafted {
             trains: trains.collect(),
             missing: 0,
@@ -65,7 +73,6 @@ impl World {
             Direction::Up => self.plan.link.up.mtu,
             Direction::Down => self.plan.link.down.mtu,
         };
-        let len = Bytes::new(u64::from(datagram.payload + HEADERS));
         let now_ns = match direction {
             Direction::Up => self.unix_ns(),
             Direction::Down => self.far_ns(self.now),
@@ -73,15 +80,32 @@ impl World {
         let Some(crafted) = &mut self.crafted else {
             return self.now;
         };
-        if len > mtu {
-            crafted.trains[train].facts.refused += 1;
+        let its = &mut crafted.trains[train];
+        let whole = datagram.marking.whole;
+        let Some(parts) = cut(datagram.payload, false, mtu.get(), whole) else {
+            its.facts.refused += 1;
             return self.now;
-        }
-        crafted.trains[train].fates[datagram.seq as usize].sent_ns = Some(now_ns);
+        };
+        its.fates[datagram.seq as usize].sent_ns = Some(now_ns);
+        count(&mut its.facts.fragments_sent, parts.len(), None);
         crafted.missing += 1;
-        let body = Body::Crafted(word(train, datagram.seq));
-        self.send(direction, FIRST_FLOW + train as u64, len.get(), body);
-        self.now + len.serialization_delay_ceil(ACCESS)
+        let word = word(train, datagram.seq);
+        let marks = (datagram.marking.ecn, datagram.marking.dscp);
+        let fragmented = parts.len() > 1;
+        if fragmented {
+            self.assembly[direction as usize].expect(word, parts.len() as u16);
+        }
+        let mut wire = self.now;
+        for (part, len) in parts.into_iter().enumerate() {
+            let part = if fragmented { part as u8 } else { WHOLE };
+            wire += Bytes::new(len).serialization_delay_ceil(ACCESS);
+            if fragmented {
+                self.advance(wire);
+            }
+            let flow = FIRST_FLOW + train as u64;
+            self.send_marked(direction, flow, len, Body::Crafted(word, part), marks);
+        }
+        wire
     }
 
     fn await_crafted(&mut self) {
@@ -99,8 +123,20 @@ impl World {
         }
     }
 
-    /// Handles the arrival of a crafted datagram.
-    pub fn crafted_arrived(&mut self, word: u64, ecn: Ecn) {
+    /// Handles the arrival of a packet of a crafted datagram.
+    pub fn crafted_arrived(&mut self, direction: Direction, (word, part): (u64, u8), ecn: Ecn) {
+        let train = (word >> 48) as usize;
+        if let Some(train) = self.crafted.as_mut().and_then(|c| c.trains.get_mut(train)) {
+            let received = &mut train.facts.fragments_received;
+            match part {
+                WHOLE => count(received, 1, None),
+                part => count(received, 2, Some(usize::from(part))),
+            }
+        }
+        let now = self.now;
+        if part != WHOLE && !self.assembly[direction as usize].take(now, word) {
+            return;
+        }
         let stamped = self.now + self.lateness();
         let (near, far) = (
             super::world::EPOCH_NS + stamped.as_nanos() as i64,

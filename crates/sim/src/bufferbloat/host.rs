@@ -11,8 +11,9 @@ use base::program::{Sending, Train};
 use base::record::{Event, Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use experiment::Stopped;
+use experiment::ask::{Answer, Ask};
 use experiment::host::{
-    Counted, Ended, Fresh, Host, Load, Loaded, Passing, Probing, Rates, Scouted,
+    Counted, Ended, Fresh, Host, Load, Loaded, Meanwhile, Passing, Probing, Rates, Scouted,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -171,6 +172,9 @@ impl Host for World {
     fn rates(&self, window: Duration) -> Option<Rates> {
         let (mut time, mut rx, mut tx) = (Duration::ZERO, 0u64, 0u64);
         for row in self.rec.traffic.iter().rev() {
+            if row.t_ns - row.interval_ns < self.watched_from_ns {
+                return None;
+            }
             rx += row.rx_bytes? as u64;
             tx += row.tx_bytes? as u64;
             time += Duration::from_nanos(row.interval_ns.max(0) as u64);
@@ -246,6 +250,7 @@ impl Host for World {
                 bytes: Bytes::new(bytes),
                 rate: meter.0.rate(now, bytes),
                 alive: its.count() as u32 + u32::from(paced.is_some()),
+                still_for: Duration::ZERO,
             }
         });
         let loads = loads.collect();
@@ -263,6 +268,28 @@ impl Host for World {
     fn collect(&mut self) -> Vec<Ended> {
         self.collect_flows();
         self.collect_paced()
+    }
+
+    fn reset(&mut self) {
+        if self.probing.running() {
+            Host::stop_probes(self);
+        }
+        self.stop_fresh();
+        Host::stop_load(self, None);
+        self.collect_flows();
+        self.collect_paced();
+        self.close_sockets();
+        self.close_ports();
+        self.tracer = None;
+        self.watched_from_ns = World::unix_ns(self);
+    }
+
+    fn ask(
+        &mut self,
+        ask: &Ask,
+        going_on: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Answer, Stopped> {
+        self.answer_to(ask, going_on)
     }
 
     fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), Stopped> {

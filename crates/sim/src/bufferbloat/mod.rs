@@ -11,15 +11,25 @@
 //!
 //! **Validated against**: `crates/cli/tests/draws.rs`, the results on random links of a fixed seed.
 
+mod ask;
+mod browse;
+mod capture;
 mod crafted;
+mod far;
 mod fresh;
 mod host;
+mod knock;
+mod letters;
+pub mod network;
 mod paced;
 mod probes;
 mod seen;
+mod trace;
 mod transfer;
+mod whole;
 mod world;
 
+pub use network::Network;
 pub use probes::ip_size as probe_size;
 pub use seen::{PhaseSeen, Seen, Wait, Who};
 
@@ -27,9 +37,12 @@ use crate::tcp::Settings;
 use base::record::{Direction, Recording};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::bufferbloat::Bufferbloat;
-use experiment::{Bounds, Steps, Stopped, Unwatched};
+use experiment::{Bounds, Steps, Stopped, Unwatched, Watch};
 use link::{LinkSpec, SpecError};
 use world::World;
+
+/// UNIX time at the start of every run, ns.
+pub use world::EPOCH_NS;
 
 /// Limits of the two hosts for one direction's load, all its flows together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -92,6 +105,8 @@ pub struct Plan {
     pub hosts: Hosts,
     /// Cross traffic beside the test.
     pub cross: Vec<Cross>,
+    /// Surroundings of the link.
+    pub network: Network,
     /// Settings of TCP.
     pub tcp: Settings,
     /// Plan of the test.
@@ -106,6 +121,7 @@ impl Plan {
             seed,
             hosts: Hosts::default(),
             cross: Vec::new(),
+            network: Network::default(),
             tcp: Settings {
                 // The real load's receivers have autotuned windows, so the link's queue is the limit.
                 receive_window: Bytes::new(64 << 20),
@@ -157,4 +173,20 @@ pub fn carry_out(
     world.rec.meta.verb = verb.into();
     experiment::run(steps, bounds, &mut world, &mut Unwatched)?;
     Ok(world.finish())
+}
+
+/// Runs any probe over the plan's link while somebody watches. Gives what was recorded also of a probe that ends early.
+///
+/// # Errors
+/// The link specification is invalid.
+pub fn observe(
+    plan: &Plan,
+    steps: &mut dyn Steps,
+    bounds: &Bounds,
+    watch: &mut dyn Watch,
+) -> Result<(Outcome, Result<(), Stopped>), SpecError> {
+    let mut world = World::new(plan)?;
+    world.rec.meta.verb = "probe".into();
+    let went = experiment::run(steps, bounds, &mut world, watch).map(drop);
+    Ok((world.finish(), went))
 }

@@ -56,6 +56,10 @@ pub(super) struct Transfer {
     chrono_since: Time,
     busy: Duration,
     held: Duration,
+    /// Bytes of a transfer of a given size; null for one that goes on until it is stopped.
+    pub only: Option<u64>,
+    /// Sender's window when the transfer began, packets.
+    pub sender_window: u64,
     /// Samples of the far end, which the near end gets when the load is over.
     pub far: Vec<Flow>,
 }
@@ -100,6 +104,8 @@ impl Transfer {
             chrono_since: now,
             busy: Duration::ZERO,
             held: Duration::ZERO,
+            only: None,
+            sender_window: 0,
             far: Vec::new(),
         }
     }
@@ -108,10 +114,13 @@ impl Transfer {
     pub fn open(&mut self, now: Time) {
         self.opened = true;
         self.acted = now;
-        self.sender.write(match self.limits.application {
-            Some(_) => self.mss.get(),
-            None => ENDLESS,
-        });
+        self.sender_window = self.sender.controller().cwnd.get() / self.mss.get();
+        self.sender
+            .write(match (self.only, self.limits.application) {
+                (Some(bytes), _) => bytes,
+                (None, Some(_)) => self.mss.get(),
+                (None, None) => ENDLESS,
+            });
     }
 
     /// True if its applications act by themselves.
@@ -123,7 +132,8 @@ impl Transfer {
     pub fn act(&mut self, now: Time) -> bool {
         let passed = now.saturating_since(self.acted).as_secs_f64();
         self.acted = now;
-        if let Some(rate) = self.limits.application.filter(|_| self.opened) {
+        let writes = self.opened && self.only.is_none();
+        if let Some(rate) = self.limits.application.filter(|_| writes) {
             self.owed += rate.get() as f64 / 8.0 * passed;
             let mss = self.mss.get();
             let whole = self.owed as u64 / mss * mss;

@@ -1,24 +1,31 @@
 //! World of a run: the link, both hosts and the clock; everything that happens between two steps of the experiment.
 
+use super::capture::Capture;
 use super::crafted::Crafted;
+use super::far::Far;
 use super::fresh::Fresh;
 use super::host::{Began, Meters};
+use super::knock::Exchange;
+use super::letters::Letters;
 use super::paced::Paced;
 use super::probes::Probing;
 use super::seen::{Counters, Wait, Who};
+use super::trace::Tracer;
 use super::transfer::{APPLICATION, Transfer};
 use super::{Cross, Plan, Seen};
+use crate::fragments::Assembly;
 use crate::segment::Segment;
 use base::record::{Direction, Event, HostLoad, Meta, Origin, Recording, Traffic};
 use base::rng::{Rng, Streams, uniform};
 use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use experiment::ask::SenderSettings;
 use link::qdisc::{Fate, Fates};
 use link::{Delivery, Link, SpecError};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// UNIX time at the start of every run.
-pub(super) const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
+pub const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
 /// Length of the Ethernet header, which an interface counts, bytes.
 const LINK_HEADER: u64 = 14;
 const SAMPLE: Duration = Duration::from_millis(50);
@@ -40,8 +47,10 @@ pub(super) enum Body {
     Ack(u32, u64),
     Fresh(i64, u8),
     Cross(u32),
-    Crafted(u64),
+    /// Train and datagram in one word, and the fragment.
+    Crafted(u64, u8),
     Paced(u32),
+    Letter(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -65,6 +74,12 @@ pub(super) enum Due {
     Open(u32),
     Application(u32),
     Paced(u32),
+    /// A letter starts back from beyond the link.
+    Letter(u32),
+    /// Retransmission timeout of an exchange.
+    Exchange(usize),
+    /// Round of the tracer: of datagrams, or of ICMP echo.
+    Round(bool),
 }
 
 /// A source of cross traffic.
@@ -110,6 +125,8 @@ pub(super) struct World {
     pub fresh: Fresh,
     /// Crafted trains in progress, if there are any.
     pub crafted: Option<Crafted>,
+    /// Incomplete datagrams at the receiving host of each direction.
+    pub assembly: [Assembly; 2],
     /// Meters of the interface.
     pub meters: Meters,
     /// Loads of datagrams.
@@ -118,6 +135,18 @@ pub(super) struct World {
     pub paced_begun: u32,
     /// Present phase.
     pub phase: Option<Began>,
+    pub letters: Letters,
+    pub letter_noise: Rng,
+    pub far: Far,
+    pub exchanges: Vec<Exchange>,
+    pub tracer: Option<Tracer>,
+    pub capture: Option<Capture>,
+    /// Time from which the interface is watched for cross traffic, UNIX ns.
+    pub watched_from_ns: i64,
+    /// Page loads since the browser was started.
+    pub visits: usize,
+    /// Settings of the sender of each direction: up, down.
+    pub senders: [SenderSettings; 2],
 }
 
 impl World {
@@ -164,10 +193,20 @@ impl World {
             probing: Probing::default(),
             fresh: Fresh::default(),
             crafted: None,
+            assembly: [Assembly::default(), Assembly::default()],
             meters: Meters::default(),
             paced: Vec::new(),
             paced_begun: 0,
             phase: None,
+            letters: Letters::default(),
+            letter_noise: streams.stream("bufferbloat/letters"),
+            far: Far::default(),
+            exchanges: Vec::new(),
+            tracer: None,
+            capture: None,
+            visits: 0,
+            watched_from_ns: EPOCH_NS,
+            senders: [SenderSettings::default(); 2],
             streams,
             plan: plan.clone(),
         };
@@ -223,18 +262,30 @@ impl World {
         }
     }
 
+    /// Next time of the links, of an event and of a timer of TCP.
+    fn wakeups(&self) -> (Time, Time, Time) {
+        let link = |l: &Link| l.next_wakeup().unwrap_or(Time::MAX);
+        let wake = link(&self.links[0]).min(link(&self.links[1]));
+        let due = self.due.peek().map_or(Time::MAX, |d| d.0.0);
+        let timer = self.transfers[self.first_running..]
+            .iter()
+            .filter(|t| t.running)
+            .map(Transfer::next_wakeup)
+            .min()
+            .unwrap_or(Time::MAX);
+        (wake, due, timer)
+    }
+
+    /// Time of the next event of any kind.
+    pub fn next_event(&self) -> Time {
+        let (wake, due, timer) = self.wakeups();
+        wake.min(due).min(timer)
+    }
+
     /// Advances the world up to and including `until`.
     pub fn advance(&mut self, until: Time) {
         loop {
-            let link = |l: &Link| l.next_wakeup().unwrap_or(Time::MAX);
-            let wake = link(&self.links[0]).min(link(&self.links[1]));
-            let due = self.due.peek().map_or(Time::MAX, |d| d.0.0);
-            let timer = self.transfers[self.first_running..]
-                .iter()
-                .filter(|t| t.running)
-                .map(Transfer::next_wakeup)
-                .min()
-                .unwrap_or(Time::MAX);
+            let (wake, due, timer) = self.wakeups();
             let next = wake.min(due).min(timer);
             if next > until {
                 break;
@@ -282,7 +333,19 @@ impl World {
 
     /// Puts a packet into the queue of a direction.
     pub fn send(&mut self, direction: Direction, flow: u64, len: u64, body: Body) {
-        self.send_segment(direction, flow, len, body, Segment::default(), Ecn::NotEct);
+        self.send_marked(direction, flow, len, body, (Ecn::NotEct, 0));
+    }
+
+    /// The same with an ECN field and a DSCP.
+    pub fn send_marked(
+        &mut self,
+        direction: Direction,
+        flow: u64,
+        len: u64,
+        body: Body,
+        marks: (Ecn, u8),
+    ) {
+        self.send_segment(direction, flow, len, (body, Segment::default()), marks);
     }
 
     fn send_segment(
@@ -290,9 +353,8 @@ impl World {
         direction: Direction,
         flow: u64,
         len: u64,
-        body: Body,
-        segment: Segment,
-        ecn: Ecn,
+        (body, segment): (Body, Segment),
+        (ecn, dscp): (Ecn, u8),
     ) {
         let flying = Flying { body, segment };
         let id = match self.free.pop() {
@@ -313,7 +375,7 @@ impl World {
             id: PacketId(u64::from(id)),
             flow: FlowId(flow),
             len: Bytes::new(len),
-            dscp: 0,
+            dscp,
             ecn,
             enqueued: self.now,
         };
@@ -330,7 +392,7 @@ impl World {
 
     /// Counts a packet of the experiment itself, except trains.
     fn account(&mut self, body: Body, len: u64) {
-        if !matches!(body, Body::Cross(_) | Body::Crafted(_) | Body::Paced(_)) {
+        if !matches!(body, Body::Cross(_) | Body::Crafted(..) | Body::Paced(_)) {
             self.own += Bytes::new(len);
         }
     }
@@ -378,6 +440,9 @@ impl World {
                 }
             }
             Body::Ack(flow, window) => {
+                if direction == Direction::Down {
+                    self.capture_ack(flow as usize, flying.segment.ack);
+                }
                 let t = &mut self.transfers[flow as usize];
                 if t.running {
                     t.sender.set_window(Bytes::new(window));
@@ -387,8 +452,11 @@ impl World {
             }
             Body::Fresh(number, step) => self.fresh_arrived(number, step),
             Body::Cross(_) => {}
-            Body::Crafted(seq) => self.crafted_arrived(seq, d.packet.ecn),
+            Body::Crafted(word, part) => {
+                self.crafted_arrived(direction, (word, part), d.packet.ecn);
+            }
             Body::Paced(i) => self.paced_arrived(i),
+            Body::Letter(id) => self.letter_arrived(id),
         }
     }
 
@@ -422,12 +490,17 @@ impl World {
                 ..Segment::default()
             };
             let (len, direction) = (t.segment_len(out.len), t.direction);
+            if direction == Direction::Up {
+                self.capture_data(i, out.seq, out.len);
+            }
+            let t = &self.transfers[i];
             let ecn = if out.len == 0 {
                 Ecn::NotEct
             } else {
                 t.sender.ecn()
             };
-            self.send_segment(direction, number, len, Body::Data(i as u32), segment, ecn);
+            let body = Body::Data(i as u32);
+            self.send_segment(direction, number, len, (body, segment), (ecn, 0));
         }
         self.transfers[i].account(self.now);
     }
@@ -445,7 +518,7 @@ impl World {
             ..ack
         };
         let body = Body::Ack(i as u32, window);
-        self.send_segment(direction, number, len, body, segment, Ecn::NotEct);
+        self.send_segment(direction, number, len, (body, segment), (Ecn::NotEct, 0));
     }
 
     fn happen(&mut self, due: Due) {
@@ -469,6 +542,9 @@ impl World {
             Due::Open(i) => self.open(i as usize),
             Due::Application(i) => self.act(i as usize),
             Due::Paced(i) => self.paced_due(i),
+            Due::Letter(id) => self.letter_due(id),
+            Due::Exchange(i) => self.exchange_due(i),
+            Due::Round(echo) => self.round_due(echo),
         }
     }
 
@@ -496,6 +572,11 @@ impl World {
         self.at(self.now + exchange, Due::Open(number as u32));
         let detail = serde_json::json!({ "direction": direction, "congestion": "cubic" });
         self.event("flow", &format!("flow {number}"), &detail.to_string());
+    }
+
+    /// Opens a flow without the exchange before it.
+    pub fn open_now(&mut self, i: usize) {
+        self.open(i);
     }
 
     fn open(&mut self, i: usize) {
@@ -562,7 +643,7 @@ impl World {
         let skew = (link.up.delay.as_nanos() as i64 - link.down.delay.as_nanos() as i64) / 2;
         let drift = self.plan.hosts.drift_ppm * 1e-6;
         for t in &mut self.transfers[self.first_running..] {
-            if !t.running || !t.opened {
+            if !t.running || !t.opened || t.only.is_some() {
                 continue;
             }
             let gained = self.now.saturating_since(t.started).as_nanos() as f64 * drift;

@@ -1,4 +1,5 @@
 use super::*;
+use testkit::TempDir;
 
 fn delay(ms: i64, seq: i64, status: Status, rtt_ms: Option<i64>) -> Row {
     Row::Delay(Delay {
@@ -135,26 +136,6 @@ fn the_load_of_a_minute_is_its_mean() {
     assert_eq!(out, [load(MINUTE_NS, 0.5), load(2 * MINUTE_NS, 0.25)]);
 }
 
-/// A directory that goes away.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(seed: u64) -> Scratch {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("tailback-thinning-{}-{seed}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir(&dir).unwrap();
-        Scratch(dir)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A day's files of all tables that give way: cadence, start and gaps are drawn.
 struct Draw {
     rng: base::rng::Rng,
@@ -252,8 +233,8 @@ fn size(path: &Path) -> u64 {
 fn making_room_frees_space_with_every_step_or_ends_on_any_days() {
     for seed in 0..10 {
         let mut draw = Draw::new(seed);
-        let dir = Scratch::new(seed);
-        let path = dir.0.join("m.rec");
+        let dir = TempDir::new(&format!("thinning-{seed}"));
+        let path = dir.join("m.rec");
         let mut writer = store::Writer::create(&path, base::record::Meta::default()).unwrap();
         let days = 1 + draw.below(3);
         for day in 0..days {
@@ -307,8 +288,8 @@ fn making_room_frees_space_with_every_step_or_ends_on_any_days() {
 fn making_room_ends_when_it_is_told_to_and_leaves_whole_files() {
     for (seed, calls) in [(1, 0), (2, 1), (3, 2), (4, 3), (5, 7)] {
         let mut draw = Draw::new(seed);
-        let dir = Scratch::new(seed);
-        let path = dir.0.join("m.rec");
+        let dir = TempDir::new(&format!("thinning-{seed}"));
+        let path = dir.join("m.rec");
         let mut writer = store::Writer::create(&path, base::record::Meta::default()).unwrap();
         draw.rows(0)
             .into_iter()

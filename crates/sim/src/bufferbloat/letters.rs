@@ -1,0 +1,330 @@
+//! Datagrams with contents, and the NAT that they pass.
+
+use super::network::{FAR, NEAR, NEAR_V6};
+use super::world::{Body, Due, World};
+use crate::fragments::cut;
+use base::record::Direction;
+use base::rng::uniform;
+use base::{Duration, Time};
+use experiment::ask::{Extension, Opening};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+const FIRST_FLOW: u64 = 6_000_000;
+const FIRST_PORT: u16 = 40_000;
+/// Length of an extension header of IPv6 with padding only.
+const EXTENSION: u32 = 8;
+
+/// Purpose of a letter, which takes effect when all of it has arrived.
+#[derive(Clone, Debug)]
+pub(super) enum Then {
+    /// A datagram reaches the far side.
+    Far {
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// A datagram reaches the near side's external address.
+    Near {
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+    },
+    /// Step of a TCP exchange.
+    Tcp(usize, super::knock::Step),
+    /// Probe of a hop, or its answer.
+    Hop(u64),
+}
+
+/// Message on its way.
+pub(super) struct Letter {
+    then: Then,
+    /// Packets of it that have not arrived.
+    missing: u16,
+}
+
+/// Shape of a letter's packets.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub to: IpAddr,
+    /// Bytes above IP and UDP; of TCP, above IP and eight bytes.
+    pub payload: u32,
+    /// True if fragments are forbidden.
+    pub whole: bool,
+    pub header: Option<Extension>,
+}
+
+impl Shape {
+    pub fn plain(to: IpAddr, payload: usize) -> Shape {
+        Shape {
+            to,
+            payload: payload as u32,
+            whole: false,
+            header: None,
+        }
+    }
+}
+
+/// Mapping of an inner socket.
+#[derive(Clone, Debug)]
+struct Mapping {
+    local: SocketAddr,
+    socket: u32,
+    /// Part of the other end that the mapping is for.
+    part: Option<(IpAddr, u16)>,
+    external: SocketAddr,
+    /// Addresses that datagrams were sent to.
+    sent_to: Vec<SocketAddr>,
+    first: Time,
+    latest: Time,
+}
+
+/// Datagrams that have come to a socket: source, contents.
+type Inbox = VecDeque<(SocketAddr, Vec<u8>)>;
+
+/// Letters in flight, sockets of the near host, and the NAT's mappings.
+#[derive(Default)]
+pub(super) struct Letters {
+    flying: BTreeMap<u32, Letter>,
+    next: u32,
+    /// Letters that wait beyond the link before they take effect.
+    waiting: BTreeMap<u32, Then>,
+    pub sockets: BTreeMap<u32, Opening>,
+    opened: u16,
+    locals: BTreeMap<u32, SocketAddr>,
+    mappings: Vec<Mapping>,
+    inboxes: BTreeMap<u32, Inbox>,
+    /// Path MTU that routers have told, by version 4 and 6.
+    pub told: [Option<u32>; 2],
+}
+
+impl World {
+    pub fn open_socket(&mut self, opening: Opening) -> SocketAddr {
+        let to = opening.to.map_or(IpAddr::V4(FAR[0]), |to| to.ip());
+        let letters = &mut self.letters;
+        letters.opened = letters.opened.wrapping_add(1) % 20_000;
+        let ip: IpAddr = match to {
+            IpAddr::V4(_) => NEAR.into(),
+            IpAddr::V6(_) => NEAR_V6.into(),
+        };
+        let local = SocketAddr::new(ip, FIRST_PORT + letters.opened);
+        letters.sockets.insert(opening.number, opening);
+        letters.locals.insert(opening.number, local);
+        letters.inboxes.insert(opening.number, VecDeque::new());
+        local
+    }
+
+    /// Forgets all sockets.
+    pub fn close_sockets(&mut self) {
+        self.letters.sockets.clear();
+        self.letters.locals.clear();
+        self.letters.inboxes.clear();
+    }
+
+    fn lost(&mut self) -> bool {
+        let loss = self.plan.network.loss;
+        loss > 0.0 && uniform(&mut self.letter_noise) < loss
+    }
+
+    fn lives(&self, m: &Mapping, at: Time) -> bool {
+        let nat = &self.plan.network.nat;
+        let (once, talked) = nat.lifetime;
+        let talks = m.latest.saturating_since(m.first) > Duration::from_secs(2);
+        let lifetime = if talks { talked } else { once };
+        !nat.translates || at.saturating_since(m.latest) < lifetime
+    }
+
+    /// External address of a datagram from this socket, which creates or refreshes its mapping.
+    fn outward(&mut self, socket: u32, local: SocketAddr, to: SocketAddr) -> SocketAddr {
+        let nat = self.plan.network.nat;
+        let (now, part) = (self.now, nat.mapping.part(to));
+        let its = |m: &Mapping| m.local == local && m.part == part;
+        let found = (0..self.letters.mappings.len()).find(|i| {
+            let m = &self.letters.mappings[*i];
+            its(m) && self.lives(m, now)
+        });
+        if let Some(i) = found {
+            let m = &mut self.letters.mappings[i];
+            m.latest = now;
+            m.sent_to.push(to);
+            return m.external;
+        }
+        let number = self.letters.mappings.len();
+        let external = match nat.translates && to.is_ipv4() {
+            false => local,
+            true => {
+                let last = 10 + (number % usize::from(nat.addresses.max(1))) as u8;
+                let port = 50_000 + (number % 15_000) as u16;
+                (Ipv4Addr::new(198, 51, 100, last), port).into()
+            }
+        };
+        self.letters.mappings.push(Mapping {
+            local,
+            socket,
+            part,
+            external,
+            sent_to: vec![to],
+            first: now,
+            latest: now,
+        });
+        external
+    }
+
+    /// External address of the near host's connections.
+    pub fn external(&self, local: SocketAddr) -> SocketAddr {
+        match self.plan.network.nat.translates && local.is_ipv4() {
+            true => (Ipv4Addr::new(198, 51, 100, 10), 49_999).into(),
+            false => local,
+        }
+    }
+
+    /// Delivers a datagram from outside to the socket behind that address, if a mapping exists and its filter allows
+    /// it.
+    fn inward(&mut self, from: SocketAddr, external: SocketAddr, bytes: Vec<u8>) {
+        let (now, filter) = (self.now, self.plan.network.nat.filtering);
+        let found = (0..self.letters.mappings.len())
+            .rev()
+            .find(|i| self.letters.mappings[*i].external == external);
+        let Some(i) = found.filter(|i| self.lives(&self.letters.mappings[*i], now)) else {
+            return;
+        };
+        let m = &mut self.letters.mappings[i];
+        let known = |to: &SocketAddr| filter.part(*to) == filter.part(from);
+        if !m.sent_to.iter().any(known) {
+            return;
+        }
+        m.latest = m.latest.max(now);
+        let (socket, local) = (m.socket, m.local);
+        // A socket of the same number may have taken its place.
+        if self.letters.locals.get(&socket) != Some(&local) {
+            return;
+        }
+        let only = self.letters.sockets.get(&socket).and_then(|s| s.to);
+        if only.is_none_or(|only| only == from)
+            && let Some(inbox) = self.letters.inboxes.get_mut(&socket)
+        {
+            inbox.push_back((from, bytes));
+        }
+    }
+
+    /// Sends a datagram from a socket.
+    pub fn send_datagram(&mut self, socket: u32, to: SocketAddr, bytes: &[u8]) {
+        let Some(opening) = self.letters.sockets.get(&socket).copied() else {
+            return;
+        };
+        let to = opening.to.unwrap_or(to);
+        let Some(local) = self.letters.locals.get(&socket).copied() else {
+            return;
+        };
+        let from = self.outward(socket, local, to);
+        let known = FAR.map(IpAddr::from).contains(&to.ip())
+            || to.is_ipv6()
+            || self.plan.network.resolver(to).is_some();
+        if !known {
+            // An external address: another socket here, for all that this world knows.
+            if self.plan.network.nat.hairpin {
+                self.inward(from, to, bytes.to_vec());
+            }
+            return;
+        }
+        let shape = Shape {
+            whole: opening.whole == Some(true),
+            header: opening.header,
+            ..Shape::plain(to.ip(), bytes.len())
+        };
+        let then = Then::Far {
+            from,
+            to,
+            bytes: bytes.to_vec(),
+        };
+        self.post(Direction::Up, shape, then);
+    }
+
+    /// Next datagram at a socket.
+    pub fn heard(&mut self, socket: u32) -> Option<(SocketAddr, Vec<u8>)> {
+        self.letters.inboxes.get_mut(&socket)?.pop_front()
+    }
+
+    /// Puts a letter's packets into the queue of a direction.
+    pub fn post(&mut self, direction: Direction, shape: Shape, then: Then) {
+        let v6 = shape.to.is_ipv6();
+        let Some(version) = self.plan.network.version(shape.to).copied() else {
+            return;
+        };
+        let extension = shape.header.map_or(0, |_| EXTENSION);
+        let link = match direction {
+            Direction::Up => self.plan.link.up.mtu,
+            Direction::Down => self.plan.link.down.mtu,
+        };
+        let mtu = version.mtu.min(link).get();
+        let Some(parts) = cut(shape.payload + extension, v6, mtu, shape.whole) else {
+            if version.tells_mtu {
+                self.letters.told[usize::from(v6)] = Some(mtu as u32);
+            }
+            return;
+        };
+        let passes = match shape.header {
+            None => true,
+            Some(Extension::HopByHop) => version.extensions[0],
+            Some(Extension::Destination) => version.extensions[1],
+        };
+        let id = self.letters.next;
+        self.letters.next = id.wrapping_add(1);
+        let letter = Letter {
+            then,
+            missing: parts.len() as u16,
+        };
+        let dropped =
+            version.blocked || !passes || (parts.len() > 1 && !version.fragments) || self.lost();
+        if !dropped {
+            self.letters.flying.insert(id, letter);
+        }
+        for len in parts {
+            self.send(direction, FIRST_FLOW, len, Body::Letter(id));
+        }
+    }
+
+    pub fn letter_arrived(&mut self, id: u32) {
+        let Some(letter) = self.letters.flying.get_mut(&id) else {
+            return;
+        };
+        letter.missing = letter.missing.saturating_sub(1);
+        if letter.missing > 0 {
+            return;
+        }
+        if let Some(letter) = self.letters.flying.remove(&id) {
+            self.takes_effect(letter.then);
+        }
+    }
+
+    fn takes_effect(&mut self, then: Then) {
+        match then {
+            Then::Far { from, to, bytes } => self.far_heard(from, to, &bytes),
+            Then::Near { from, to, bytes } => self.inward(from, to, bytes),
+            Then::Tcp(exchange, step) => self.stepped(exchange, step),
+            Then::Hop(number) => self.hop_arrived(number),
+        }
+    }
+
+    /// Has a letter take effect, or start back, after a time beyond the link.
+    pub fn later(&mut self, after: Duration, then: Then) {
+        let id = self.letters.next;
+        self.letters.next = id.wrapping_add(1);
+        self.letters.waiting.insert(id, then);
+        self.at(self.now + after, Due::Letter(id));
+    }
+
+    pub fn letter_due(&mut self, id: u32) {
+        match self.letters.waiting.remove(&id) {
+            Some(Then::Near { from, to, bytes }) => {
+                let shape = Shape::plain(from.ip(), bytes.len());
+                let then = Then::Near { from, to, bytes };
+                self.post(Direction::Down, shape, then);
+            }
+            // A far end's packet starts back.
+            Some(Then::Tcp(exchange, step)) => self.send_step(exchange, step),
+            Some(then) => self.takes_effect(then),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Surroundings of the link in virtual time: address translation, middleboxes, versions of IP, resolvers and hops, all
+//! known, so that the result of an experiment can be compared with them.
+//!
+//! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6.
+//!
+//! **Deviations.** Middleboxes, hops and resolvers add a fixed delay and have no queues of their own.
+
+use base::{Bytes, Duration};
+use measure::control::listen::Transport;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Dependence of a NAT's behaviour on the other end (RFC 4787 sections 4.1 and 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depends {
+    Not,
+    OnAddress,
+    OnAddressAndPort,
+}
+
+impl Depends {
+    /// Part of the other end that it depends on.
+    pub(super) fn part(self, of: SocketAddr) -> Option<(IpAddr, u16)> {
+        match self {
+            Depends::Not => None,
+            Depends::OnAddress => Some((of.ip(), 0)),
+            Depends::OnAddressAndPort => Some((of.ip(), of.port())),
+        }
+    }
+}
+
+/// Middlebox or service in front of a port of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Filtered: nothing gets through, and nothing returns.
+    Silent,
+    /// A middlebox refuses.
+    Refused,
+    /// The knock gets through, and the answer does not return.
+    AnswerLost,
+    /// A middlebox answers in the server's name.
+    Somebody,
+    /// The server uses this port for something else.
+    InUse,
+    /// A middlebox rewrites messages in both directions.
+    Changed,
+    /// A middlebox drops messages that are invalid in the protocol of the port.
+    Reads,
+}
+
+/// Address translation between the near host and the link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nat {
+    /// True if there is a NAT; otherwise `filtering` and `lifetime` are those of a firewall.
+    pub translates: bool,
+    pub mapping: Depends,
+    pub filtering: Depends,
+    /// Number of external addresses, which mappings of new sockets take in turn.
+    pub addresses: u8,
+    /// Silence after which a mapping is forgotten: for a mapping that was answered once, and for one used for more than
+    /// two seconds. A firewall that translates nothing does not forget.
+    pub lifetime: (Duration, Duration),
+    /// True if hosts inside reach each other by their external addresses.
+    pub hairpin: bool,
+}
+
+impl Nat {
+    /// Neither translation nor filter.
+    pub fn none() -> Nat {
+        Nat {
+            translates: false,
+            filtering: Depends::Not,
+            ..Nat::default()
+        }
+    }
+}
+
+impl Default for Nat {
+    fn default() -> Nat {
+        Nat {
+            translates: true,
+            mapping: Depends::Not,
+            filtering: Depends::OnAddressAndPort,
+            addresses: 1,
+            lifetime: (Duration::from_secs(30), Duration::from_secs(120)),
+            hairpin: false,
+        }
+    }
+}
+
+/// Treatment of one version of IP on the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Largest packet of the path.
+    pub mtu: Bytes,
+    /// True if routers report packets that are too large.
+    pub tells_mtu: bool,
+    /// True if fragments pass.
+    pub fragments: bool,
+    /// True if IPv6 extension headers pass: hop-by-hop options, destination options.
+    pub extensions: [bool; 2],
+    /// True if nothing of this version passes.
+    pub blocked: bool,
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version {
+            mtu: Bytes::new(1500),
+            tells_mtu: true,
+            fragments: true,
+            extensions: [true; 2],
+            blocked: false,
+        }
+    }
+}
+
+/// Resolver beyond the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolver {
+    pub address: IpAddr,
+    /// Additional time of the path to it, one way.
+    pub farther: Duration,
+    /// Time that it takes for a name in its cache, and for one that it has to find out.
+    pub known: Duration,
+    pub new: Duration,
+    /// True if it checks signatures.
+    pub checks: bool,
+    /// True if it accepts connections; otherwise it refuses them.
+    pub tcp: bool,
+    /// True if it answers nothing.
+    pub silent: bool,
+}
+
+impl Default for Resolver {
+    fn default() -> Resolver {
+        Resolver {
+            address: Ipv4Addr::new(192, 0, 2, 53).into(),
+            farther: Duration::from_millis(2),
+            known: Duration::from_micros(300),
+            new: Duration::from_millis(40),
+            checks: true,
+            tcp: true,
+            silent: false,
+        }
+    }
+}
+
+/// Router on the path. The time to it is counted from the near host, without the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Router {
+    pub address: IpAddr,
+    /// Time one way.
+    pub delay: Duration,
+    /// True if it is beyond the link.
+    pub beyond: bool,
+    /// Shortest interval between two of its ICMP errors; zero for no limit.
+    pub at_most_every: Duration,
+    /// True if it sends no ICMP errors.
+    pub silent: bool,
+}
+
+/// Surroundings of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    pub nat: Nat,
+    /// True if the server has a second address.
+    pub second: bool,
+    /// Fate of messages to a port of the server; other ports are open.
+    pub ports: BTreeMap<(Transport, u16), Block>,
+    pub v4: Version,
+    /// Null if the server has no IPv6 address.
+    pub v6: Option<Version>,
+    /// The first is the one that the near host uses.
+    pub resolvers: Vec<Resolver>,
+    pub routers: Vec<Router>,
+    /// Share of datagrams lost in each direction, beside those that the link loses.
+    pub loss: f64,
+    /// Web page that a virtual browser loads.
+    pub page: Page,
+}
+
+/// Web page at the server: objects that a browser loads over several connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub objects: u32,
+    /// Size of each.
+    pub size: Bytes,
+    /// Connections at a time.
+    pub connections: u32,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        let router = |last, millis, beyond| Router {
+            address: Ipv4Addr::new(192, 168, 1, last).into(),
+            delay: Duration::from_micros(millis),
+            beyond,
+            at_most_every: Duration::ZERO,
+            silent: false,
+        };
+        Network {
+            nat: Nat::none(),
+            second: true,
+            ports: BTreeMap::new(),
+            v4: Version::default(),
+            v6: None,
+            resolvers: vec![Resolver::default()],
+            // One on either side of the link.
+            routers: vec![router(1, 200, false), router(254, 400, true)],
+            loss: 0.0,
+            page: Page {
+                objects: 12,
+                size: Bytes::new(40_000),
+                connections: 6,
+            },
+        }
+    }
+}
+
+/// Addresses of both ends.
+pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 2);
+pub(super) const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
+pub(super) const FAR: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(203, 0, 113, 1), Ipv4Addr::new(203, 0, 113, 2)];
+pub(super) const FAR_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 1);
+
+impl Network {
+    /// Treatment of packets to that address; null if there is no route.
+    pub(super) fn version(&self, to: IpAddr) -> Option<&Version> {
+        match to {
+            IpAddr::V4(_) => Some(&self.v4),
+            IpAddr::V6(_) => self.v6.as_ref(),
+        }
+    }
+
+    pub(super) fn resolver(&self, to: SocketAddr) -> Option<&Resolver> {
+        let its = |r: &&Resolver| r.address == to.ip() && to.port() == 53;
+        self.resolvers.iter().find(its)
+    }
+}
