@@ -411,6 +411,27 @@ impl Drop for Load {
     }
 }
 
+/// Completes a flow's outcome by the far end's report of it.
+fn take_theirs(f: &mut FlowOutcome, theirs: Option<&FlowReport>, direction: Direction) {
+    if let Some(r) = theirs.filter(|r| r.direction == Direction::Down) {
+        f.congestion.clone_from(&r.congestion);
+    }
+    let Some(ours) = &mut f.datagrams else { return };
+    if let Some(theirs) = theirs.and_then(last_count) {
+        match direction {
+            Direction::Up => {
+                ours.received = Some(theirs.received);
+                ours.reordered = Some(theirs.reordered);
+            }
+            Direction::Down => ours.sent = Some(theirs.expected),
+        }
+    }
+    ours.lost = ours
+        .sent
+        .zip(ours.received)
+        .map(|(s, r)| s.saturating_sub(r));
+}
+
 fn last_count(report: &FlowReport) -> Option<DatagramCount> {
     match report.samples.last()?.detail {
         Detail::Datagrams(count) => Some(count),
@@ -460,35 +481,8 @@ impl Stopped {
             patience: limit,
             ..self.plan.peer.clone()
         };
-        let answer = peer.connect(None).and_then(|stream| {
-            let request = Request::Report {
-                session: self.session,
-            };
-            let answer = peer.ask(&stream, &request, &AtomicBool::new(false));
-            self.plan.tally.connection(&stream);
-            match answer?.0 {
-                Response::Report(flows) => Ok(flows),
-                _ => Err(LoadError::Protocol {
-                    server: peer.server,
-                    error: ControlError::Malformed {
-                        what: "another answer than a report",
-                    },
-                }),
-            }
-        });
-        // Before the link was full, turns were short and the clocks best compared.
-        let (shortest, ahead_ns) = self
-            .done
-            .iter()
-            .filter_map(|d| d.began)
-            .map(|(turn, server_ns)| {
-                let midpoint = self
-                    .clock
-                    .from_mono_ns(turn.sent + (turn.answered - turn.sent) / 2);
-                (turn.answered - turn.sent, server_ns.wrapping_sub(midpoint))
-            })
-            .min()
-            .unwrap_or_default();
+        let answer = self.ask_for_report(&peer);
+        let (shortest, ahead_ns) = self.clocks_compared();
         let (reports, report_error) = match answer {
             Ok(r) => (r, None),
             Err(e) => {
@@ -521,34 +515,13 @@ impl Stopped {
             .collect();
         flows.sort_by_key(|f| f.flow);
         for f in &mut flows {
-            let sent_by_them = reports
-                .iter()
-                .find(|r| self.plan.first_flow + i64::from(r.flow) == f.flow);
-            if let Some(r) = sent_by_them.filter(|r| r.direction == Direction::Down) {
-                f.congestion.clone_from(&r.congestion);
-            }
-            if let Some(ours) = &mut f.datagrams {
-                if let Some(theirs) = sent_by_them.and_then(last_count) {
-                    match self.plan.direction {
-                        Direction::Up => {
-                            ours.received = Some(theirs.received);
-                            ours.reordered = Some(theirs.reordered);
-                        }
-                        Direction::Down => ours.sent = Some(theirs.expected),
-                    }
-                }
-                ours.lost = ours
-                    .sent
-                    .zip(ours.received)
-                    .map(|(s, r)| s.saturating_sub(r));
-                let detail = serde_json::to_string(ours).unwrap_or_default();
-                event(
-                    &self.clock,
-                    &self.rows,
-                    "datagrams",
-                    &format!("flow {}", f.flow),
-                    &detail,
-                );
+            let number = |r: &&FlowReport| self.plan.first_flow + i64::from(r.flow) == f.flow;
+            let theirs = reports.iter().find(number);
+            take_theirs(f, theirs, self.plan.direction);
+            if let Some(counts) = &f.datagrams {
+                let detail = serde_json::to_string(counts).unwrap_or_default();
+                let subject = format!("flow {}", f.flow);
+                event(&self.clock, &self.rows, "datagrams", &subject, &detail);
             }
         }
         LoadOutcome {
@@ -557,6 +530,42 @@ impl Stopped {
             report_error,
             placed_within: Duration::from_nanos((shortest / 2).max(0) as u64),
         }
+    }
+
+    /// Asks the far end for its report of all flows.
+    fn ask_for_report(&self, peer: &Peer) -> Result<Vec<FlowReport>, LoadError> {
+        peer.connect(None).and_then(|stream| {
+            let request = Request::Report {
+                session: self.session,
+            };
+            let answer = peer.ask(&stream, &request, &AtomicBool::new(false));
+            self.plan.tally.connection(&stream);
+            match answer?.0 {
+                Response::Report(flows) => Ok(flows),
+                _ => Err(LoadError::Protocol {
+                    server: peer.server,
+                    error: ControlError::Malformed {
+                        what: "another answer than a report",
+                    },
+                }),
+            }
+        })
+    }
+
+    /// Shortest turn of a request and its answer, and by how much the far end's clock was ahead in it, ns.
+    fn clocks_compared(&self) -> (i64, i64) {
+        // Before the link was full, turns were short and the clocks best compared.
+        self.done
+            .iter()
+            .filter_map(|d| d.began)
+            .map(|(turn, server_ns)| {
+                let midpoint = self
+                    .clock
+                    .from_mono_ns(turn.sent + (turn.answered - turn.sent) / 2);
+                (turn.answered - turn.sent, server_ns.wrapping_sub(midpoint))
+            })
+            .min()
+            .unwrap_or_default()
     }
 
     fn write_report(&self, report: &FlowReport, ahead_ns: i64) {
