@@ -173,62 +173,15 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let base = Base::of(trains, train, &seen);
     let queue_ms = held_ms(train, &seen, &late, bps, &base);
     let queue_bytes = queue_ms.bytes_at(&rate);
-    let at_least = if seen.full { "" } else { "at least " };
-    let says = match &queue_ms {
-        Figure::CannotTell { cannot_tell } => format!(
-            "Cannot tell how much the queue {} holds: {cannot_tell}.",
-            params.direction
-        ),
-        Figure::Is { .. } => format!(
-            "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
-            params.direction,
-            queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
-            queue_bytes
-                .value()
-                .map_or("?".into(), |v| significant(v / 1e3, 3)),
-            queue_bytes
-                .value()
-                .map_or("?".into(), |v| (v / seen.packet).round().to_string()),
-            seen.packet,
-            significant(bps / 1e6, 3),
-            match &bucket {
-                Some(b) => format!(
-                    "; the first {} kB pass at {} Mbit/s (a token bucket)",
-                    significant(b.bytes * b.peak / (b.peak - b.sustained) / 1e3, 3),
-                    significant(b.peak / 1e6, 3)
-                ),
-                None => String::new(),
-            }
-        ),
-    };
     let mut outcome = Outcome {
-        says,
-        figures: vec![
-            Figured::new(
-                "queue_ms",
-                "queue when full",
-                Quantity::Time,
-                queue_ms.clone(),
-            ),
-            Figured::new(
-                "queue_bytes",
-                "the same in bytes",
-                Quantity::Size,
-                queue_bytes.clone(),
-            ),
-            Figured::new(
-                "queue_packets",
-                &format!("the same in packets of {} bytes", seen.packet),
-                Quantity::Count,
-                queue_packets(&queue_bytes, seen.packet),
-            ),
-            Figured::new(
-                "link_bps",
-                "rate of the line, whole IP packets",
-                Quantity::Rate,
-                rate,
-            ),
-        ],
+        says: says(
+            params,
+            &seen,
+            (&queue_ms, &queue_bytes),
+            bps,
+            bucket.as_ref(),
+        ),
+        figures: figures(&seen, &queue_ms, &queue_bytes, rate),
         plots: vec![delay_plot(train), rate_plot(&seen)],
         ..Outcome::default()
     };
@@ -247,26 +200,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         seen.packet
     ));
     if let Some(b) = &bucket {
-        let [bytes, peak, sustained] = b.figures(&seen, sent_bps(train, seen.packet));
-        let figure = Figured::new;
-        outcome.figures.extend([
-            figure("bucket_bytes", "token bucket", Quantity::Size, bytes),
-            figure("peak_bps", "rate until it is empty", Quantity::Rate, peak),
-            figure(
-                "sustained_bps",
-                "rate from then on",
-                Quantity::Rate,
-                sustained,
-            ),
-        ]);
-        outcome.evidence.push(format!(
-            "from {} s on {} Mbit/s come out instead of {}: a full queue that takes {} ms at the lower rate takes {} at the higher, the two steps of its delay",
-            significant(b.at, 3),
-            significant(b.sustained / 1e6, 3),
-            significant(b.peak / 1e6, 3),
-            queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
-            queue_ms.value().map_or("?".into(), |v| significant(v * b.sustained / b.peak, 3)),
-        ));
+        add_bucket(b, &seen, train, &queue_ms, &mut outcome);
     }
     tell_apart(trains, train, &seen, &mut outcome);
     if let Some(early) = early {
@@ -285,7 +219,13 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             .doubts
             .push("the queue was not seen full: it may hold more".into());
     }
-    outcome.tables.push(Table {
+    outcome.tables.push(floods(trains));
+    outcome
+}
+
+/// Table of all floods.
+fn floods(trains: &[Train]) -> Table {
+    Table {
         title: "Floods".into(),
         columns: [
             "lasted, s",
@@ -297,8 +237,99 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         .map(String::from)
         .into(),
         rows: of_stage(trains, "flood").map(row).collect(),
-    });
-    outcome
+    }
+}
+
+/// Headline: size of the queue in time, bytes and packets.
+fn says(
+    params: &Params,
+    seen: &Seen,
+    (queue_ms, queue_bytes): (&Figure, &Figure),
+    bps: f64,
+    bucket: Option<&Bucket>,
+) -> String {
+    let at_least = if seen.full { "" } else { "at least " };
+    match queue_ms {
+        Figure::CannotTell { cannot_tell } => format!(
+            "Cannot tell how much the queue {} holds: {cannot_tell}.",
+            params.direction
+        ),
+        Figure::Is { .. } => format!(
+            "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
+            params.direction,
+            queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
+            queue_bytes
+                .value()
+                .map_or("?".into(), |v| significant(v / 1e3, 3)),
+            queue_bytes
+                .value()
+                .map_or("?".into(), |v| (v / seen.packet).round().to_string()),
+            seen.packet,
+            significant(bps / 1e6, 3),
+            match bucket {
+                Some(b) => format!(
+                    "; the first {} kB pass at {} Mbit/s (a token bucket)",
+                    significant(b.bytes * b.peak / (b.peak - b.sustained) / 1e3, 3),
+                    significant(b.peak / 1e6, 3)
+                ),
+                None => String::new(),
+            }
+        ),
+    }
+}
+
+/// Size of the queue in time, bytes and packets, and the rate.
+fn figures(seen: &Seen, queue_ms: &Figure, queue_bytes: &Figure, rate: Figure) -> Vec<Figured> {
+    vec![
+        Figured::new(
+            "queue_ms",
+            "queue when full",
+            Quantity::Time,
+            queue_ms.clone(),
+        ),
+        Figured::new(
+            "queue_bytes",
+            "the same in bytes",
+            Quantity::Size,
+            queue_bytes.clone(),
+        ),
+        Figured::new(
+            "queue_packets",
+            &format!("the same in packets of {} bytes", seen.packet),
+            Quantity::Count,
+            queue_packets(queue_bytes, seen.packet),
+        ),
+        Figured::new(
+            "link_bps",
+            "rate of the line, whole IP packets",
+            Quantity::Rate,
+            rate,
+        ),
+    ]
+}
+
+/// Adds the figures of a token bucket, and how they explain the delay.
+fn add_bucket(b: &Bucket, seen: &Seen, train: &Train, queue_ms: &Figure, outcome: &mut Outcome) {
+    let [bytes, peak, sustained] = b.figures(seen, sent_bps(train, seen.packet));
+    let figure = Figured::new;
+    outcome.figures.extend([
+        figure("bucket_bytes", "token bucket", Quantity::Size, bytes),
+        figure("peak_bps", "rate until it is empty", Quantity::Rate, peak),
+        figure(
+            "sustained_bps",
+            "rate from then on",
+            Quantity::Rate,
+            sustained,
+        ),
+    ]);
+    outcome.evidence.push(format!(
+        "from {} s on {} Mbit/s come out instead of {}: a full queue that takes {} ms at the lower rate takes {} at the higher, the two steps of its delay",
+        significant(b.at, 3),
+        significant(b.sustained / 1e6, 3),
+        significant(b.peak / 1e6, 3),
+        queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
+        queue_ms.value().map_or("?".into(), |v| significant(v * b.sustained / b.peak, 3)),
+    ));
 }
 
 /// Rate of arrivals, up to the rate of which a link behind the queue may have lost a part.

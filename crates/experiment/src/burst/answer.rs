@@ -122,16 +122,6 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         return outcome;
     };
     let kind = counted(&all);
-    let place = |v: f64| Figure::Is {
-        value: v,
-        low: v.min(low),
-        high: v.max(high),
-    };
-    let queue = Figure::Is {
-        value: places - 1.0,
-        low: low - 1.0,
-        high: high - 1.0,
-    };
     let two = two_senders(trains, first);
     let tail = of_stage(trains, "tail").next().map(|t| tail(t, places));
     let what = match kind {
@@ -150,44 +140,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             "A burst of {} datagrams of {} bytes passes {} without loss into an empty queue, and one more is lost; {what}.",
             first.passes, first.size, params.direction,
         ),
-        figures: vec![
-            Figured::new(
-                "burst_packets",
-                "largest burst without loss",
-                Quantity::Count,
-                Figure::exactly(first.passes as f64),
-            ),
-            Figured::new(
-                "places_packets",
-                "room for at once, the one in transmission included",
-                Quantity::Count,
-                place(places),
-            ),
-            Figured::new(
-                "queue_packets",
-                "queue, in packets of the largest size",
-                Quantity::Count,
-                queue.clone(),
-            ),
-            Figured::new(
-                "queue_bytes",
-                "queue, in bytes of such packets",
-                Quantity::Size,
-                queue.map(|n| n * first.packet),
-            ),
-            Figured::new(
-                "counts_packets",
-                "1 where the queue counts packets, 0 where bytes",
-                Quantity::Count,
-                match kind {
-                    Counted::Packets => Figure::exactly(1.0),
-                    Counted::Bytes => Figure::exactly(0.0),
-                    Counted::CannotTell => {
-                        Figure::cannot_tell("the sizes agree in neither, or only one was tried")
-                    }
-                },
-            ),
-        ],
+        figures: figures(first, (places, low, high), kind),
         tables: vec![table(&all)],
         plots: vec![plot(trains, &sizes)],
         evidence: tail.into_iter().chain(two.evidence).collect(),
@@ -217,6 +170,58 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         ));
     }
     outcome
+}
+
+/// Largest burst, room, size of the queue, and what it counts.
+fn figures(first: &Found, (places, low, high): (f64, f64, f64), kind: Counted) -> Vec<Figured> {
+    let place = |v: f64| Figure::Is {
+        value: v,
+        low: v.min(low),
+        high: v.max(high),
+    };
+    let queue = Figure::Is {
+        value: places - 1.0,
+        low: low - 1.0,
+        high: high - 1.0,
+    };
+    vec![
+        Figured::new(
+            "burst_packets",
+            "largest burst without loss",
+            Quantity::Count,
+            Figure::exactly(first.passes as f64),
+        ),
+        Figured::new(
+            "places_packets",
+            "room for at once, the one in transmission included",
+            Quantity::Count,
+            place(places),
+        ),
+        Figured::new(
+            "queue_packets",
+            "queue, in packets of the largest size",
+            Quantity::Count,
+            queue.clone(),
+        ),
+        Figured::new(
+            "queue_bytes",
+            "queue, in bytes of such packets",
+            Quantity::Size,
+            queue.map(|n| n * first.packet),
+        ),
+        Figured::new(
+            "counts_packets",
+            "1 where the queue counts packets, 0 where bytes",
+            Quantity::Count,
+            match kind {
+                Counted::Packets => Figure::exactly(1.0),
+                Counted::Bytes => Figure::exactly(0.0),
+                Counted::CannotTell => {
+                    Figure::cannot_tell("the sizes agree in neither, or only one was tried")
+                }
+            },
+        ),
+    ]
 }
 
 struct Two {

@@ -239,7 +239,6 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
     let kept = s.pairs.iter().filter(|(l, e)| l.port() == e.port()).count();
     let local = s.pairs[0].0.ip();
     let mut alerts = Vec::new();
-    let mut doubts = Vec::new();
     if translated {
         alerts.extend(alerts_of(&s, &mapping, &filtering, &addresses));
     } else if filtering == Depends::Not {
@@ -250,6 +249,75 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
         ));
     }
     alerts.extend(lifetime::alert(once, talked));
+    let ports_depend_on_others = translated && mapping == Depends::Not && kept == s.pairs.len();
+    let doubts = doubts(params, &s, ports_depend_on_others);
+    let mut text = says(&s, translated, &mapping, &filtering, local, &addresses);
+    if talked != Lives::Untried {
+        let forgets = matches!(talked, Lives::Between(..) | Lives::LessThan(_));
+        let verb = if forgets {
+            "forgotten after"
+        } else {
+            "remembered:"
+        };
+        text += &format!(
+            " A socket that has talked and is silent is {verb} {}.",
+            talked.text()
+        );
+    }
+    let advice = talked.safe_s().map(|s| {
+        format!(
+            "What waits to be called (telephones, VPNs, games) must send something more often than every {} s.",
+            significant(s, 2)
+        )
+    });
+    Outcome {
+        says: text,
+        figures: figures(&s, addresses.len(), kept, once, talked),
+        advice: advice.into_iter().collect(),
+        alerts: alert::sorted(alerts),
+        evidence: evidence(&s),
+        doubts,
+        tables: vec![table(
+            &s, translated, &mapping, &filtering, &addresses, kept,
+        )],
+        ..Outcome::default()
+    }
+}
+
+/// External addresses, ports kept, and lifetimes of mappings.
+fn figures(s: &Seen, addresses: usize, kept: usize, once: Lives, talked: Lives) -> Vec<Figured> {
+    let mut figures = vec![
+        Figured::new(
+            "external_addresses",
+            "external addresses seen",
+            Quantity::Count,
+            Figure::exactly(addresses as f64),
+        ),
+        Figured::new(
+            "ports_kept",
+            "ports kept as they are",
+            Quantity::Share,
+            stats::wilson(kept as f64, s.pairs.len() as f64),
+        ),
+    ];
+    if talked != Lives::Untried {
+        for (key, name, lives) in [
+            (
+                "lifetime_ms",
+                "a silent socket that talked is forgotten after",
+                talked,
+            ),
+            ("lifetime_once_ms", "one that asked only once, after", once),
+        ] {
+            figures.push(Figured::new(key, name, Quantity::Time, lives.figure()));
+        }
+    }
+    figures
+}
+
+/// Reasons to doubt the answer. `ports_depend_on_others` is true if ports are kept while no other host uses them.
+fn doubts(params: &Params, s: &Seen, ports_depend_on_others: bool) -> Vec<String> {
+    let mut doubts = Vec::new();
     let longest = s.silences.iter().map(|s| s.least_s).fold(0.0, f64::max);
     if let Some(wanted) = params.lifetime
         && longest < 0.9 * wanted.as_secs_f64()
@@ -265,7 +333,7 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
             "after {lost} silences nothing came although something came after longer ones: it was lost on the way"
         ));
     }
-    if translated && mapping == Depends::Not && kept == s.pairs.len() {
+    if ports_depend_on_others {
         doubts.push("ports are kept as they are while nobody else uses them: whether the mapping stays endpoint-independent when two hosts use the same port cannot be told from one host".into());
     }
     if s.arrived > s.answered {
@@ -282,67 +350,7 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
             s.sent
         ));
     }
-    let mut text = says(&s, translated, &mapping, &filtering, local, &addresses);
-    if talked != Lives::Untried {
-        let forgets = matches!(talked, Lives::Between(..) | Lives::LessThan(_));
-        let verb = if forgets {
-            "forgotten after"
-        } else {
-            "remembered:"
-        };
-        text += &format!(
-            " A socket that has talked and is silent is {verb} {}.",
-            talked.text()
-        );
-    }
-    let mut figures = Vec::new();
-    if talked != Lives::Untried {
-        for (key, name, lives) in [
-            (
-                "lifetime_ms",
-                "a silent socket that talked is forgotten after",
-                talked,
-            ),
-            ("lifetime_once_ms", "one that asked only once, after", once),
-        ] {
-            figures.push(Figured::new(key, name, Quantity::Time, lives.figure()));
-        }
-    }
-    let advice = talked.safe_s().map(|s| {
-        format!(
-            "What waits to be called (telephones, VPNs, games) must send something more often than every {} s.",
-            significant(s, 2)
-        )
-    });
-    figures.splice(
-        0..0,
-        [
-            Figured::new(
-                "external_addresses",
-                "external addresses seen",
-                Quantity::Count,
-                Figure::exactly(addresses.len() as f64),
-            ),
-            Figured::new(
-                "ports_kept",
-                "ports kept as they are",
-                Quantity::Share,
-                stats::wilson(kept as f64, s.pairs.len() as f64),
-            ),
-        ],
-    );
-    Outcome {
-        says: text,
-        figures,
-        advice: advice.into_iter().collect(),
-        alerts: alert::sorted(alerts),
-        evidence: evidence(&s),
-        doubts,
-        tables: vec![table(
-            &s, translated, &mapping, &filtering, &addresses, kept,
-        )],
-        ..Outcome::default()
-    }
+    doubts
 }
 
 fn says(

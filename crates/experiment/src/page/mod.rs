@@ -316,11 +316,23 @@ fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
         ));
     }
     doubts(site, outcome);
+    headline(site, &idle, &loaded, tried_beside, outcome)
+}
+
+/// Sentence on the load times of one page; advises on the queue if the load slows it.
+fn headline(
+    site: &Site,
+    idle: &Figure,
+    loaded: &Figure,
+    tried_beside: bool,
+    outcome: &mut Outcome,
+) -> String {
     let page = site.url;
     match (idle.value(), loaded.value()) {
         (Some(i), Some(l)) => {
             // By more than chance, and by more than a person would overlook.
-            let slowed = bounds(&times).is_some_and(|(t, low, _)| t >= SLOWED && low > 1.0);
+            let slowed =
+                bounds(&ratio(idle, loaded)).is_some_and(|(t, low, _)| t >= SLOWED && low > 1.0);
             let verdict = match slowed {
                 true => format!("{} times as long", significant(l / i, 2)),
                 false if l / i >= SLOWED => "too few loads to tell that from chance".into(),

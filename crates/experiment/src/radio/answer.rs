@@ -1,9 +1,10 @@
 //! Answer from all trains.
 
-use super::{Known, Params, STAGE, woken};
+use super::{Jump, Known, Params, STAGE, woken};
 use crate::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use crate::trains::of_stage;
 use base::program::Train;
+use base::record::Direction;
 use base::units::significant;
 use stats::Figure;
 
@@ -17,74 +18,8 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let way = params.direction;
     let mut out = Outcome::default();
     match largest {
-        None => {
-            let most = known
-                .by_silence
-                .iter()
-                .flat_map(|k| &k.1)
-                .fold(0.0f64, |a, b| a.max(*b));
-            out.says = format!(
-                "Nothing sleeps: after up to {} s of silence the first datagram {way} takes {} ms longer at most.",
-                significant(*longest, 3),
-                significant(most.max(0.0), 2)
-            );
-            let why = format!("nothing sleeps within {} s", significant(*longest, 3));
-            out.figures = vec![
-                Figured::new(
-                    "idle_timeout_ms",
-                    "it sleeps after",
-                    Quantity::Time,
-                    Figure::cannot_tell(why.clone()),
-                ),
-                Figured::new(
-                    "wake_ms",
-                    "waking takes",
-                    Quantity::Time,
-                    Figure::cannot_tell(why),
-                ),
-            ];
-        }
-        Some(jump) => {
-            let until = jumps.iter().map(|j| j.from_s).find(|s| *s >= jump.to_s);
-            let behind = |s: f64| s >= jump.to_s && until.is_none_or(|u| s <= u);
-            let of_level: Vec<f64> = known
-                .by_silence
-                .iter()
-                .filter(|(s, _)| behind(*s))
-                .flat_map(|(_, all)| all.iter().copied())
-                .collect();
-            let wake = match &of_level[..] {
-                [one] => Figure::exactly(*one),
-                all => stats::mean_figure(all),
-            };
-            let after = Figure::Is {
-                value: (jump.from_s + jump.to_s) / 2.0 * 1e3,
-                low: jump.from_s * 1e3,
-                high: jump.to_s * 1e3,
-            };
-            out.says = format!(
-                "After {} to {} s of silence the radio sleeps, and the next datagram {way} waits {} s for it to wake up.",
-                significant(jump.from_s, 3),
-                significant(jump.to_s, 3),
-                significant(wake.value().unwrap_or(jump.by_ms) * 1e-3, 3)
-            );
-            out.figures = vec![
-                Figured::new("idle_timeout_ms", "it sleeps after", Quantity::Time, after),
-                Figured::new("wake_ms", "waking takes", Quantity::Time, wake),
-            ];
-            out.advice.push(format!(
-                "Whoever clicks after more than {} s waits that much longer: what must answer at once sends something more often than that, at the price of the battery.",
-                significant(jump.from_s, 3)
-            ));
-            for other in jumps.iter().filter(|j| *j != jump) {
-                out.evidence.push(format!(
-                    "Between {} and {} s of silence waking grows by {} ms: another state of the radio.",
-                    significant(other.from_s, 3),
-                    significant(other.to_s, 3),
-                    significant(other.by_ms, 3)
-                ));
-            }
-        }
+        None => still(&known, *longest, way, &mut out),
+        Some(jump) => sleeps(&known, &jumps, jump, way, &mut out),
     }
     out.evidence.push(format!(
         "{} silences; less than {} ms is not told from how delays vary.",
@@ -99,11 +34,89 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             "after {failed} silences the first datagram was lost; they were tried again"
         ));
     }
+    out.plots.push(plot(&known));
+    out.tables.push(table(&known));
+    out
+}
+
+/// Answer of a link on which nothing sleeps.
+fn still(known: &Known, longest: f64, way: Direction, out: &mut Outcome) {
+    let most = known
+        .by_silence
+        .iter()
+        .flat_map(|k| &k.1)
+        .fold(0.0f64, |a, b| a.max(*b));
+    out.says = format!(
+        "Nothing sleeps: after up to {} s of silence the first datagram {way} takes {} ms longer at most.",
+        significant(longest, 3),
+        significant(most.max(0.0), 2)
+    );
+    let why = format!("nothing sleeps within {} s", significant(longest, 3));
+    out.figures = vec![
+        Figured::new(
+            "idle_timeout_ms",
+            "it sleeps after",
+            Quantity::Time,
+            Figure::cannot_tell(why.clone()),
+        ),
+        Figured::new(
+            "wake_ms",
+            "waking takes",
+            Quantity::Time,
+            Figure::cannot_tell(why),
+        ),
+    ];
+}
+
+/// Answer of a link with a radio that sleeps.
+fn sleeps(known: &Known, jumps: &[Jump], jump: &Jump, way: Direction, out: &mut Outcome) {
+    let until = jumps.iter().map(|j| j.from_s).find(|s| *s >= jump.to_s);
+    let behind = |s: f64| s >= jump.to_s && until.is_none_or(|u| s <= u);
+    let of_level: Vec<f64> = known
+        .by_silence
+        .iter()
+        .filter(|(s, _)| behind(*s))
+        .flat_map(|(_, all)| all.iter().copied())
+        .collect();
+    let wake = match &of_level[..] {
+        [one] => Figure::exactly(*one),
+        all => stats::mean_figure(all),
+    };
+    let after = Figure::Is {
+        value: (jump.from_s + jump.to_s) / 2.0 * 1e3,
+        low: jump.from_s * 1e3,
+        high: jump.to_s * 1e3,
+    };
+    out.says = format!(
+        "After {} to {} s of silence the radio sleeps, and the next datagram {way} waits {} s for it to wake up.",
+        significant(jump.from_s, 3),
+        significant(jump.to_s, 3),
+        significant(wake.value().unwrap_or(jump.by_ms) * 1e-3, 3)
+    );
+    out.figures = vec![
+        Figured::new("idle_timeout_ms", "it sleeps after", Quantity::Time, after),
+        Figured::new("wake_ms", "waking takes", Quantity::Time, wake),
+    ];
+    out.advice.push(format!(
+        "Whoever clicks after more than {} s waits that much longer: what must answer at once sends something more often than that, at the price of the battery.",
+        significant(jump.from_s, 3)
+    ));
+    for other in jumps.iter().filter(|j| *j != jump) {
+        out.evidence.push(format!(
+            "Between {} and {} s of silence waking grows by {} ms: another state of the radio.",
+            significant(other.from_s, 3),
+            significant(other.to_s, 3),
+            significant(other.by_ms, 3)
+        ));
+    }
+}
+
+fn plot(known: &Known) -> Plot {
     let points = known
         .by_silence
         .iter()
         .flat_map(|(s, all)| all.iter().map(|ms| (*s, Some(*ms))));
-    out.plots.push(Plot {
+    Plot {
         title: "What the first datagram takes longer, by the silence before it".into(),
         x: "silence, s".into(),
         y: "ms".into(),
@@ -112,8 +125,11 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             draw: Draw::Marks,
             points: points.collect(),
         }],
-    });
-    out.tables.push(Table {
+    }
+}
+
+fn table(known: &Known) -> Table {
+    Table {
         title: "Silences".into(),
         columns: ["silence, s", "first datagram later by, ms"]
             .map(String::from)
@@ -126,6 +142,5 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 vec![significant(*s, 4), each.join(", ")]
             })
             .collect(),
-    });
-    out
+    }
 }

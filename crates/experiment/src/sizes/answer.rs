@@ -5,7 +5,7 @@ use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whol
 use crate::answer::{Figured, Outcome, Quantity};
 use crate::sweep;
 use crate::trains::of_stage;
-use base::program::Train;
+use base::program::{Fragments, Train};
 use base::units::significant;
 use stats::Figure;
 
@@ -51,52 +51,8 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let rates = rates(trains, line, longest, headers);
     let (sent, received) = fragments(trains);
     let mut outcome = Outcome {
-        says: format!(
-            "Datagrams of {best_size} bytes get most through, {} Mbit/s; {} bytes pass in one piece{}.",
-            significant(best.bps / 1e6, 3),
-            longest,
-            match falls.first() {
-                Some((below, before, after)) => format!(
-                    ", and from {} on what arrives of an overload falls from {} to {} Mbit/s",
-                    below + 1,
-                    significant(before / 1e6, 3),
-                    significant(after / 1e6, 3)
-                ),
-                None => String::new(),
-            }
-        ),
-        figures: vec![
-            Figured::new(
-                "best_payload_bytes",
-                "best payload, bytes",
-                Quantity::Count,
-                Figure::exactly(f64::from(best_size)),
-            ),
-            Figured::new(
-                "first_edge_bytes",
-                "last payload of one piece, bytes",
-                Quantity::Count,
-                edge(0),
-            ),
-            Figured::new(
-                "second_edge_bytes",
-                "last payload of two pieces, bytes",
-                Quantity::Count,
-                edge(1),
-            ),
-            Figured::new(
-                "whole_payload_bytes",
-                "largest payload that passes in one piece, bytes",
-                Quantity::Count,
-                Figure::exactly(f64::from(longest)),
-            ),
-            Figured::new(
-                "path_mtu_bytes",
-                "path MTU, bytes",
-                Quantity::Count,
-                Figure::exactly(f64::from(longest + headers)),
-            ),
-        ],
+        says: says(best_size, best.bps, longest, falls.first()),
+        figures: figures(best_size, longest, headers, [edge(0), edge(1)]),
         advice: vec![format!(
             "Send between {from} and {best_size} bytes: less wastes the line on headers, more is cut into fragments, of which every one must arrive."
         )],
@@ -126,6 +82,67 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             "the receiving host did not put {lacking} datagrams together of which all pieces seem to have arrived: it had no room for more incomplete ones (net.ipv6.ip6frag_high_thresh, net.ipv4.ipfrag_high_thresh); what larger sizes bring is told too low"
         ));
     }
+    add_fragments(sent, received, &mut outcome);
+    outcome
+}
+
+/// Headline: the best size, and the loss of goodput beyond the first edge.
+fn says(best_size: u32, best_bps: f64, longest: u32, first: Option<&(u32, f64, f64)>) -> String {
+    format!(
+        "Datagrams of {best_size} bytes get most through, {} Mbit/s; {} bytes pass in one piece{}.",
+        significant(best_bps / 1e6, 3),
+        longest,
+        match first {
+            Some((below, before, after)) => format!(
+                ", and from {} on what arrives of an overload falls from {} to {} Mbit/s",
+                below + 1,
+                significant(before / 1e6, 3),
+                significant(after / 1e6, 3)
+            ),
+            None => String::new(),
+        }
+    )
+}
+
+/// Best payload, last payloads of one and of two pieces, and the path MTU.
+fn figures(best_size: u32, longest: u32, headers: u32, edges: [Figure; 2]) -> Vec<Figured> {
+    let [first_edge, second_edge] = edges;
+    vec![
+        Figured::new(
+            "best_payload_bytes",
+            "best payload, bytes",
+            Quantity::Count,
+            Figure::exactly(f64::from(best_size)),
+        ),
+        Figured::new(
+            "first_edge_bytes",
+            "last payload of one piece, bytes",
+            Quantity::Count,
+            first_edge,
+        ),
+        Figured::new(
+            "second_edge_bytes",
+            "last payload of two pieces, bytes",
+            Quantity::Count,
+            second_edge,
+        ),
+        Figured::new(
+            "whole_payload_bytes",
+            "largest payload that passes in one piece, bytes",
+            Quantity::Count,
+            Figure::exactly(f64::from(longest)),
+        ),
+        Figured::new(
+            "path_mtu_bytes",
+            "path MTU, bytes",
+            Quantity::Count,
+            Figure::exactly(f64::from(longest + headers)),
+        ),
+    ]
+}
+
+/// Adds the shares of fragments that arrived.
+fn add_fragments(sent: Option<Fragments>, received: Option<Fragments>, outcome: &mut Outcome) {
     match (sent, received) {
         (Some(sent), Some(received)) => {
             outcome.evidence.push(format!(
@@ -151,7 +168,6 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 .into(),
         ),
     }
-    outcome
 }
 
 /// Datagrams of two fragments that were not delivered although as many second fragments arrived; none if those are few.
