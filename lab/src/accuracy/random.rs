@@ -99,20 +99,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
                 ],
             )
         }
-        "bucket" => {
-            let peak = (rate * c.log(1.5, 8.0)).round().min(400e6);
-            let bytes = (c.log(0.3, 3.0) * peak / 8.0).round().min(4e6);
-            let queue = format!("tbf:rate={rate} bit/s,burst={bytes},limit={packets}");
-            (
-                "buffer",
-                Line::up(peak, queue),
-                vec![
-                    share(&["peak_bps"], peak, 0.05),
-                    share(&["sustained_bps"], rate, 0.05),
-                    share(&["bucket_bytes"], bytes, 0.1),
-                ],
-            )
-        }
+        "bucket" => bucket(c, rate, packets),
         _ => {
             let others = c.pick(&[0.0, 0.0, 1.0]) * c.uniform(0.02, 0.85);
             let free = rate * (1.0 - others);
@@ -140,6 +127,22 @@ fn draw(seed: u64, number: u64) -> Drawn {
         cell: Cell::bench(probe, line, truths),
         impaired: impairment.name,
     }
+}
+
+/// A token bucket in front of a short queue, and its truth.
+fn bucket(c: &mut Chance, rate: f64, packets: f64) -> (&'static str, Line, Vec<Truth>) {
+    let peak = (rate * c.log(1.5, 8.0)).round().min(400e6);
+    let bytes = (c.log(0.3, 3.0) * peak / 8.0).round().min(4e6);
+    let queue = format!("tbf:rate={rate} bit/s,burst={bytes},limit={packets}");
+    (
+        "buffer",
+        Line::up(peak, queue),
+        vec![
+            share(&["peak_bps"], peak, 0.05),
+            share(&["sustained_bps"], rate, 0.05),
+            share(&["bucket_bytes"], bytes, 0.1),
+        ],
+    )
 }
 
 /// Impairment of the uplink; a good third of the links has one.
