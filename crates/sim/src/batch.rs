@@ -75,6 +75,9 @@ pub fn in_parallel<T: Sync, R: Send>(
     all.map(|r| r.expect("every item was worked on")).collect()
 }
 
+/// Name of the gateway's figures.
+pub const CONTROL: &str = "control";
+
 /// Every figure of a run by its name, such as `link.queue_ms.mean` or `bulk.goodput_bps`.
 pub fn figures(outcome: &Outcome) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
@@ -84,6 +87,9 @@ pub fn figures(outcome: &Outcome) -> BTreeMap<String, f64> {
     }
     for flow in &outcome.flows {
         collect(&flow.name, serde_json::to_value(flow).unwrap_or_default());
+    }
+    if let Some(control) = &outcome.control {
+        collect(CONTROL, serde_json::to_value(control).unwrap_or_default());
     }
     all
 }

@@ -3,7 +3,7 @@
 use super::Point;
 use report::table::{Cell, Column, Table};
 use sim::Estimate;
-use sim::batch::estimates;
+use sim::batch::{CONTROL, estimates};
 use std::fmt::Write;
 
 /// Column of a table on links or flows: heading, figure, factor, digits.
@@ -42,11 +42,19 @@ const FLOW: &[Figure] = &[
     ("above", "ms", "took_by_size.above_ms.p50", 1.0, 1),
 ];
 
-/// Returns the tables of all links and of all flows.
+const GATEWAY: &[Figure] = &[
+    ("wait error", "ms", "wait_rmse_ms", 1.0, 1),
+    ("bias", "ms", "wait_bias_ms", 1.0, 1),
+    ("capacity error", "%", "capacity_rmse", 100.0, 1),
+    ("drops and marks", "", "signals", 1.0, 0),
+    ("blind", "%", "blind", 100.0, 1),
+];
+
+/// Returns the tables of all links, of all flows, and of the gateway.
 pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
     let mut out = String::new();
     let mut varies = false;
-    for (what, figures) in [("link", LINK), ("flow", FLOW)] {
+    for (what, figures) in [("link", LINK), ("flow", FLOW), ("gateway", GATEWAY)] {
         let Some(table) = one(results, what, figures) else {
             continue;
         };
@@ -55,6 +63,9 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
             .iter()
             .flatten()
             .any(|cell| matches!(cell, Cell::Estimate { half, .. } if !half.is_empty()));
+        if table.rows.is_empty() {
+            continue;
+        }
         out += &table.without_empty_columns().text(width);
         out.push('\n');
     }
@@ -88,7 +99,8 @@ fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure])
         let flows = first.flows.iter().map(|f| (f.name.as_str(), f.count));
         let names: Vec<(&str, u64)> = match what {
             "link" => links.collect(),
-            _ => flows.collect(),
+            "flow" => flows.collect(),
+            _ => first.control.iter().map(|_| (CONTROL, 1)).collect(),
         };
         for (name, count) in names {
             let mut cells: Vec<Cell> = point
