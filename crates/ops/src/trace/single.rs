@@ -2,6 +2,7 @@
 
 use super::answer::{ConnectionReport, Direction, seconds};
 use super::expert::{Event, events};
+use crate::files::counted;
 use base::print::{RATE, SIZE, significant};
 use measure::track::{Connection, Traffic};
 use report::table::{Column, Table};
@@ -99,11 +100,14 @@ fn direction(out: &mut String, d: &Direction) {
     );
     let _ = writeln!(
         out,
-        "  sent again: {} packets, {}; lost {} of {} packets on the wire",
-        d.retransmitted_packets,
+        "  sent again: {}, {}; lost: {}",
+        counted(d.retransmitted_packets, "packet"),
         SIZE.print(d.retransmitted_bytes as f64),
-        d.losses.lost,
-        d.losses.data_packets
+        // A SYN that was lost is no packet with data: no share of them.
+        match d.losses.data_packets {
+            0 => counted(d.losses.lost, "packet"),
+            all => format!("{} of {all} data packets on the wire", d.losses.lost),
+        }
     );
     if let (Some(least), Some(median), Some(high), Some(most)) =
         (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms, d.rtt_max_ms)
