@@ -113,8 +113,9 @@ tables! {
         direction: Direction,
         /// Payload bytes acknowledged so far (at the sender); null if only the receiver was watched.
         bytes_acked: Option<i64>,
-        /// Payload bytes delivered so far, as known to the sender: whole segments, counted when first acknowledged,
-        /// cumulatively or by SACK. Repairing a hole therefore causes neither a stall nor a jump.
+        /// Payload bytes delivered so far, as known to the sender: counted when first acknowledged, cumulatively or by
+        /// SACK; segments behind a hole count at their mean size. Repairing a hole therefore causes neither a stall nor a
+        /// jump.
         delivered_bytes: Option<i64>,
         /// Payload bytes received so far (at the receiver); null if only the sender was watched.
         bytes_received: Option<i64>,

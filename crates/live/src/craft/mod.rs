@@ -192,6 +192,13 @@ struct Agreed {
     program: Program,
 }
 
+fn timed_out(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
+}
+
 impl Run<'_> {
     fn agree(&self, direction: Direction, program: &Program) -> Result<Agreed, CraftError> {
         let peer = self.peer;
@@ -263,7 +270,8 @@ impl Run<'_> {
             Ok(_) => Err(CraftError::Unexpected {
                 server: peer.server,
             }),
-            Err(LoadError::Talk { .. }) => Err(CraftError::NoUdp {
+            // Other failures to talk are the server's own, and no firewall's.
+            Err(LoadError::Talk { source, .. }) if timed_out(&source) => Err(CraftError::NoUdp {
                 server: far,
                 waited: Duration::from_nanos((mono_ns() - began) as u64),
             }),

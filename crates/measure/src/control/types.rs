@@ -98,7 +98,7 @@ pub struct SenderState {
     pub rttvar_ns: Option<u64>,
     pub min_rtt_ns: Option<u64>,
     pub retransmits: u64,
-    /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
+    /// Payload that has arrived, counted when first acknowledged, selectively or not.
     pub delivered_bytes: Option<u64>,
     pub delivery_rate_bps: Option<u64>,
     pub mss_bytes: u64,
