@@ -71,11 +71,7 @@ pub(super) fn plot(trains: &[Train], sizes: &[u32]) -> Plot {
                     .map(|t| (t.count as f64, Some(t.train.lost() as f64)))
                     .collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Series {
-                    name: format!("{size} bytes"),
-                    draw: Draw::Knots,
-                    points,
-                }
+                Series::new(format!("{size} bytes"), Draw::Knots, points)
             })
             .collect(),
     }

@@ -11,7 +11,7 @@
 mod steps;
 
 use super::alert::{self, Alert, Severity};
-use super::answer::{Figured, Outcome, Quantity, Table};
+use super::answer::{Figured, Outcome, Table};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
@@ -189,7 +189,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             rows.push(vec![format!("packets with {header}"), text.to_owned()]);
         }
     }
-    let figured = |key: &str, name: &str, f: Figure| Figured::new(key, name, Quantity::Time, f);
+    let figured = |key: &str, name: &str, f: Figure| Figured::time(key, name, f);
     Outcome {
         says,
         figures: vec![
@@ -205,25 +205,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 "datagram there and back over IPv6",
                 datagrams(&v6),
             ),
-            Figured::new(
-                "path_mtu_bytes",
-                "largest packet of IPv6, up",
-                Quantity::Size,
-                mtu6,
-            ),
-            Figured::new(
-                "path_mtu_v4_bytes",
-                "largest packet of IPv4, up",
-                Quantity::Size,
-                mtu4,
-            ),
+            Figured::size("path_mtu_bytes", "largest packet of IPv6, up", mtu6),
+            Figured::size("path_mtu_v4_bytes", "largest packet of IPv4, up", mtu4),
         ],
         alerts: alert::sorted(alerts),
-        tables: vec![Table {
-            title: "What gets through".into(),
-            columns: ["what", "found"].map(str::to_owned).to_vec(),
-            rows,
-        }],
+        tables: vec![Table::new("What gets through", ["what", "found"], rows)],
         ..Outcome::default()
     }
 }

@@ -10,7 +10,7 @@
 
 mod steps;
 
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
+use super::answer::{Draw, Figured, Outcome, Plot, Series};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::record::{Delay, Recording, Status};
@@ -84,24 +84,18 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             ("mdev_ms", "mean deviation", d.mdev_ms),
         ]
         .into_iter()
-        .map(|(key, name, figure)| Figured::new(key, name, Quantity::Time, figure))
-        .chain([Figured::new(
-            "lost",
-            "lost",
-            Quantity::Share,
-            stats::share(&lost),
-        )])
+        .map(|(key, name, figure)| Figured::time(key, name, figure))
+        .chain([Figured::share("lost", "lost", stats::share(&lost))])
         .collect(),
-        plots: vec![Plot {
-            title: "Round trips".into(),
-            x: "s".into(),
-            y: "ms".into(),
-            series: vec![Series {
-                name: String::new(),
-                draw: Draw::Marks,
-                points: probes.iter().map(point).collect(),
-            }],
-        }],
+        plots: vec![Plot::new(
+            "Round trips",
+            ("s", "ms"),
+            vec![Series::new(
+                "",
+                Draw::Marks,
+                probes.iter().map(point).collect(),
+            )],
+        )],
         ..Outcome::default()
     }
 }
