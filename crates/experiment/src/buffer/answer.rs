@@ -6,8 +6,8 @@ use super::{AFTER, Bounds, Params, RESTING, SHORTEST_FLOOD, SMALL, Seen, look, m
 use crate::answer::{Figured, Outcome, Quantity, Table};
 use crate::trains;
 use crate::trains::{SCOUT, of_stage, received_rate, waits};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Factor by which a flood must exceed the peak rate to show it, and the number of stretches that must show it.

@@ -3,8 +3,8 @@
 use super::{Seen, look};
 use crate::answer::{Draw, Plot, Series};
 use crate::trains::waits;
+use base::print::significant;
 use base::program::{Due, Train};
-use base::units::significant;
 
 /// Row on a flood without the small datagrams before it; its arrivals without the time in which the queue filled.
 pub(super) fn row(train: &Train) -> Vec<String> {

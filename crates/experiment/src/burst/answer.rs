@@ -4,8 +4,8 @@ use super::text::{plot, table, tail};
 use super::{Found, MOST_TRIALS, Params, alone, lost, places, sizes, standing, trials};
 use crate::answer::{Figured, Outcome};
 use crate::trains::{SCOUT, of_stage, received_rate};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Losses that no full queue explains, in all bursts.

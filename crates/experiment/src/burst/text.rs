@@ -2,8 +2,8 @@
 
 use super::{Found, trials};
 use crate::answer::{Draw, Plot, Series, Table};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 
 /// Sentence on whether the queue drops the last arrivals, from a burst of twice its length.
 pub(super) fn tail(train: &Train, places: f64) -> String {

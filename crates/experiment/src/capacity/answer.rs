@@ -4,8 +4,8 @@ use super::text::{methods_table, streams_plot, trains_table};
 use super::{Params, Said, carries, chirp, line, packet_bits, pairs, size, streams};
 use crate::answer::{Figured, Outcome};
 use crate::trains::{CLOCK, SCOUT, of_stage};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Share of the capacity from which all of it is available.

@@ -3,8 +3,8 @@
 use super::{Said, streams};
 use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::{loss, of_stage, received_rate, waits};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 use streams::Line;
 

@@ -23,9 +23,9 @@ use crate::dns;
 use crate::host::Stopped;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
+use base::print::significant;
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use base::{Bytes, Duration};
 use stats::Figure;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "check": "What is wrong with this line, how bad is it, and what does that mean to a person?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "check": "What is wrong with this link, how bad is it, and what does it mean for its users?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",] {
         /// time limit; steps without time are reported
         within: Duration = "110 s" ["40 s".."600 s"];
@@ -64,7 +64,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
+    takes: "one to two minutes, within the budget; it floods each direction for some seconds",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

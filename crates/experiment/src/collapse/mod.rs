@@ -23,9 +23,9 @@ use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Connection, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",
+    takes: "15 minutes at the link's full rate up, less if the budget ends",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

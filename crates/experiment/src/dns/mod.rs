@@ -28,9 +28,9 @@ use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use roots::Roots;
 use says::{advice, alert_of, alert_of_handling, evidence, says};
@@ -40,7 +40,7 @@ use types::Types;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "dns": "How long do names take to resolve, and is the resolver to blame or the line?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "dns": "How long do DNS lookups take, and is the resolver or the link to blame?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 4035",] {
         /// resolvers to ask instead of those of this host
         resolvers: Vec<Arc<str>> as List(Address);
@@ -74,7 +74,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
+    takes: "four seconds for each resolver, 130 kB at most; the queries go to the resolvers, not to our server",
     beside_others: false,
     comes_near_budget: false,
     warning: None,

@@ -2,8 +2,8 @@
 
 use super::{Params, parts};
 use crate::answer::{Figured, Outcome};
+use base::print::significant;
 use base::record::Recording;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, recording: &Recording) -> Outcome {

@@ -25,7 +25,7 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
+    pub struct Params for "middlebox": "Do middleboxes on the path read, change or block traffic?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
             "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
         /// also fetch the EICAR test string: harmless, but it raises the alarm of every antivirus program that sees it,
         /// here and on the path
@@ -40,7 +40,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
+    takes: "a second on a clear path, up to two minutes if much is blocked; 80 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
     comes_near_budget: false,

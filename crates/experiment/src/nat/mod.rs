@@ -19,9 +19,9 @@ use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
+use base::print::significant;
 use base::record::Recording;
 use base::spec::{Params as _, params};
-use base::units::significant;
 use lifetime::{Lives, Silence};
 use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +29,10 @@ use std::net::{IpAddr, SocketAddr};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
+    pub struct Params for "nat": "Are addresses translated on the path, and how does the NAT map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
         /// fresh sockets whose external addresses are compared
         sockets: u32 = "8" ["2".."64"];
-        /// time in which these sockets send, to find external addresses that change
+        /// time for which these sockets send, to find external addresses that change
         during: Duration = "10 s" ["0 s".."100 s"], "Chandele 2012, procedure j";
         /// longest silence to test for a mapping's lifetime, such as 5min; the test takes that long
         lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
@@ -42,7 +42,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
+    takes: "ten seconds, more if answers never come, 30 kB; with `lifetime=` that much longer, and 100 kB",
     // An answer that others' queues delay beyond its time would be taken for one that a filter held back.
     beside_others: false,
     comes_near_budget: false,

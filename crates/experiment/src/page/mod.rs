@@ -21,9 +21,9 @@ use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
+    takes: "two minutes and the time of 50 page loads; the bytes of the pages, and the link's full rate for 30 s and ten page loads",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -6,7 +6,7 @@
 
 use super::super::answer::{Figured, Table};
 use super::seen::{Phase, Seen};
-use base::units::significant;
+use base::print::significant;
 use stats::Figure;
 
 /// Host with its round trips.

@@ -26,10 +26,10 @@ mod steps;
 use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use base::Duration;
+use base::print::significant;
 use base::record::Direction;
 use base::record::Recording;
 use base::spec::{Params as _, choices, params};
-use base::units::significant;
 use base::words::Words;
 use differ::{Differences, LEAST_MS, Place, differences};
 use seen::{IDLE, Phase, Seen};
@@ -56,7 +56,7 @@ impl Load {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "path": "Which hops lie on the way, and on which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
+    pub struct Params for "path": "Which hops are on the path, and at which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
             "RFC 792, Internet Control Message Protocol",
             "RFC 4443, Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",] {
         /// directions to fill, one after the other
@@ -65,7 +65,7 @@ params! {
         idle: Duration = "15 s" ["5 s".."600 s"];
         /// length of each load, within the budget
         hold: Duration = "25 s" ["5 s".."600 s"];
-        /// interval between rounds; routers of Linux answer once a second
+        /// interval between rounds; Linux routers answer once a second
         interval: Duration = "1 s" ["100 ms".."10 s"];
         /// greatest number of hops
         hops: usize = "30" ["1".."64"];
@@ -79,7 +79,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
+    takes: "90 s, 50 s of them at the link's full rate (the directions share --budget)",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -22,7 +22,7 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the way to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the path to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 9293",] {
         /// TCP ports, 256 at most
         tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "Catalán 2014, table 4";

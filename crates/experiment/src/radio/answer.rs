@@ -3,9 +3,9 @@
 use super::{Jump, Known, Params, STAGE, woken};
 use crate::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use crate::trains::of_stage;
+use base::print::significant;
 use base::program::Train;
 use base::record::Direction;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {

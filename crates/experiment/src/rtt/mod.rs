@@ -13,14 +13,14 @@ mod steps;
 use super::answer::{Draw, Figured, Outcome, Plot, Series};
 use super::spec::{How, Spec};
 use base::Duration;
+use base::print::significant;
 use base::record::{Delay, Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "rtt": "What is the round-trip time of a small packet on the idle link?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// packets
         count: u64 = "50" ["2".."100000"], "Gao 2012, section 2.3.1";
         /// interval between packets

@@ -5,8 +5,8 @@ use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whol
 use crate::answer::{Figured, Outcome};
 use crate::sweep;
 use crate::trains::of_stage;
+use base::print::significant;
 use base::program::{Fragments, Train};
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {

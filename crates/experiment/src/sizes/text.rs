@@ -2,7 +2,7 @@
 
 use super::{Held, only_headers, pieces};
 use crate::answer::{Draw, Plot, Series, Table};
-use base::units::significant;
+use base::print::significant;
 
 pub(super) fn rates_table(rates: &[(f64, f64, f64)]) -> Table {
     let show = |v: f64| significant(v, 3);

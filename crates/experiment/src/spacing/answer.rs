@@ -5,8 +5,8 @@ use super::{Counts, FACTORS, Params};
 use crate::answer::{Figured, Outcome};
 use crate::sweep;
 use crate::trains::{of_stage, received_rate};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 fn counts(train: &Train, targeted: f64) -> Counts {

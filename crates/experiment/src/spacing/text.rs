@@ -2,7 +2,7 @@
 
 use super::{Counts, Params};
 use crate::answer::{Draw, Plot, Series, Table};
-use base::units::significant;
+use base::print::significant;
 
 pub(super) fn table(params: &Params, title: &str, rows: &[Counts]) -> Table {
     let mbit = |r: f64| significant(r / 1e6, 3);

@@ -4,8 +4,8 @@ use super::text::{plot, table, told};
 use super::{Found, Held, Params, found, held, overload, overloaded_rate};
 use crate::answer::{Figured, Outcome};
 use crate::trains::{SCOUT, of_stage, overloads};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {

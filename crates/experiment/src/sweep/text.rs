@@ -3,7 +3,7 @@
 use super::{Found, Held};
 use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::{growth, loss, received_rate};
-use base::units::significant;
+use base::print::significant;
 use stats::Figure;
 
 /// Milliseconds to a hundredth: smaller parts are the hosts' own.

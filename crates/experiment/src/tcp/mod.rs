@@ -20,9 +20,9 @@ use super::spec::{How, Spec};
 use super::trains::Ends;
 use base::Bytes;
 use base::print::RATE;
+use base::print::significant;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};
-use base::units::significant;
 use base::words::Words;
 use serde::Deserialize;
 use stats::Figure;
@@ -43,7 +43,7 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload fare on this line?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+    pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload perform on this link?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 6928, Increasing TCP's Initial Window",] {
         /// congestion control; by default all of the three that the sender's kernel has
         control: Control = "all";
@@ -64,7 +64,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
+    takes: "the time of 16 MB for each controller; as much again for the other direction, each further initial window and each offload setting",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

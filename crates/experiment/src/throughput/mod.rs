@@ -22,10 +22,10 @@ use crate::{phases, rate};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
+use base::print::significant;
 use base::print::{DELAY, RATE};
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use stats::{Delays, Figure};
 use std::ops::Range;
@@ -42,16 +42,16 @@ const POINT_S: f64 = 0.5;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
+    pub struct Params for "throughput": "How much does the link carry, measured by several methods, and how long do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
         /// direction to fill
         direction: Ways = "both";
         /// connections of the first method
         flows: u32 = "3" ["2".."64"], DOCUMENT;
-        /// warm-up: time from the begin of a step until counting begins
+        /// warm-up: time from the start of a step until counting starts
         warm_up: Duration = "5 s" ["0 s".."60 s"], DOCUMENT;
         /// counted time of a step; less if the budget ends
         hold: Duration = "10 s" ["1 s".."600 s"];
-        /// time at rest before the first step
+        /// idle time before the first step
         idle: Duration = "10 s" ["1 s".."600 s"];
     }
 }
@@ -59,7 +59,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "two minutes, or what the budget allows; all that the line carries in them",
+    takes: "two minutes at the link's full rate, less if the budget ends",
     beside_others: false,
     comes_near_budget: false,
     warning: None,

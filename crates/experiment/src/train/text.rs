@@ -4,8 +4,8 @@ use super::Way;
 use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::waits;
 use base::BitsPerSec;
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 
 pub(super) fn said(way: &Way) -> String {
     let (sent, lost) = (way.sum(Train::sent), way.sum(Train::lost));
