@@ -1,6 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{analyse, import, list, model, monitor, probe, report, serve, sim, test, trace, usage};
+use crate::{
+    analyse, control, import, list, model, monitor, probe, report, serve, sim, test, trace, usage,
+};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ use std::path::Path;
 )]
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
+    Control(Box<control::Plan>),
     Import(Box<import::Plan>),
     List(list::Plan),
     Model(Box<model::Plan>),
@@ -106,6 +109,9 @@ impl Plan {
                     ..probe
                 }))
             }
+            "control" => Plan::Control(Box::new(
+                serde_json::from_value(plan.clone()).map_err(refuse)?,
+            )),
             "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             _ => return Err(refused(&"this verb cannot be run from a recording")),
@@ -118,6 +124,7 @@ impl Plan {
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {
+            Plan::Control(p) => p.output = output,
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
