@@ -15,7 +15,6 @@ use measure::session::Arrival;
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Sender;
 
 /// Answered probe.
@@ -121,11 +120,6 @@ impl Probes {
     /// Server that is probed.
     pub fn server(&self) -> SocketAddr {
         self.server
-    }
-
-    /// Socket to wait for.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.wire.as_fd()
     }
 
     /// Reason why probes are not answered, if known.

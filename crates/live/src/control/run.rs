@@ -85,9 +85,8 @@ pub trait Overseer {
     fn interrupted(&mut self) -> bool;
 }
 
-/// Interval of the orders while the direction carries traffic, and while it is idle.
+/// Interval of the orders while the direction carries traffic; while it is idle they come with the law's updates.
 const BUSY: Duration = Duration::from_millis(5);
-const IDLE: Duration = Duration::from_millis(15);
 /// Rate in bytes per second below which the direction is idle.
 const IDLE_RATE: u64 = 20_000;
 const SECOND: Duration = Duration::from_secs(1);
@@ -97,7 +96,6 @@ const ETHERNET: i64 = 14;
 /// Reasons why a wait is over, besides time.
 #[derive(Clone, Copy)]
 struct Woken {
-    probes: bool,
     desk: bool,
     /// A signal came, or a second is over: ask if the user wants to stop.
     signal: bool,
@@ -203,15 +201,16 @@ impl Gateway {
         loop {
             let woken = self.wait();
             self.send()?;
-            if woken.probes {
-                self.hear();
-            }
             let now = self.clock.now();
-            if now >= self.tick {
-                self.order(now)?;
+            let tick = now >= self.tick;
+            if tick {
+                self.hear();
             }
             if now >= self.controller.due() {
                 self.decide(now);
+            }
+            if tick {
+                self.order(now)?;
             }
             self.probes.advance(&self.rows);
             if now >= self.second {
@@ -234,16 +233,11 @@ impl Gateway {
         let next = due.into_iter().fold(self.probes.next_wakeup(), Time::min);
         let wait = next.saturating_since(self.clock.now());
         let timeout = TimeSpec::from_duration(wait.to_std());
-        let mut fds = [
-            PollFd::new(self.probes.fd(), PollFlags::POLLIN),
-            PollFd::new(self.desk.fd(), PollFlags::POLLIN),
-        ];
+        // Answers wait for the next tick: the kernel has stamped them.
+        let mut fds = [PollFd::new(self.desk.fd(), PollFlags::POLLIN)];
         let interrupted = ppoll(&mut fds, Some(timeout), None).is_err();
-        // An error in the queue of the socket, such as a transmit time, is news too.
-        let [probes, desk] = fds.map(|fd| fd.any().unwrap_or(true));
         Woken {
-            probes: probes || interrupted,
-            desk: desk || interrupted,
+            desk: interrupted || fds[0].any().unwrap_or(true),
             signal: interrupted || self.clock.now() >= self.second,
         }
     }
@@ -295,7 +289,12 @@ impl Gateway {
         let before = self.seen.bytes;
         self.passed(now, counts);
         let idle = self.rate.is_none_or(|r| r < IDLE_RATE as f64 * 8.0) && counts.bytes == before;
-        self.tick = now + if idle { IDLE } else { BUSY };
+        // One wake-up serves the law's update too, if that is near.
+        let (next, due) = (now + BUSY, self.controller.due());
+        self.tick = match idle || due < next + BUSY / 2 {
+            true => due.max(now + BUSY / 2),
+            false => next,
+        };
         let orders = Orders {
             at: now,
             passed: counts.bytes,

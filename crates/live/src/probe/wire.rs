@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -177,11 +177,6 @@ impl Wire {
             buffer,
             nix::sys::socket::MsgFlags::empty(),
         )?)
-    }
-
-    /// Socket, to wait for what comes.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 
     fn fd(&self) -> RawFd {
