@@ -223,7 +223,7 @@ impl Controller {
         packets: u64,
         mut draw: impl FnMut() -> f64,
     ) -> u64 {
-        if packets == 0 {
+        if bytes == Bytes::ZERO {
             return 0;
         }
         self.total += bytes.get();
