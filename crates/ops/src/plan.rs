@@ -1,7 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, control, import, list, model, monitor, probe, report, serve, sim, test, trace, usage,
+    analyse, control, emulate, import, list, model, monitor, probe, report, serve, sim, test,
+    trace, usage,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -20,6 +21,7 @@ use std::path::Path;
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
     Control(Box<control::Plan>),
+    Emulate(Box<emulate::Plan>),
     Import(Box<import::Plan>),
     List(list::Plan),
     Model(Box<model::Plan>),
@@ -113,6 +115,7 @@ impl Plan {
                 serde_json::from_value(plan.clone()).map_err(refuse)?,
             )),
             "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
+            "emulate" => Plan::Emulate(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             _ => return Err(refused(&"this verb cannot be run from a recording")),
         })
@@ -125,6 +128,7 @@ impl Plan {
         let output = output.to_owned();
         match self {
             Plan::Control(p) => p.output = output,
+            Plan::Emulate(p) => p.output = Some(output),
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
