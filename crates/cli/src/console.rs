@@ -3,6 +3,7 @@
 use base::Duration;
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use live::monitor::MonitorStatus;
+use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -98,13 +99,37 @@ impl Console {
         if self.quiet {
             return;
         }
-        if !self.terminal {
-            self.changes(status);
+        match self.terminal {
+            true => Console::live(&live_line(status)),
+            false => self.changes(status),
+        }
+    }
+
+    /// Shows a gateway's state; without a terminal, failures and recoveries only.
+    fn control(&mut self, status: &Status) {
+        if self.quiet {
             return;
         }
+        if self.terminal {
+            Console::live(&ops::control::line(status));
+            return;
+        }
+        let server = status.server.to_string();
+        let trouble = status.trouble.clone();
+        let before = self.troubles.insert(server.clone(), trouble.clone());
+        match (before.flatten(), trouble) {
+            (before, Some(why)) if before.as_deref() != Some(why.as_str()) => {
+                self.tell(Event::Warned(&format!("{server}: {why}")));
+            }
+            (Some(_), None) => self.tell(Event::Warned(&format!("{server}: answers again"))),
+            _ => {}
+        }
+    }
+
+    /// Replaces the live line.
+    fn live(line: &str) {
         // Longer than the terminal is wide, it would scroll.
         let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-        let line = live_line(status);
         let line: String = line.chars().take(width.unwrap_or(120)).collect();
         let mut out = std::io::stderr();
         let _ = write!(out, "\r\x1b[K{}", base::text::clean(&line)).and_then(|()| out.flush());
@@ -134,6 +159,7 @@ impl Progress for Console {
             Event::Said(text) => self.print(text),
             Event::Warned(text) => self.print(&format!("tailback: {text}")),
             Event::Monitor(status) => self.monitor(status),
+            Event::Control(status) => self.control(status),
             Event::Capture(text) => self.capture(text),
             // An experiment has a view of its own.
             Event::Stage { .. } | Event::Told(_) => {}
