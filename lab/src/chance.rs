@@ -22,6 +22,10 @@ impl Chance {
         self.uniform(low.ln(), high.ln()).exp()
     }
 
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
     pub fn is(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }

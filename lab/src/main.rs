@@ -32,6 +32,7 @@ enum Verb {
     ProbeDraws(accuracy::DrawArgs),
     Accuracy(accuracy::Args),
     WhichQueue(which_queue::Args),
+    Cross(draws::hosts::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +58,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
             accuracy::run(&args)?;
         }
         Verb::WhichQueue(args) => which_queue::run(&args),
+        Verb::Cross(args) => draws::hosts::run(&args)?,
     }
     Ok(true)
 }

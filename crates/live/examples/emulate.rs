@@ -3,7 +3,7 @@
 //! have `tailback emulate`.
 
 use live::clock::Clock;
-use live::emulate::{self, Options, Programs};
+use live::emulate::{self, HeldSignals, Options, Programs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -42,7 +42,12 @@ fn run() -> Result<u8, Box<dyn std::error::Error>> {
         near: near.unwrap_or_default(),
         far,
     };
-    let outcome = emulate::run_command(&hops, &programs, Options::new(Clock::start()))?;
+    let outcome = emulate::run_command(
+        &hops,
+        &programs,
+        Options::new(Clock::start()),
+        &HeldSignals::hold()?,
+    )?;
     eprintln!("{}", outcome.summary);
     if let Some(doubt) = outcome.summary.doubt() {
         eprintln!("warning: {doubt}");

@@ -1,12 +1,16 @@
 //! `tailback emulate`: any program behind a link.
 
+use crate::links::links_json;
 use crate::progress::{Observer, Shared};
+use crate::session::Session;
 use crate::{Progress, usage};
+use base::record::{FORMAT_VERSION, Meta, Origin};
 use link::LinkSpec;
 use live::clock::Clock;
-use live::emulate::{self, Options, Programs, Summary};
+use live::emulate::{self, HeldSignals, Options, Programs, Summary};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Links, and the programs at both ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +26,9 @@ pub struct Plan {
     pub routed: bool,
     /// Seed of losses and jitter.
     pub seed: u64,
+    /// Recording of the links' queues, if one is wanted.
+    #[serde(default)]
+    pub output: Option<PathBuf>,
 }
 
 /// End of the programs, and the links' counters.
@@ -29,6 +36,8 @@ pub struct Answer {
     /// Exit status of the near program.
     pub code: u8,
     pub summary: Summary,
+    /// Recording of the links' queues.
+    pub recording: Option<PathBuf>,
 }
 
 /// Runs the programs until the near one ends.
@@ -47,12 +56,35 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         near: plan.command.clone(),
         far: far.map(|command| ["sh", "-c", command].map(OsString::from).to_vec()),
     };
+    // Threads that start from here on leave the signals to the emulation.
+    let held = HeldSignals::hold()?;
+    let session = match &plan.output {
+        Some(path) => Some(Session::start(Some(path), |clock| meta(plan, clock))?),
+        None => None,
+    };
     let options = Options {
         seed: plan.seed,
         routed: plan.routed,
-        ..Options::new(Clock::start())
+        rows: session.as_ref().map(|s| s.recorder.rows.clone()),
+        ..Options::new(session.as_ref().map_or_else(Clock::start, |s| s.clock))
     };
-    let outcome = emulate::run_command(&plan.links, &programs, options)?;
+    let outcome = emulate::run_command(&plan.links, &programs, options, &held);
+    let recording = match session {
+        None => None,
+        Some(session) => {
+            if let Some(doubt) = outcome.as_ref().ok().and_then(|o| o.summary.doubt()) {
+                session.doubt(&doubt.to_string());
+            }
+            let complete = match &outcome {
+                Ok(_) => Ok(()),
+                Err(e) => Err(anyhow::anyhow!("{e}")),
+            };
+            let closed = session.finish(&complete);
+            closed.written?;
+            Some(closed.path)
+        }
+    };
+    let outcome = outcome?;
     if let Some(status) = outcome.far_failed {
         observer.warn(&format!(
             "the program at the far end ended by itself: {status}"
@@ -61,5 +93,22 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     Ok(Answer {
         code: outcome.code.clamp(0, 255) as u8,
         summary: outcome.summary,
+        recording,
+    })
+}
+
+fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
+    let names: Vec<&str> = plan.links.iter().map(|l| l.name.as_str()).collect();
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: Origin::Emulated,
+        verb: "emulate".into(),
+        title: format!("Emulated {}", names.join(", ")),
+        started_ns: clock.unix_ns(),
+        plan: serde_json::json!({ "again": plan }),
+        known_link: Some(serde_json::json!({ "link": links_json(&plan.links)? })),
+        host: live::host::facts(None),
+        ..Meta::default()
     })
 }

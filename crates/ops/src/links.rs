@@ -1,6 +1,7 @@
 //! `--link adsl`, `--link my.toml`, `--set up.queue=codel`: a link from the command line.
 
 use crate::usage;
+use anyhow::Context;
 use link::LinkSpec;
 use std::path::Path;
 
@@ -64,4 +65,14 @@ pub fn files_beside(file: &Path) -> impl FnMut(&str) -> Result<String, String> {
         });
         read.map_err(|e| format!("{}: {e}", there.display()))
     }
+}
+
+/// JSON of the links: one as itself, a chain as a list; null if there is none.
+pub(crate) fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
+    let json = match links {
+        [] => Ok(serde_json::Value::Null),
+        [link] => serde_json::to_value(link),
+        chain => serde_json::to_value(chain),
+    };
+    json.context("the link's definition")
 }

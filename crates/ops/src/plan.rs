@@ -1,6 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{analyse, import, list, model, monitor, probe, report, serve, sim, test, trace, usage};
+use crate::{
+    analyse, emulate, import, list, model, monitor, probe, report, serve, sim, test, trace, usage,
+};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ use std::path::Path;
 )]
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
+    Emulate(Box<emulate::Plan>),
     Import(Box<import::Plan>),
     List(list::Plan),
     Model(Box<model::Plan>),
@@ -107,6 +110,7 @@ impl Plan {
                 }))
             }
             "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
+            "emulate" => Plan::Emulate(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             _ => return Err(refused(&"this verb cannot be run from a recording")),
         })
@@ -118,6 +122,7 @@ impl Plan {
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {
+            Plan::Emulate(p) => p.output = Some(output),
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),

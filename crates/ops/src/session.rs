@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    fn doubt(&self, doubt: &str) {
+    pub(crate) fn doubt(&self, doubt: &str) {
         let event = Event {
             t_ns: self.clock.unix_ns(),
             kind: "doubt".into(),

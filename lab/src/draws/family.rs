@@ -27,6 +27,7 @@ pub enum Family {
     SlowReader,
     Clock,
     CrossTraffic,
+    Processor,
 }
 
 /// Families and how often each is drawn.
@@ -49,6 +50,7 @@ const WEIGHTS: &[(Family, f64)] = &[
     (Family::SlowReader, 3.0),
     (Family::Clock, 3.0),
     (Family::CrossTraffic, 4.0),
+    (Family::Processor, 9.0),
 ];
 
 impl Family {
@@ -72,15 +74,20 @@ impl Family {
             Family::SlowReader => "slow reader",
             Family::Clock => "clock",
             Family::CrossTraffic => "cross traffic",
+            Family::Processor => "processor",
         }
     }
 
-    /// True if the program has a way to make such hosts in a namespace.
-    fn fits_a_namespace(self) -> bool {
-        !matches!(
-            self,
-            Family::Application | Family::SlowReader | Family::Clock | Family::CrossTraffic
-        )
+    /// True if such hosts can be made in this kind of draw.
+    fn fits(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Virtual => self != Family::Processor,
+            // The program's own load and the machine's one clock; a slow processor limits the load instead.
+            Kind::Namespaces => !matches!(
+                self,
+                Family::Application | Family::SlowReader | Family::Clock
+            ),
+        }
     }
 }
 
@@ -92,6 +99,8 @@ pub struct Draw {
     pub link: LinkSpec,
     pub hosts: Hosts,
     pub cross: Vec<Cross>,
+    /// Share of one processor that this host and the server get; all if none.
+    pub processor: [Option<f64>; 2],
     /// Segments that leave the loads' senders together.
     pub burst: u64,
     /// Seed of the simulation.
@@ -114,7 +123,7 @@ pub fn draw(seed: u64, number: u64, kind: Kind) -> Draw {
     let c = &mut Chance::new(seed, &format!("draws/{name}/{number}"));
     let family = loop {
         let family = c.weighted(WEIGHTS);
-        if kind == Kind::Virtual || family.fits_a_namespace() {
+        if family.fits(kind) {
             break family;
         }
     };
@@ -124,11 +133,38 @@ pub fn draw(seed: u64, number: u64, kind: Kind) -> Draw {
         link: plain(c, kind, number),
         hosts: hosts(c),
         cross: Vec::new(),
+        processor: [None; 2],
         burst: c.pick(&[1, 1, 2, 4]),
         seed: (seed << 20) ^ number,
     };
-    special(c, &mut draw);
+    special(c, &mut draw, kind);
     draw
+}
+
+/// Numbers of the first `count` draws of a seed, or of those of one family.
+///
+/// # Errors
+/// A family that does not exist, or not in this kind of draw.
+pub fn numbers(
+    seed: u64,
+    count: u64,
+    kind: Kind,
+    family: Option<&str>,
+) -> anyhow::Result<Vec<u64>> {
+    let name = match family {
+        Some(name) if count > 0 => name,
+        _ => return Ok((0..count).collect()),
+    };
+    let known = WEIGHTS.iter().map(|w| w.0).filter(|f| f.fits(kind));
+    let names: Vec<&str> = known.map(Family::name).collect();
+    anyhow::ensure!(
+        names.contains(&name),
+        "no family \"{name}\" among these draws; there are {}",
+        names.join(", ")
+    );
+    let all = 0u64..;
+    let of_family = all.filter(|n| draw(seed, *n, kind).family.name() == name);
+    Ok(of_family.take(count as usize).collect())
 }
 
 fn hosts(c: &mut Chance) -> Hosts {
@@ -288,7 +324,7 @@ fn directions(link: &mut LinkSpec) -> [&mut DirectionSpec; 2] {
 }
 
 /// Changes the plain link into one of its family.
-fn special(c: &mut Chance, draw: &mut Draw) {
+fn special(c: &mut Chance, draw: &mut Draw, kind: Kind) {
     let rtt_ms = draw.link.propagation_rtt().as_millis_f64();
     let family = draw.family;
     let other_queue = !matches!(
@@ -308,26 +344,35 @@ fn special(c: &mut Chance, draw: &mut Draw) {
             draw.hosts.ahead_ns = (c.uniform(-1.0, 1.0) * 3.6e12) as i64;
             draw.hosts.drift_ppm = c.uniform(-100.0, 100.0);
         }
-        Family::CrossTraffic => {
-            for (direction, d) in [
-                (Direction::Up, &draw.link.up),
-                (Direction::Down, &draw.link.down),
-            ] {
-                if !c.is(0.7) {
-                    continue;
-                }
-                let always = c.is(0.5);
-                let second = |c: &mut Chance| Duration::from_secs_f64(c.log(0.3, 5.0));
-                draw.cross.push(Cross {
-                    direction,
-                    rate: bps(mean_rate(d) * c.log(0.02, 0.5)),
-                    on: second(c),
-                    off: if always { Duration::ZERO } else { second(c) },
-                    here: c.is(0.5),
-                });
+        Family::CrossTraffic => cross(c, draw, kind),
+        Family::Processor => {
+            for end in c.pick(&[&[0usize][..], &[1], &[0, 1]]) {
+                draw.processor[*end] = Some(c.log(0.01, 0.3));
             }
         }
         _ => {}
+    }
+}
+
+/// Traffic beside the test, in bursts or all the time.
+fn cross(c: &mut Chance, draw: &mut Draw, kind: Kind) {
+    for (direction, d) in [
+        (Direction::Up, &draw.link.up),
+        (Direction::Down, &draw.link.down),
+    ] {
+        if !c.is(0.7) {
+            continue;
+        }
+        let always = c.is(0.5);
+        let second = |c: &mut Chance| Duration::from_secs_f64(c.log(0.3, 5.0));
+        draw.cross.push(Cross {
+            direction,
+            rate: bps(mean_rate(d) * c.log(0.02, 0.5)),
+            on: second(c),
+            off: if always { Duration::ZERO } else { second(c) },
+            // Two namespaces have no third host.
+            here: c.is(0.5) || kind == Kind::Namespaces,
+        });
     }
 }
 

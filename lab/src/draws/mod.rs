@@ -3,6 +3,7 @@
 //! `cargo run --release -p lab -- draws --seed 1 --virtual 400`
 
 mod family;
+pub mod hosts;
 mod judge;
 mod namespaces;
 mod page;
@@ -31,6 +32,9 @@ pub struct Args {
     /// Run this one link of the seed alone over namespaces, and print its answer
     #[arg(long)]
     only_namespaces: Option<u64>,
+    /// Run links of this family alone, such as "processor"
+    #[arg(long)]
+    family: Option<String>,
     /// Write the page here
     #[arg(long)]
     page: Option<std::path::PathBuf>,
@@ -55,14 +59,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print!("{}", page::Report::of(args.seed, &[result]).text());
         return Ok(());
     }
-    let mut results = results::many(args.in_virtual_time, args.threads, |number| {
+    let links = |count, kind| family::numbers(args.seed, count, kind, args.family.as_deref());
+    let simulated = links(args.in_virtual_time, Kind::Virtual)?;
+    let mut results = results::many(&simulated, args.threads, |number| {
         virtual_time::result(&family::draw(args.seed, number, Kind::Virtual))
     })?;
-    results.extend(results::many(
-        args.namespaces,
-        2 * args.threads,
-        |number| namespaces::result(args.seed, number, false),
-    )?);
+    let real = links(args.namespaces, Kind::Namespaces)?;
+    results.extend(results::many(&real, 2 * args.threads, |number| {
+        namespaces::result(args.seed, number, false)
+    })?);
     let report = page::Report::of(args.seed, &results);
     print!("{}", report.text());
     if let Some(path) = &args.list {
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn twenty_random_links_are_judged() {
-        let results = results::many(20, 2, |number| {
+        let results = results::many(&(0..20).collect::<Vec<_>>(), 2, |number| {
             virtual_time::result(&family::draw(2026, number, Kind::Virtual))
         })
         .unwrap();

@@ -1,6 +1,7 @@
 //! Draws over network namespaces: real kernel TCP and the program as it is installed.
 
 use crate::draws::family::{Draw, Family, Kind, draw};
+use crate::draws::hosts::{self, Quota};
 use crate::draws::judge::judge;
 use crate::draws::results::{Result, describe};
 use crate::draws::truth::{Class, Observed, Saw, quantile, truth};
@@ -11,41 +12,82 @@ use base::record::{Direction, Recording};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The command that runs one draw, its link in `dir`.
-fn command(program: &Path, draw: &Draw, dir: &Path) -> Command {
-    let link = dir.join("link.toml");
-    let rec = dir.join("test.rec");
-    if draw.family != Family::ReceiveWindow {
-        let mut c = Command::new(program);
-        c.arg("test").arg("--json").arg("--link").arg(link);
-        c.arg("--output").arg(rec);
-        return c;
-    }
+/// True if the draw needs ends of its own, whose programs do more than the test.
+fn own_ends(draw: &Draw) -> bool {
+    matches!(
+        draw.family,
+        Family::ReceiveWindow | Family::Processor | Family::CrossTraffic
+    )
+}
+
+/// Recording of the queues, where the test does not make it itself.
+const QUEUES: &str = "queues.rec";
+
+/// Names of the two ends, this host first.
+const ENDS: [&str; 2] = ["near", "far"];
+
+/// Commands of an end's shell before its program; near is 0, far is 1.
+fn before(draw: &Draw, end: usize, quotas: &[Option<Quota>; 2]) -> anyhow::Result<String> {
+    let mut words = String::new();
     // Each namespace has its own limits of receive buffers; half of a buffer is window (tcp_adv_win_scale 1).
-    let limit = |d: Direction| match draw.hosts.limits[d as usize].receive_window {
-        Some(w) => format!(
+    let received = [Direction::Down, Direction::Up][end];
+    if let Some(w) = draw.hosts.limits[received as usize].receive_window {
+        words += &format!(
             "echo \"4096 {0} {0}\" > /proc/sys/net/ipv4/tcp_rmem; ",
             (2 * w.get()).max(4096)
-        ),
-        None => String::new(),
-    };
+        );
+    }
+    for x in &draw.cross {
+        words += &match x.direction == received {
+            true => hosts::takes()?,
+            false => hosts::sends(x, ENDS[1 - end], draw.seed)?,
+        };
+    }
+    if let Some(quota) = &quotas[end] {
+        words += &quota.enters();
+    }
+    Ok(words)
+}
+
+/// The command that runs one draw, its link in `dir`.
+fn command(
+    program: &Path,
+    draw: &Draw,
+    dir: &Path,
+    quotas: &[Option<Quota>; 2],
+) -> anyhow::Result<Command> {
+    let link = dir.join("link.toml");
+    let rec = dir.join("test.rec");
+    let mut c = Command::new(program);
+    if !own_ends(draw) {
+        c.arg("test").arg("--json").arg("--link").arg(link);
+        c.arg("--output").arg(rec);
+        return Ok(c);
+    }
     let path = program.display();
-    let far = format!("{}exec '{path}' serve", limit(Direction::Up));
+    let far = format!("{}exec '{path}' serve", before(draw, 1, quotas)?);
     let near = format!(
-        "{}sleep 1; exec '{path}' test far --json --output '{}'",
-        limit(Direction::Down),
+        "sleep 1; {}exec '{path}' test far --json --output '{}'",
+        before(draw, 0, quotas)?,
         rec.display()
     );
-    let mut c = Command::new(program);
-    c.arg("emulate").arg(link).arg("--quiet").arg("--far");
+    c.arg("emulate").arg(link).arg("--quiet");
+    c.arg("--output").arg(dir.join(QUEUES)).arg("--far");
     c.arg(far).args(["--", "sh", "-c"]).arg(near);
-    c
+    Ok(c)
 }
 
 /// Runs one draw; its answer and its recording.
 fn run(draw: &Draw, dir: &Path) -> anyhow::Result<(Answer, Recording)> {
     std::fs::write(dir.join("link.toml"), draw.link.to_toml())?;
-    let output = command(&crate::program()?, draw, dir)
+    let mut quotas = [None, None];
+    for (end, share) in draw.processor.iter().enumerate() {
+        if let Some(share) = share {
+            let name = format!("{}-{}", draw.number, ENDS[end]);
+            quotas[end] = Some(Quota::new(&name, *share)?);
+        }
+    }
+    let output = command(&crate::program()?, draw, dir, &quotas)?
         .stdin(Stdio::null())
         .output()?;
     let answer = serde_json::from_slice(&output.stdout).with_context(|| {
@@ -55,16 +97,19 @@ fn run(draw: &Draw, dir: &Path) -> anyhow::Result<(Answer, Recording)> {
             String::from_utf8_lossy(&output.stderr)
         )
     })?;
-    Ok((answer, store::read(dir.join("test.rec"))?))
+    let mut rec = store::read(dir.join("test.rec"))?;
+    if own_ends(draw) {
+        let seen = store::read(dir.join(QUEUES))?;
+        rec.queue = seen.queue;
+        rec.event
+            .extend(seen.event.into_iter().filter(|e| &*e.kind == "doubt"));
+    }
+    Ok((answer, rec))
 }
 
 /// Bytes by which an IPv6 header exceeds IPv4's: the far end of `emulate --far` has an IPv6 address.
 fn header_beyond_ipv4(draw: &Draw) -> Bytes {
-    Bytes::new(if draw.family == Family::ReceiveWindow {
-        20
-    } else {
-        0
-    })
+    Bytes::new(if own_ends(draw) { 20 } else { 0 })
 }
 
 /// Waits in the emulator's samples of its queues, for directions whose probes share the load's queue.

@@ -3,7 +3,7 @@
 use crate::draws::family::{Draw, Family, Kind};
 use crate::draws::judge::Judged;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A draw with what was said of it.
 pub struct Result {
@@ -39,6 +39,11 @@ pub fn describe(draw: &Draw) -> String {
             text += &format!(" | {name} reader {r:.3}");
         }
     }
+    for (name, share) in ["this host", "server"].iter().zip(draw.processor) {
+        if let Some(share) = share {
+            text += &format!(" | {name} gets {:.1} % of a processor", share * 100.0);
+        }
+    }
     for x in &draw.cross {
         let whose = if x.here { "here" } else { "elsewhere" };
         text += &format!(" | cross {} {:.3} {whose}", x.direction, x.rate);
@@ -65,26 +70,22 @@ fn direction(d: &link::DirectionSpec) -> String {
     parts.join(" ")
 }
 
-/// Runs `count` draws on `threads` threads, in the order of their numbers.
+/// Runs the draws of these numbers on `threads` threads.
 ///
 /// # Errors
 /// The first draw that could not be run.
 pub fn many(
-    count: u64,
+    numbers: &[u64],
     threads: usize,
     one: impl Fn(u64) -> anyhow::Result<Result> + Sync,
 ) -> anyhow::Result<Vec<Result>> {
-    let next = AtomicU64::new(0);
+    let next = AtomicUsize::new(0);
     let done: Mutex<Vec<anyhow::Result<Result>>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let result = one(number);
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = one(*number);
                     done.lock().expect("no holder panicked").push(result);
                 }
             });

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::console::Console;
 use ops::emulate::Plan;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
@@ -15,7 +16,8 @@ use std::ffi::OsString;
         tailback emulate adsl --far 'iperf3 -s -1' -- \\\n      \
         iperf3 -c far\n  \
         tailback emulate lte --set up.queue=fq_codel -- ./program\n  \
-        tailback emulate fiber adsl --routed -- traceroute far"
+        tailback emulate fiber adsl --routed -- traceroute far\n  \
+        tailback emulate adsl --output queues.rec -- ./program"
 )]
 pub struct Args {
     /// Links by name (see `tailback list links`) or TOML file, near end first
@@ -33,6 +35,9 @@ pub struct Args {
     /// Seed of losses and jitter: the same seed gives the same losses and jitter
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Record the queues of the links: a recording for `analyse` and `report`
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
     /// Print no summary at the end
     #[arg(short, long)]
     quiet: bool,
@@ -48,10 +53,19 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         far: args.far,
         routed: args.routed,
         seed: args.seed,
+        output: args.output,
     };
-    let answer = ops::emulate::run(&plan, &mut Console::new(false))?;
-    if !args.quiet {
+    carry_out(&plan, args.quiet)
+}
+
+/// Runs the programs of a plan; the near one's status becomes this program's.
+pub fn carry_out(plan: &Plan, quiet: bool) -> anyhow::Result<Outcome> {
+    let answer = ops::emulate::run(plan, &mut Console::new(false))?;
+    if !quiet {
         eprintln!("{}", answer.summary);
+    }
+    if let Some(path) = answer.recording.filter(|_| !quiet) {
+        eprintln!("Recording: {}", path.display());
     }
     if let Some(doubt) = answer.summary.doubt() {
         eprintln!("tailback: {doubt}");

@@ -32,7 +32,7 @@ pub use error::EmulateError;
 pub use namespace::NetNs;
 pub use prepare::prepare;
 pub(crate) use prepare::rights_are_confined;
-pub use run::{Outcome, Programs, run_command};
+pub use run::{HeldSignals, Outcome, Programs, run_command};
 pub use summary::{DirectionSummary, Summary, TRUSTED_LATENESS};
 pub use wire::{FAR_V4, FAR_V6, INTERFACE, NEAR_V4, NEAR_V6};
 

@@ -46,24 +46,44 @@ pub struct Outcome {
 /// Runs programs behind the chain of links. `near` and `far` are host names of the two ends there.
 ///
 /// Signals sent to this process are forwarded, and processes that the programs leave behind end with them. Call it on a
-/// thread that lives until it returns, before other threads are started.
+/// thread that lives until it returns.
 ///
-/// # Errors Those of [`Emulation::start`], and failure to start a program.
+/// # Errors
+/// Those of [`Emulation::start`], and failure to start a program.
 pub fn run_command(
     hops: &[LinkSpec],
     programs: &Programs,
     options: Options,
+    held: &HeldSignals,
 ) -> Result<Outcome, EmulateError> {
-    // Before any thread is started, so that all of them leave the signals to us.
-    let mut ours = SigSet::from_iter(PASSED_ON);
-    ours.add(Signal::SIGCHLD);
-    let mut before = SigSet::empty();
-    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ours), Some(&mut before))
-        .map_err(EmulateError::errno("block signals"))?;
-    let outcome = run_blocked(hops, programs, options, &ours);
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None)
-        .map_err(EmulateError::errno("unblock signals"))?;
-    outcome
+    run_blocked(hops, programs, options, &held.ours)
+}
+
+/// Signals that wait for [`run_command`] to forward them. Threads that start while this lives leave them alone too, so
+/// hold them before the first thread starts.
+pub struct HeldSignals {
+    ours: SigSet,
+    before: SigSet,
+}
+
+impl HeldSignals {
+    /// # Errors
+    /// A kernel that refuses to block signals.
+    pub fn hold() -> Result<HeldSignals, EmulateError> {
+        let mut ours = SigSet::from_iter(PASSED_ON);
+        ours.add(Signal::SIGCHLD);
+        let mut before = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ours), Some(&mut before))
+            .map_err(EmulateError::errno("block signals"))?;
+        Ok(HeldSignals { ours, before })
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // A mask that was valid before is valid again.
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
 }
 
 fn run_blocked(

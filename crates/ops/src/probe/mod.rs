@@ -3,10 +3,10 @@
 mod carry;
 mod simulated;
 
+use crate::links::links_json;
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session, Watched};
 use crate::{Progress, usage};
-use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::{ProbeAnswer, ProbeSpec};
@@ -142,16 +142,6 @@ struct Recorded {
 enum OneOrMany {
     One(Box<LinkSpec>),
     Many(Vec<LinkSpec>),
-}
-
-/// JSON of the links: one as itself, a chain as a list; null if there is none.
-fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
-    let json = match links {
-        [] => Ok(serde_json::Value::Null),
-        [link] => serde_json::to_value(link),
-        chain => serde_json::to_value(chain),
-    };
-    json.context("the link's definition")
 }
 
 /// Figures of a probe.
