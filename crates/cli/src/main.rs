@@ -9,6 +9,8 @@ mod say;
 
 mod cmd;
 mod console;
+mod status;
+mod terminal;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -77,7 +79,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tailback: {}", told(&error));
-            ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
+            ExitCode::from(if ops::is_usage(&error) { 2 } else { 3 })
         }
     }
 }

@@ -31,7 +31,7 @@ pub mod test;
 pub mod times;
 pub mod trace;
 
-pub use error::{Usage, usage};
+pub use error::{Usage, is_usage, usage};
 pub use files::{counted, read_text, threads, write_file};
 pub use live::load::Access;
 pub use plan::Plan;

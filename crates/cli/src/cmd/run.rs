@@ -67,7 +67,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Report(p) => report::carry_out(p),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
-        Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),
+        Plan::Test(p) => test::carry_out(
+            p,
+            &args.access.read()?,
+            (args.quiet, args.json, false),
+            None,
+        ),
         Plan::Trace(p) => trace::carry_out(p, args.json),
     }
 }
