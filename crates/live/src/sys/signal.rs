@@ -1,6 +1,8 @@
 //! Signals. The first Ctrl-C asks the run to end and keep its rows; another one a second later ends the process.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Time of the first interrupt, monotonic ms; 0 before it.
@@ -11,14 +13,11 @@ static INTERRUPTED: AtomicI64 = AtomicI64::new(0);
 const SAME_MS: i64 = 1_000;
 
 extern "C" fn note(signal: i32) {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: clock_gettime, signal and raise may be called in a signal handler; `now` lives across the call.
+    // clock_gettime(2) may be called in a signal handler.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    let ms = now.map_or(1, |now| now.num_milliseconds().max(1));
+    // SAFETY: signal and raise may be called in a signal handler.
     unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
-        let ms = (i64::from(now.tv_sec) * 1_000 + i64::from(now.tv_nsec) / 1_000_000).max(1);
         let first = INTERRUPTED.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| ms - first > SAME_MS) {
             libc::signal(signal, libc::SIG_DFL);
