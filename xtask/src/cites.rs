@@ -110,6 +110,10 @@ const TITLES: &[(u32, &str)] = &[
         "Keying Material Exporters for Transport Layer Security (TLS)",
     ),
     (
+        5865,
+        "A Differentiated Services Code Point (DSCP) for Capacity-Admitted Traffic",
+    ),
+    (
         5869,
         "HMAC-based Extract-and-Expand Key Derivation Function (HKDF)",
     ),

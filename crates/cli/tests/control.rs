@@ -16,6 +16,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
+use testkit::networks::network::sh;
 use testkit::{TempDir, line, real_time};
 
 /// Interface of the gateway towards the modem.
@@ -265,6 +266,30 @@ fn the_queue_is_short_at_the_full_rate_of_random_links() {
             assert!((capacity / rate - 1.0).abs() < 0.1, "{capacity} of {rate}");
         });
     }
+}
+
+#[test]
+fn ecn_capable_packets_are_marked_and_pass() {
+    real_time(|| {
+        let Some(house) = House::build(12e6, 8.0) else {
+            return;
+        };
+        for end in [house.line.near(), house.line.far()] {
+            sh(end, "echo 1 > /proc/sys/net/ipv4/tcp_ecn");
+        }
+        let server = house.serve();
+        // The capacity is known: the cap, which drops, is for slow starts.
+        let run = house.start(&["--apply", "--capacity", "12 Mbit/s", "--cap", "500 ms"]);
+        std::thread::sleep(SECOND);
+        let on = house.upload(1, 8);
+        end(run, Signal::SIGTERM);
+        server.stop();
+        println!("with ECN: {on}");
+        let rows = store::read(house.dir.join("c.rec")).expect("a recording");
+        let last = rows.decision.last().expect("decisions");
+        assert!(last.marks > 3 && last.drops == 0, "{last:?}");
+        assert!(on.used >= 0.95 && on.p95_ms <= 60.0, "{on}");
+    });
 }
 
 #[test]
