@@ -16,8 +16,8 @@ use std::path::PathBuf;
         they enter the queue. Only the upload direction is controlled.",
     after_help = "Examples:\n  \
         tailback control plan --wan eth0\n  \
-        tailback control run --wan eth0 --server far.example            a dry run\n  \
-        tailback control run --wan eth0 --server far.example --apply\n  \
+        tailback control run --wan eth0 --server HOST\n  \
+        tailback control run --wan eth0 --server HOST --apply\n  \
         tailback control status --wan eth0"
 )]
 pub struct Args {
