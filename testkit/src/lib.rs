@@ -1,5 +1,5 @@
 //! Helpers that the tests of all rooms share: directories that go away, runs of the program, figures of an answer, skips,
-//! emulated links, and tests that need real time.
+//! emulated links, terminals, and tests that need real time.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,10 @@ pub mod networks;
 mod program;
 mod real_time;
 mod skip;
+mod terminal;
 
 pub use dir::TempDir;
 pub use program::Program;
 pub use real_time::{Alone, alone, real_time};
 pub use skip::skip;
+pub use terminal::in_terminal;

@@ -1,4 +1,4 @@
-//! Advice: settings against a long queue, as commands that can be pasted.
+//! Advice: settings against a long queue, as scripts that can be run twice and undone, and that survive a reboot.
 //!
 //! **Method.** A queue that is too long is replaced by one that we own. A shaper a little below the link's rate moves
 //! the queue to a router, where a modern discipline keeps it short. It is set to 95 % of the measured rate up and to 90
@@ -9,9 +9,9 @@
 //! Catalán 2014, chapter 8.
 //!
 //! **Limits.** Measured rates count IP packets. A shaper that counts ATM cells or PTM bytes needs the rate of the wire:
-//! the comments give it for packets of 1500 bytes. The user has to name the interfaces.
+//! the scripts take it from packets of 1500 bytes if the user says what the link is. The user has to name the interface.
 
-use crate::answer::{Advice, DirectionAnswer, Discipline};
+use crate::answer::{Advice, DirectionAnswer, Discipline, Script};
 use crate::rate;
 use base::record::Direction;
 
@@ -44,7 +44,6 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
         return list;
     }
     list.push(linux(down_kbit, up_kbit));
-    list.push(fq_codel(down_kbit, up_kbit));
     list.push(openwrt(down_kbit, up_kbit));
     if let Some(a) = buffer(need, down, up) {
         list.push(a);
@@ -73,6 +72,7 @@ fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
         ),
         on: "any router".into(),
         commands: Vec::new(),
+        script: None,
     })
 }
 
@@ -80,11 +80,6 @@ fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
 const ATM_BYTES: u64 = 1_749;
 /// Bytes on the wire of a PTM link for the same packet: 30 bytes of overhead, and one byte in 65 for PTM itself.
 const PTM_BYTES: u64 = 1_554;
-
-/// Rate to configure where the shaper counts framing overhead, so that the shaped IP rate stays the same.
-fn framed(kbit: u64, wire_bytes: u64) -> u64 {
-    kbit * wire_bytes / 1_500
-}
 
 fn rates(down: Option<u64>, up: Option<u64>) -> String {
     let part = |kbit: Option<u64>, name: &str| kbit.map(|k| format!("{k} kbit/s {name}"));
@@ -95,95 +90,55 @@ fn rates(down: Option<u64>, up: Option<u64>) -> String {
         .join(" and ")
 }
 
-const NAME: &str = "WAN=eth0   # the interface towards the modem";
+/// Fills in a script.
+fn script(file: &str, text: &str, values: &[(&str, u64)]) -> Option<Script> {
+    let mut text = text.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("@{name}@"), &value.to_string());
+    }
+    Some(Script {
+        file: file.into(),
+        text,
+    })
+}
 
-fn ingress() -> Vec<String> {
+/// Values of a shaper's script; 0 leaves a direction unshaped.
+fn shaper(down: Option<u64>, up: Option<u64>) -> [(&'static str, u64); 4] {
     [
-        "ip link add ifb-wan type ifb",
-        "ip link set ifb-wan up",
-        "tc qdisc replace dev $WAN ingress",
-        "tc filter replace dev $WAN ingress matchall action mirred egress redirect dev ifb-wan",
+        ("UP_KBIT", up.unwrap_or(0)),
+        ("DOWN_KBIT", down.unwrap_or(0)),
+        ("ATM_BYTES", ATM_BYTES),
+        ("PTM_BYTES", PTM_BYTES),
     ]
-    .map(String::from)
-    .to_vec()
 }
 
 fn linux(down: Option<u64>, up: Option<u64>) -> Advice {
-    let mut commands = vec![NAME.to_string()];
-    if let Some(kbit) = up {
-        commands.push(format!(
-            "tc qdisc replace dev $WAN root cake bandwidth {kbit}kbit nat ack-filter   # ADSL: bandwidth {}kbit overhead 44 atm; VDSL: bandwidth {}kbit overhead 30 ptm",
-            framed(kbit, ATM_BYTES),
-            framed(kbit, PTM_BYTES)
-        ));
-    }
-    if let Some(kbit) = down {
-        commands.extend(ingress());
-        commands.push(format!(
-            "tc qdisc replace dev ifb-wan root cake bandwidth {kbit}kbit nat ingress"
-        ));
-    }
     Advice {
         what: format!(
-            "On a Linux router, shape to {} with CAKE, so that the queue stands where it is kept short and fair",
+            "On a Linux router, shape to {} with CAKE, so that the queue stands where it is kept short and fair; eth0 stands \
+             for the interface towards the modem, and adsl or vdsl behind it adds the framing of such a link",
             rates(down, up)
         ),
         on: "Linux".into(),
-        commands,
-    }
-}
-
-fn fq_codel(down: Option<u64>, up: Option<u64>) -> Advice {
-    let mut commands = vec![NAME.to_string()];
-    let mut shape = |dev: &str, kbit: u64| {
-        commands.push(format!(
-            "tc qdisc replace dev {dev} root handle 1: htb default 1"
-        ));
-        commands.push(format!(
-            "tc class replace dev {dev} parent 1: classid 1:1 htb rate {kbit}kbit ceil {kbit}kbit"
-        ));
-        // A packet must fit in the target: RFC 8290 section 5.2.1 asks for one packet's time at least.
-        let target_ms = (1514.0 * 8.0 / kbit as f64).max(5.0).ceil();
-        commands.push(format!("tc qdisc replace dev {dev} parent 1:1 fq_codel target {target_ms}ms interval {}ms quantum 300", (target_ms * 20.0).max(100.0)));
-    };
-    if let Some(kbit) = up {
-        shape("$WAN", kbit);
-    }
-    if let Some(kbit) = down {
-        shape("ifb-wan", kbit);
-        let at = 1 + 3 * usize::from(up.is_some());
-        commands.splice(at..at, ingress());
-    }
-    Advice {
-        what: format!(
-            "Where the kernel lacks CAKE: FQ-CoDel below a shaper of {}",
-            rates(down, up)
+        commands: vec!["sudo sh shaper-linux.sh on eth0".into()],
+        script: script(
+            "shaper-linux.sh",
+            include_str!("advice/shaper-linux.sh"),
+            &shaper(down, up),
         ),
-        on: "Linux".into(),
-        commands,
     }
 }
 
 fn openwrt(down: Option<u64>, up: Option<u64>) -> Advice {
-    // sqm-scripts: 0 leaves a direction unshaped.
-    let commands = vec![
-        "opkg update && opkg install sqm-scripts   # or: apk add sqm-scripts".to_string(),
-        "uci -q delete sqm.@queue[0]; uci add sqm queue".into(),
-        "uci set sqm.@queue[0].interface=$(uci get network.wan.device)".into(),
-        format!("uci set sqm.@queue[0].download={}", down.unwrap_or(0)),
-        format!("uci set sqm.@queue[0].upload={}", up.unwrap_or(0)),
-        "uci set sqm.@queue[0].qdisc=cake; uci set sqm.@queue[0].script=piece_of_cake.qos".into(),
-        format!(
-            "uci set sqm.@queue[0].enabled=1   # ADSL: also linklayer=atm overhead=44 download={} upload={}",
-            framed(down.unwrap_or(0), ATM_BYTES),
-            framed(up.unwrap_or(0), ATM_BYTES)
-        ),
-        "uci commit sqm && /etc/init.d/sqm enable && /etc/init.d/sqm restart".into(),
-    ];
     Advice {
         what: format!("On OpenWrt, the same through SQM: {}", rates(down, up)),
         on: "OpenWrt".into(),
-        commands,
+        commands: vec!["sh shaper-openwrt.sh on".into()],
+        script: script(
+            "shaper-openwrt.sh",
+            include_str!("advice/shaper-openwrt.sh"),
+            &shaper(down, up),
+        ),
     }
 }
 
@@ -215,17 +170,16 @@ fn buffer(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Option<A
         ),
         on: "any router".into(),
         commands: Vec::new(),
+        script: None,
     })
 }
 
 fn host(need: &Need) -> Advice {
-    let mut commands = Vec::new();
-    if need.up {
-        commands.push("sysctl -w net.core.default_qdisc=fq net.ipv4.tcp_congestion_control=bbr   # paces this host's uploads".into());
-        commands.push("sysctl -w net.ipv4.tcp_notsent_lowat=131072".into());
+    let values = [("UP", u64::from(need.up)), ("DOWN", u64::from(need.down))];
+    Advice {
+        what: "If nothing but this host can be set: make its own transfers fill the queue less; it does not help against other hosts".into(),
+        on: "Linux".into(),
+        commands: vec!["sudo sh host-linux.sh on".into()],
+        script: script("host-linux.sh", include_str!("advice/host-linux.sh"), &values),
     }
-    if need.down {
-        commands.push("sysctl -w net.ipv4.tcp_rmem='4096 65536 262144'   # bounds how much a sender may have under way to this host".into());
-    }
-    Advice { what: "Where nothing but this host can be set: make its own transfers fill the queue less; it does not help against other hosts".into(), on: "Linux".into(), commands }
 }

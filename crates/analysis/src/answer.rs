@@ -1,6 +1,7 @@
 //! The answer of `tailback test`: the analysis fills this shape, `--json` prints it and the report draws it. A figure
 //! that is not known says why; it is never zero instead.
 
+use crate::services::Can;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::{Delays, Figure};
@@ -43,6 +44,22 @@ pub struct Answer {
     pub findings: Vec<Finding>,
     /// Recommended settings, ready to paste.
     pub advice: Vec<Advice>,
+    /// Uses of a home's link: calls, games, video, web, work.
+    #[serde(default)]
+    pub uses: Vec<UseAnswer>,
+}
+
+/// Verdict on a use of the link under load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UseAnswer {
+    /// Name of the use.
+    pub name: String,
+    /// Verdict.
+    pub can: Can,
+    /// Figure that decided, with its limit.
+    pub because: String,
+    /// Limit of the 95 % point of the round trip, ms.
+    pub rtt_limit_ms: f64,
 }
 
 /// Round trips and loss in one phase.
@@ -269,6 +286,18 @@ pub struct Advice {
     pub what: String,
     /// System that the commands are for: `Linux`, `OpenWrt`, `any router`.
     pub on: String,
-    /// Commands, one a line, ready to paste; empty if the setting is an entry in a menu.
+    /// Commands, one a line, that run beside the script; empty if the setting is an entry in a menu.
     pub commands: Vec<String>,
+    /// Script that the commands run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Script>,
+}
+
+/// Script of an advice. It may be run twice, is undone by its argument `off`, and survives a reboot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Script {
+    /// Name of the file, without a directory.
+    pub file: String,
+    /// Text of the file.
+    pub text: String,
 }

@@ -10,11 +10,9 @@
 
 use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, PhaseAnswer, QueueIs, Severity};
 use crate::contract::Promised;
+use crate::thresholds::{BAD_MS, NOTICEABLE_MS, WORST_MS};
 use base::record::Direction;
 use stats::Figure;
-
-/// Delay added under load that a person may notice, ms.
-pub const NOTICEABLE_MS: f64 = 30.0;
 
 /// True if `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
 pub fn is_bloat(added_ms: f64, packet_ms: f64) -> bool {
@@ -71,7 +69,7 @@ impl Added {
         });
         match (most, unknown.next()) {
             (Some((_, most)), None) => most,
-            (Some((v, most)), Some(_)) if v >= crate::grade::WORST_MS => most,
+            (Some((v, most)), Some(_)) if v >= WORST_MS => most,
             (_, Some((d, why))) => Figure::cannot_tell(format!("{d}: {why}")),
             (None, None) => Figure::cannot_tell("no phase loaded the link"),
         }
@@ -146,7 +144,7 @@ fn bloat(direction: Direction, d: &DirectionAnswer, added: &Figure) -> Option<Fi
         );
         return Some(of((Severity::Good, says, evidence)));
     }
-    let severity = if p95 >= 200.0 {
+    let severity = if p95 >= BAD_MS {
         Severity::Bad
     } else {
         Severity::Warning

@@ -9,22 +9,14 @@
 //! which is stricter, because a call fails at its worst moments.
 
 use crate::answer::Grade;
+use crate::thresholds::GRADES;
 use stats::Figure;
 
-const STEPS: [(f64, &str); 5] = [
-    (5.0, "A+"),
-    (30.0, "A"),
-    (60.0, "B"),
-    (200.0, "C"),
-    (400.0, "D"),
-];
-/// Delay from which the letter is the last one, ms.
-pub const WORST_MS: f64 = 400.0;
 const SCALE: &str = "DSLReports thresholds (5 A+, 30 A, 60 B, 200 C, 400 D, above F; ms), applied to the 95 % point of the delay added in the worst direction";
 
 /// Letter for an added delay.
 pub fn letter(added_ms: f64) -> &'static str {
-    STEPS
+    GRADES
         .iter()
         .find(|(limit, _)| added_ms < *limit)
         .map_or("F", |(_, letter)| letter)

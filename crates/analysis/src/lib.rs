@@ -34,6 +34,7 @@ pub mod stability;
 pub mod statistics;
 pub mod survey;
 mod test;
+pub mod thresholds;
 pub mod together;
 pub mod traffic;
 pub mod trains;

@@ -196,7 +196,7 @@ fn reached(rates: &[f64]) -> Result<f64, String> {
     let near = sorted.iter().filter(|r| **r >= SHARE * rate).count();
     if rate <= 0.0 || near < 4 * rank {
         return Err(
-            "the traffic never stayed at one highest rate: give the line's with --rate".into(),
+            "the traffic never stayed at one highest rate: give the link's rate with --rate-up or --rate-down".into(),
         );
     }
     Ok(rate)

@@ -133,7 +133,7 @@ fn loaded<'s>(
     let told = rate_bps.value().is_some() && s.sent > 0 && (higher || !f.found);
     if f.found && !higher && rate_bps.value().is_some() {
         rate_bps = Figure::cannot_tell(
-            "the highest rate that was reached again and again did not make the delay longer: give the line's with --rate",
+            "the highest rate that was reached again and again did not make the delay longer: give the link's rate with --rate-up or --rate-down",
         );
     }
     let l = Loaded {

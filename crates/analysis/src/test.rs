@@ -10,9 +10,10 @@ use crate::clock::{self, ClockFit};
 use crate::contract;
 use crate::findings::Added;
 use crate::phases::{self, Phase};
+use crate::thresholds::WORST_MS;
 use crate::{
     answer::Discipline, discipline, findings, grade, instrument, loss, overload, queue, rate,
-    reliability, responsiveness, stability,
+    reliability, responsiveness, stability, thresholds,
 };
 use base::Bytes;
 use base::program::{Sending, Train};
@@ -164,13 +165,15 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
         .min()
         .unwrap_or(rec.meta.started_ns);
     let last = list.iter().map(|p| p.to_ns).max().unwrap_or(first);
+    let phases: Vec<PhaseAnswer> = list.iter().map(|p| context.phase(p)).collect();
     let mut answer = Answer {
         version: ANSWER_VERSION,
         title: rec.meta.title.clone(),
         started_ns: rec.meta.started_ns,
         duration_s: last.saturating_sub(first) as f64 / 1e9,
         complete: rec.meta.complete,
-        phases: list.iter().map(|p| context.phase(p)).collect(),
+        uses: thresholds::judge(&phases),
+        phases,
         worst_direction: worst_is_bloated.then_some(worst),
         responsiveness: responsiveness::responsiveness(rec, &list),
         grade: grade::grade(&added.worst(&context.loaded())),
@@ -280,7 +283,7 @@ impl Context<'_> {
         };
         if let Some(v) = added
             .value()
-            .filter(|v| b.base_doubt_ms > (0.25 * v).max(2.0) && *v < grade::WORST_MS)
+            .filter(|v| b.base_doubt_ms > (0.25 * v).max(2.0) && *v < WORST_MS)
         {
             return Figure::cannot_tell(format!(
                 "the base delay itself moved by {:.1} ms during the test, and the delay under load was {v:.1} ms above it",
@@ -288,7 +291,7 @@ impl Context<'_> {
             ));
         }
         match (b.filled(kind), added.value()) {
-            (Err(why), Some(v)) if v < grade::WORST_MS => Figure::cannot_tell(why),
+            (Err(why), Some(v)) if v < WORST_MS => Figure::cannot_tell(why),
             _ => added,
         }
     }

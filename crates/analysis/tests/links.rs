@@ -73,23 +73,15 @@ fn finds_the_adsl_lines_430_ms_and_gives_them_an_f() {
             "{name}"
         );
         assert_eq!(a.findings[0].severity, Severity::Bad, "{name}");
-        // 95 % of 700 kbit/s, as a command.
-        let cake = a
-            .advice
-            .iter()
-            .flat_map(|x| &x.commands)
-            .find(|c| c.contains("cake bandwidth"))
-            .unwrap();
-        let kbit: f64 = cake
-            .split("bandwidth ")
-            .nth(1)
-            .unwrap()
-            .split("kbit")
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        assert!((kbit - 665.0).abs() < 35.0, "{name}: {cake}");
+        // 95 % of 700 kbit/s, in the script.
+        let mut scripts = a.advice.iter().filter_map(|x| x.script.as_ref());
+        let script = &scripts.next().expect("a script").text;
+        let set = script.lines().find_map(|l| l.strip_prefix("UP_KBIT="));
+        let kbit = set
+            .and_then(|s| s.split_whitespace().next())
+            .expect("a rate");
+        let kbit: f64 = kbit.parse().expect("a number");
+        assert!((kbit - 665.0).abs() < 35.0, "{name}: {kbit}");
         near(&name, &a.responsiveness.rpm, 150.0, 0.15);
     }
 }

@@ -1,11 +1,11 @@
 //! Progress of a run on standard error: bars, live lines, news.
 
-use base::Duration;
+use crate::{status, terminal};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use live::monitor::MonitorStatus;
+use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
 /// Interval in seconds between two lines on a capture, if there is no terminal.
@@ -17,11 +17,11 @@ pub struct Console {
     quiet: bool,
     terminal: bool,
     bar: Option<ProgressBar>,
-    /// Number of lines drawn for a capture.
+    /// Number of lines of a live view on the terminal.
     drawn: usize,
+    /// True if the live view stays when the run ends.
+    stays: bool,
     seconds: u64,
-    /// True while the monitor's live line is shown.
-    line: bool,
     /// Current problem of each target of a monitor.
     troubles: BTreeMap<String, Option<String>>,
 }
@@ -33,13 +33,15 @@ impl Console {
             terminal: std::io::stderr().is_terminal(),
             bar: None,
             drawn: 0,
+            stays: false,
             seconds: 0,
-            line: false,
             troubles: BTreeMap::new(),
         }
     }
 
-    fn print(&self, line: &str) {
+    /// Prints a line above the live view, which is drawn again with its next news.
+    fn print(&mut self, line: &str) {
+        self.clear_screen();
         let print = || eprintln!("{line}");
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -51,13 +53,13 @@ impl Console {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-        self.clear_screen();
-        if std::mem::take(&mut self.line) {
-            let _ = writeln!(std::io::stderr());
+        if std::mem::take(&mut self.stays) {
+            self.drawn = 0;
         }
+        self.clear_screen();
     }
 
-    /// Erases the lines drawn for a capture.
+    /// Erases the live view.
     fn clear_screen(&mut self) {
         if self.drawn > 0 {
             // ECMA-48: up so many lines, and erase what is below.
@@ -66,12 +68,21 @@ impl Console {
         self.drawn = 0;
     }
 
+    /// Replaces the lines on the terminal by these.
+    fn draw(&mut self, lines: Vec<String>) {
+        self.clear_screen();
+        let lines = status::fitted(lines, terminal::stderr_style(), terminal::stderr_height());
+        self.drawn = lines.len();
+        for line in lines {
+            eprintln!("{line}");
+        }
+        let _ = std::io::stderr().flush();
+    }
+
     fn capture(&mut self, text: &str) {
         self.seconds += 1;
         if self.terminal {
-            self.clear_screen();
-            self.drawn = text.lines().count();
-            eprint!("{text}");
+            self.draw(text.lines().map(str::to_owned).collect());
         } else if self.seconds.is_multiple_of(LINE_EVERY) {
             self.print(text.lines().next().unwrap_or_default());
         }
@@ -102,12 +113,31 @@ impl Console {
             self.changes(status);
             return;
         }
-        // Longer than the terminal is wide, it would scroll.
-        let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-        let line = live_line(status);
-        let line: String = line.chars().take(width.unwrap_or(120)).collect();
-        let mut out = std::io::stderr();
-        let _ = write!(out, "\r\x1b[K{}", base::text::clean(&line)).and_then(|()| out.flush());
+        let (style, height) = (terminal::stderr_style(), terminal::stderr_height());
+        self.draw(status::lines(status, style, height));
+        self.stays = true;
+    }
+
+    /// Shows a gateway's state; without a terminal, failures and recoveries only.
+    fn control(&mut self, status: &Status) {
+        if self.quiet {
+            return;
+        }
+        if self.terminal {
+            self.draw(vec![ops::control::line(status)]);
+            self.stays = true;
+            return;
+        }
+        let server = status.server.to_string();
+        let trouble = status.trouble.clone();
+        let before = self.troubles.insert(server.clone(), trouble.clone());
+        match (before.flatten(), trouble) {
+            (before, Some(why)) if before.as_deref() != Some(why.as_str()) => {
+                self.tell(Event::Warned(&format!("{server}: {why}")));
+            }
+            (Some(_), None) => self.tell(Event::Warned(&format!("{server}: answers again"))),
+            _ => {}
+        }
     }
 }
 
@@ -127,13 +157,13 @@ impl Progress for Console {
                         false => "recording to",
                     };
                     self.print(&format!("tailback: {what} {}", path.display()));
-                    self.line = self.terminal;
                 }
             }
             Event::Wrote(path) => self.print(&path.display().to_string()),
             Event::Said(text) => self.print(text),
             Event::Warned(text) => self.print(&format!("tailback: {text}")),
             Event::Monitor(status) => self.monitor(status),
+            Event::Control(status) => self.control(status),
             Event::Capture(text) => self.capture(text),
             // An experiment has a view of its own.
             Event::Stage { .. } | Event::Told(_) => {}
@@ -159,35 +189,4 @@ fn bar() -> ProgressBar {
             },
         );
     ProgressBar::new(1000).with_style(style)
-}
-
-/// State of all targets in one line.
-fn live_line(status: &MonitorStatus) -> String {
-    let mut line = String::new();
-    for t in &status.targets {
-        let shown = |d: Option<Duration>| d.map_or("–".into(), |d| format!("{d:.1}"));
-        let _ = write!(
-            line,
-            "{} {} (mean of 10 {})",
-            t.name,
-            shown(t.rtt),
-            shown(t.mean_of_ten())
-        );
-        let _ = write!(line, ", lost {} of {}", t.lost, t.rows);
-        if t.late + t.not_sent > 0 {
-            let _ = write!(line, ", late {}, not sent {}", t.late, t.not_sent);
-        }
-        if let Some(why) = &t.trouble {
-            let _ = write!(line, " [{why}]");
-        }
-        line.push_str(" · ");
-    }
-    match (&status.interface, status.down, status.up) {
-        (Some(name), Some(down), Some(up)) => {
-            let _ = write!(line, "{name} ↓{down:.2} ↑{up:.2}");
-        }
-        (Some(name), ..) => line.push_str(name),
-        _ => line.push_str("no interface"),
-    }
-    line
 }

@@ -9,6 +9,8 @@ mod say;
 
 mod cmd;
 mod console;
+mod status;
+mod terminal;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +38,7 @@ enum Verb {
     Probe(Box<cmd::probe::Args>),
     Monitor(Box<cmd::monitor::Args>),
     Serve(cmd::serve::Args),
+    Control(cmd::control::Args),
     Emulate(cmd::emulate::Args),
     Analyse(cmd::analyse::Args),
     Report(cmd::report::Args),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Probe(args) => cmd::probe::run(*args),
         Verb::Monitor(args) => cmd::monitor::run(*args),
         Verb::Serve(args) => cmd::serve::run(args),
+        Verb::Control(args) => cmd::control::run(args),
         Verb::Emulate(args) => cmd::emulate::run(args),
         Verb::Analyse(args) => cmd::analyse::run(args),
         Verb::Report(args) => cmd::report::run(args),
@@ -75,7 +79,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tailback: {}", told(&error));
-            ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
+            ExitCode::from(if ops::is_usage(&error) { 2 } else { 3 })
         }
     }
 }

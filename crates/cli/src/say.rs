@@ -10,11 +10,6 @@ macro_rules! eprintln {
     ($($arg:tt)*) => { $crate::say::error(&format!("{}\n", format_args!($($arg)*))) };
 }
 
-/// Writes text to standard error without a line break.
-macro_rules! eprint {
-    ($($arg:tt)*) => { $crate::say::error(&format!($($arg)*)) };
-}
-
 /// Writes to standard error, for progress and warnings. The colours of [`clean_page`] stay.
 pub fn error(text: &str) {
     let _ = io::stderr().write_all(clean_page(text).as_bytes());

@@ -1,11 +1,13 @@
 //! Live view of an experiment in the terminal.
 
+use crate::terminal::stderr_style;
 use base::Duration;
 use base::text::{clean, clean_lines};
 use experiment::Progress as Stage;
 use experiment::steps::Told;
 use indicatif::{ProgressBar, ProgressStyle};
 use ops::{Event, Progress};
+use report::terminal::shown;
 use std::io::IsTerminal;
 
 /// Kind of run that is shown.
@@ -22,6 +24,8 @@ pub struct Terminal {
     quiet: bool,
     face: Face,
     stage: String,
+    /// Figures of the stage, last seen.
+    seen: String,
 }
 
 impl Terminal {
@@ -40,6 +44,7 @@ impl Terminal {
             quiet,
             face,
             stage: String::new(),
+            seen: String::new(),
         }
     }
 
@@ -48,6 +53,15 @@ impl Terminal {
             Some(bar) => bar.println(clean_lines(line)),
             None if !self.quiet => eprintln!("{line}"),
             None => {}
+        }
+    }
+
+    /// Leaves a line of a phase that is over on the terminal.
+    fn tick(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        if self.bar.is_some() && !seen.is_empty() {
+            let line = format!("✓ {}: {seen}", self.stage);
+            self.say(&shown(&line, stderr_style()));
         }
     }
 
@@ -72,6 +86,7 @@ impl Progress for Terminal {
             },
             Event::Told(told) => self.told(told),
             Event::Finished => {
+                self.tick();
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
@@ -80,7 +95,11 @@ impl Progress for Terminal {
             Event::Warned(text) => eprintln!("tailback: {text}"),
             Event::Wrote(path) => eprintln!("{}", path.display()),
             // News of other verbs.
-            Event::Share(_) | Event::Recording { .. } | Event::Monitor(_) | Event::Capture(_) => {}
+            Event::Share(_)
+            | Event::Recording { .. }
+            | Event::Monitor(_)
+            | Event::Control(_)
+            | Event::Capture(_) => {}
         }
     }
 
@@ -115,6 +134,7 @@ impl Terminal {
 
     fn show_test(&mut self, p: &Stage, rtt: &dyn Fn() -> Option<Duration>) {
         if p.stage != self.stage {
+            self.tick();
             self.stage = p.stage.into();
             let what = match p.stage {
                 "idle" => "the line at rest",
@@ -128,19 +148,23 @@ impl Terminal {
                 self.say(&format!("{}: {what}", p.stage));
             }
         }
-        let Some(bar) = &self.bar else { return };
+        if self.bar.is_none() {
+            return;
+        }
         let rtt = rtt().map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
         let whole = p.whole.as_secs_f64().max(1e-3);
-        bar.set_prefix(p.stage.to_owned());
-        bar.set_position((p.elapsed.as_secs_f64() / whole * 1000.0) as u64);
         let mut parts = vec![rtt];
         parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
         parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
+        self.seen = clean(&parts.join(" · ")).into_owned();
         let at_most = p.whole.saturating_sub(p.elapsed);
         parts.push(format!("at most {:.0} s more", at_most.as_secs_f64()));
         if !p.note.is_empty() {
             parts.push(p.note.clone());
         }
+        let Some(bar) = &self.bar else { return };
+        bar.set_prefix(p.stage.to_owned());
+        bar.set_position((p.elapsed.as_secs_f64() / whole * 1000.0) as u64);
         bar.set_message(clean(&parts.join(" · ")).into_owned());
     }
 }

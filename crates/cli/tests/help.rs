@@ -12,10 +12,14 @@ const BAD: [&str; 16] = [
 
 /// Help of a verb, given as its words, for a terminal of any width.
 fn help(verb: &[String]) -> String {
+    help_in(verb, 100)
+}
+
+fn help_in(verb: &[String], width: usize) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_tailback"))
         .args(verb)
         .arg("--help")
-        .env("COLUMNS", "100")
+        .env("COLUMNS", width.to_string())
         .output()
         .expect("the binary runs");
     assert!(output.status.success(), "{verb:?}: {output:?}");
@@ -96,7 +100,8 @@ fn the_help_of_every_verb_is_its_snapshot() {
 /// Text of each option and argument of a help: beside its name, or on the line below.
 fn texts(help: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
-    let mut lines = help.lines().peekable();
+    let options = help.split("\nExamples:").next().unwrap_or_default();
+    let mut lines = options.lines().peekable();
     while let Some(line) = lines.next() {
         let name = line.trim_start();
         let is_option = name.starts_with('-') && !name.starts_with("- ");
@@ -124,4 +129,89 @@ fn every_help_text_stands_alone() {
         }
     }
     assert_eq!(faults, Vec::<String>::new());
+}
+
+/// Commands under `Examples:`.
+fn examples(help: &str) -> Vec<&str> {
+    help.lines()
+        .skip_while(|line| *line != "Examples:")
+        .skip(1)
+        .take_while(|line| line.starts_with(' '))
+        .collect()
+}
+
+/// A command that is wrapped in the middle fails when it is copied; the shell joins lines only behind a backslash.
+#[test]
+fn examples_are_whole_commands_in_a_narrow_terminal() {
+    let mut seen = 0;
+    for (name, wide) in all() {
+        let verb: Vec<String> = name.split('-').skip(1).map(str::to_owned).collect();
+        let narrow = help_in(&verb, 60);
+        assert_eq!(examples(&narrow), examples(&wide), "{name}");
+        let mut goes_on = false;
+        for line in examples(&wide) {
+            let starts = ["  tailback ", "  sudo tailback ", "  tcpdump "];
+            let is_command =
+                starts.iter().any(|s| line.starts_with(s)) || line == "  tailback serve";
+            assert!(is_command || goes_on, "{name}: {line}");
+            goes_on = line.ends_with('\\');
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen} lines of examples");
+}
+
+/// Sources of the program, without tests and comments.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")];
+    let mut found = Vec::new();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .and_then(|n| n.to_str())
+                .unwrap_or_default();
+            if path.is_dir() && !["tests", "benches", "target", "web", "page"].contains(&name) {
+                open.push(path);
+            } else if name.ends_with(".rs") && !["png.rs", "build.rs"].contains(&name) {
+                let text = std::fs::read_to_string(&path).expect("text");
+                let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+                found.push((path, code.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    found
+}
+
+/// Options of other programs that messages name.
+const FOREIGN: [&str; 3] = ["--cap-add", "--security-opt", "--system"];
+
+/// Messages name only options that exist.
+#[test]
+fn every_option_that_a_message_names_exists() {
+    let help: String = all().into_iter().map(|(_, text)| text).collect();
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let named = |text: &str| -> Vec<String> {
+        let after = text.match_indices("--").filter(|(at, _)| {
+            let before = text[..*at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || "-_(".contains(c))
+        });
+        let names = after.map(|(at, _)| {
+            let rest = &text[at + 2..];
+            let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+            format!("--{}", rest[..end].trim_end_matches('-'))
+        });
+        names.filter(|n| n.len() > 3).collect()
+    };
+    let known = named(&help);
+    let mut seen = 0;
+    for (path, code) in sources() {
+        for option in code.split('"').skip(1).step_by(2).flat_map(named) {
+            seen += 1;
+            let is_known = known.contains(&option) || FOREIGN.contains(&option.as_str());
+            assert!(is_known, "{} names {option}", path.display());
+        }
+    }
+    assert!(seen > 50, "{seen} options in messages");
 }

@@ -93,6 +93,41 @@ fn it_outlasts_its_terminal_and_is_gone_on_with_by_the_next_start() {
     assert!(!recording.traffic.is_empty() && !recording.host.is_empty());
 }
 
+/// `timeout` sends its signal to the process and to its group: the process gets it twice, and its recording was left open.
+#[test]
+fn a_signal_that_comes_twice_at_once_still_closes_the_recording() {
+    let dir = TempDir::new("twice");
+    let (server, address) = server();
+    let target = address.to_string();
+    for (n, signal) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGINT]
+        .into_iter()
+        .enumerate()
+    {
+        let name = format!("{n}.rec");
+        let args = [
+            "monitor",
+            &target,
+            "--interval",
+            "20 ms",
+            "--output",
+            &name,
+            "-q",
+        ];
+        let mut child = tailback(&dir, &args);
+        wait_for_rows(&dir.join(&name), 5);
+        for _ in 0..2 {
+            kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+            std::thread::sleep(Duration::from_millis(5 * n as u64));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
+        assert!(
+            store::read_meta(dir.join(&name)).unwrap().complete,
+            "{signal}"
+        );
+    }
+    server.stop();
+}
+
 #[test]
 fn another_plan_begins_a_sibling() {
     let dir = TempDir::new("sibling");

@@ -12,3 +12,14 @@ pub struct Usage(pub String);
 pub fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
+
+/// True if the user must change the request: a [`Usage`], or an input that does not exist or is no recording.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    use store::StoreError::NotARecording;
+    use store::import::ImportError;
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || matches!(cause.downcast_ref(), Some(NotARecording { .. }))
+            || matches!(cause.downcast_ref(), Some(ImportError::Io { .. }))
+    })
+}

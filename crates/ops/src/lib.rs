@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod analyse;
+pub mod control;
 pub mod emulate;
 mod error;
 mod files;
@@ -30,7 +31,7 @@ pub mod test;
 pub mod times;
 pub mod trace;
 
-pub use error::{Usage, usage};
+pub use error::{Usage, is_usage, usage};
 pub use files::{counted, read_text, threads, write_file};
 pub use live::load::Access;
 pub use plan::Plan;

@@ -1,7 +1,7 @@
 //! `tailback list`: links, disciplines, controllers, sources and experiments to choose from.
 
 use base::words::Entry;
-use report::table::{Column, Table};
+use report::table::{Column, Table, wrapped};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ pub fn run(plan: Plan, width: usize) -> anyhow::Result<String> {
         Plan::Probes => {
             for spec in experiment::PROBES {
                 describe(&mut text, &spec.entry, width)?;
-                writeln!(text, "    takes {}", spec.takes)?;
+                lines(&mut text, "    ", &format!("takes {}", spec.takes), width);
             }
         }
         Plan::Controllers => {
@@ -74,7 +74,12 @@ fn links(text: &mut String, width: usize) -> anyhow::Result<()> {
         for entry in laws.entries {
             let keys: Vec<&str> = entry.parameters.iter().map(|p| p.name).collect();
             if keys == before {
-                writeln!(text, "{}: {}", entry.name, entry.summary)?;
+                lines(
+                    text,
+                    "",
+                    &format!("{}: {}", entry.name, entry.summary),
+                    width,
+                );
             } else {
                 describe(text, entry, width)?;
             }
@@ -84,8 +89,23 @@ fn links(text: &mut String, width: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes a text in lines that fit the terminal; the first starts with `lead`, the others are indented further.
+fn lines(out: &mut String, lead: &str, text: &str, width: usize) {
+    const HANGING: usize = 2;
+    let room = width.saturating_sub(lead.len() + HANGING);
+    for (i, line) in wrapped(text, room).iter().enumerate() {
+        let indent = lead.len() + if i > 0 { HANGING } else { 0 };
+        *out += &format!("{:indent$}{line}\n", "");
+    }
+}
+
 fn describe(text: &mut String, entry: &Entry, width: usize) -> std::fmt::Result {
-    writeln!(text, "{}: {}", entry.name, entry.summary)?;
+    lines(
+        text,
+        "",
+        &format!("{}: {}", entry.name, entry.summary),
+        width,
+    );
     let rows = entry.parameters.iter().map(|p| {
         let default = p.default.unwrap_or("-").to_owned();
         let cells = vec![

@@ -146,10 +146,31 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
 
 type Outlines = BTreeMap<Text, Outline>;
 
+/// Checks that the recording has probes of the target that was asked for, at any time.
+///
+/// # Errors
+/// Lists its targets.
+fn known(from: Source<'_>, ask: &Ask) -> anyhow::Result<()> {
+    let Some(asked) = &ask.target else {
+        return Ok(());
+    };
+    let seen = scan::Contents::of(from)?.targets;
+    if seen.is_empty() || seen.contains_key(&**asked) {
+        return Ok(());
+    }
+    let names: Vec<&str> = seen.keys().map(|k| &**k).collect();
+    Err(usage(format!(
+        "{} holds no probes of target {asked:?}. It has: {}",
+        from.display(),
+        names.join(", ")
+    )))
+}
+
 /// Time range of all targets' probes.
 fn span(from: Source<'_>, ask: &Ask, outlines: &Outlines) -> anyhow::Result<(i64, i64)> {
     let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
     let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
+        known(from, ask)?;
         return Err(anyhow::Error::new(NoProbes(format!(
             "{} holds no probes{}",
             from.display(),

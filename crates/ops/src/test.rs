@@ -2,7 +2,7 @@
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session};
-use crate::{Progress, usage};
+use crate::{Progress, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
@@ -16,7 +16,7 @@ use live::serve::ServeConfig;
 use live::sockets::{Setup, Sockets};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Link to test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,11 +171,28 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let mut closed = closed;
     let recording = std::mem::take(&mut closed.recording);
     let page = report::html::page(&figures, &recording);
+    let mut end = closed.end(result, "test", &page);
+    if end.page.is_some()
+        && let Err(why) = write_scripts(&end.recording, &figures)
+    {
+        end.failed = end.failed.or(Some(why));
+    }
     Ok(Answer {
         figures,
         recording,
-        end: closed.end(result, "test", &page),
+        end,
     })
+}
+
+/// Writes the scripts of the advice beside the page.
+///
+/// # Errors
+/// A directory that cannot be written to.
+pub(crate) fn write_scripts(recording: &Path, answer: &TestAnswer) -> anyhow::Result<()> {
+    for script in answer.advice.iter().filter_map(|a| a.script.as_ref()) {
+        write_file(&recording.join(&script.file), &script.text)?;
+    }
+    Ok(())
 }
 
 fn measure(

@@ -183,9 +183,16 @@ fn advice(answer: &Answer) -> Markup {
                         details.advice open[i == 0] {
                             summary { (a.what) " " span.tag { (a.on) } }
                             div.commands { pre tabindex="0" { code { (a.commands.join("\n")) } } }
+                            @if let Some(script) = &a.script {
+                                details.script {
+                                    summary { (script.file) }
+                                    div.commands { pre tabindex="0" { code { (script.text) } } }
+                                }
+                            }
                         }
                     }
                 }
+                @if answer.advice.iter().any(|a| a.script.is_some()) { p { (tables::SCRIPTS) } }
             }
         }
     }
@@ -252,6 +259,7 @@ fn details(answer: &Answer) -> Markup {
         section aria-labelledby="reliability" {
             h2 id="reliability" { "Answered in time" }
             p.evidence { "Share of all probes that were answered within each limit; a lost one counts as not answered." }
+            (tables::uses(answer).html("uses"))
             (tables::reliability(answer).html("limit"))
         }
         section aria-labelledby="responsiveness" {

@@ -1,8 +1,9 @@
 //! Tables of the report, common to the terminal and the page.
 
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Column, Table};
 use crate::words::{discipline, phase};
 use analysis::answer::{Answer, DirectionAnswer, Discipline, PhaseAnswer, QueueIs};
+use analysis::services::Can;
 use base::print::{DELAY, PPM, RATE, RPM, SIZE, TIMES, Unit, percent};
 use stats::{Delays, Figure};
 
@@ -101,7 +102,12 @@ pub fn queues(answer: &Answer) -> Table {
         ("In-flow less probe", DELAY, |d| &d.in_flow_minus_probe_ms),
     ];
     for (label, unit, of) in figures {
-        table.row(label, both.map(|d| Cell::figure(of(d), unit)));
+        let cell = |d: &DirectionAnswer| match label {
+            // A queue that an AQM keeps short is no buffer of a fixed size: its peaks are not too large.
+            "Too large by" if d.queue_is == QueueIs::Controlled => Cell::Absent,
+            _ => Cell::figure(of(d), unit),
+        };
+        table.row(label, both.map(cell));
     }
     table
 }
@@ -121,6 +127,36 @@ pub fn bound(is: QueueIs) -> &'static str {
         QueueIs::AtLeast => "at least ",
         QueueIs::Controlled => "up to ",
     }
+}
+
+/// Explanation of the scripts that an advice names.
+pub const SCRIPTS: &str = "The scripts are in the recording. Each may be run twice, survives a reboot, and is undone by \
+    the argument off; it leaves the queues alone that somebody else has set.";
+
+/// Word for a verdict on a use.
+pub fn can(can: Can) -> &'static str {
+    match can {
+        Can::Pass => "ok",
+        Can::Fail => "not",
+        Can::CannotTell => "?",
+    }
+}
+
+/// Returns the verdicts on the uses of a link.
+pub fn uses(answer: &Answer) -> Table {
+    let rows = answer.uses.iter().map(|u| {
+        let word: Cell = match u.can {
+            Can::CannotTell => Cell::CannotTell(u.because.clone()),
+            is => can(is).into(),
+        };
+        let why: Cell = match u.can {
+            Can::CannotTell => Cell::Absent,
+            _ => u.because.clone().into(),
+        };
+        (u.name.clone(), vec![word, why])
+    });
+    let heads = ["".into(), Column::words("Works"), Column::words("Because")];
+    Table::new("Uses under load", heads).with(rows)
 }
 
 /// Returns the percentage of probes answered in time: one row per limit, one column per phase.

@@ -10,14 +10,17 @@ use analysis::which_queue::WhichQueue;
 use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};
 use base::record::{Direction, Recording};
 
+mod brief;
 mod page;
 mod plot;
 mod probe;
 mod statistics;
 
 pub use crate::table::wrapped;
+pub use brief::brief;
 pub use page::Style;
-use page::{Page, Paint, shown};
+pub use page::shown;
+use page::{Page, Paint};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
@@ -58,6 +61,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     page.table(&tables::responsiveness(answer), &mut notes);
     page.paragraph(&answer.responsiveness.formula, 2, Some(Paint::Faint));
     page.gap();
+    page.table(&tables::uses(answer), &mut notes);
     page.heading("Grade");
     let added = match answer.grade.added_ms.value() {
         Some(ms) => format!("decided by {} of added delay", DELAY.print(ms)),
@@ -229,6 +233,9 @@ impl Page {
             for command in advice.commands.iter().flat_map(|c| c.lines()) {
                 self.put(&format!("      {command}"), None);
             }
+        }
+        if answer.advice.iter().any(|a| a.script.is_some()) {
+            self.paragraph(tables::SCRIPTS, 2, Some(Paint::Faint));
         }
         self.gap();
     }

@@ -398,13 +398,16 @@ fn cross(answer: &Answer, truth: &Truth) -> Judged {
 
 /// Rate of the shaper that is advised for a direction, bit/s.
 fn shaper(answer: &Answer, direction: Direction) -> Option<f64> {
-    let commands = answer.advice.iter().flat_map(|a| &a.commands);
-    let mut of = commands.filter(|c| {
-        c.contains("cake bandwidth") && (c.contains("ifb") == (direction == Direction::Down))
-    });
-    let rest = of.next()?.split("cake bandwidth ").nth(1)?;
-    let kbit: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some(kbit.parse::<f64>().ok()? * 1e3)
+    let name = match direction {
+        Direction::Up => "UP_KBIT=",
+        Direction::Down => "DOWN_KBIT=",
+    };
+    let mut scripts = answer.advice.iter().filter_map(|a| a.script.as_ref());
+    let set = scripts.find_map(|s| s.text.lines().find_map(|l| l.strip_prefix(name)))?;
+    let kbit: String = set.chars().take_while(char::is_ascii_digit).collect();
+    // 0 leaves a direction unshaped.
+    let kbit = kbit.parse::<f64>().ok().filter(|k| *k > 0.0)?;
+    Some(kbit * 1e3)
 }
 
 /// A fixed shaper is right where load adds a delay that is noticed and the rate is fixed; its rate is below the link's.

@@ -15,12 +15,14 @@ use std::path::PathBuf;
         carry, and faults of the recording. Each of the options below selects statistics for a test too. A \
         recording without probes, as of many simulations, gets the waits in its queues and the throughput of \
         its transfers. Several recordings are compared; with --together they are redundant uplinks.",
-    after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
-        tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
+    after_help = "Examples:\n  tailback analyse weeks.rec --exclude gaps.toml\n  \
+        tailback analyse weeks.rec --window 10min \\\n      \
+        --span upload=2014-05-16T09:14/2014-05-16T09:40\n  \
         tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \
         tailback analyse adsl.rec lte.rec --together\n  \
         tailback analyse weeks.rec --services mine.toml --fail\n  \
-        tailback analyse weeks.rec --hidden-queue --rate-up 700kbit/s --from 2014-05-16T09:14 --to 2014-05-16T09:40"
+        tailback analyse weeks.rec --hidden-queue \\\n      \
+        --rate-up 700kbit/s --from 2014-05-16T09:14"
 )]
 pub struct Args {
     /// Recordings to analyse

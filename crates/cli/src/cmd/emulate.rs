@@ -13,10 +13,11 @@ use std::path::PathBuf;
         directions separate. The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a \
         program there. Several links are chained in the order given. Nothing is left behind when it ends.",
     after_help = "Examples:\n  tailback emulate adsl -- ping -c 5 far\n  \
-        tailback emulate adsl --far 'iperf3 -s -1' -- iperf3 -c far\n  \
-        tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program\n  \
-        tailback emulate fiber adsl fiber --routed -- traceroute far\n  \
-        tailback emulate adsl --output queues.rec -- ./my-program && tailback report queues.rec"
+        tailback emulate adsl --far 'iperf3 -s -1' -- \\\n      \
+        iperf3 -c far\n  \
+        tailback emulate lte --set up.queue=fq_codel -- ./program\n  \
+        tailback emulate fiber adsl --routed -- traceroute far\n  \
+        tailback emulate adsl --output queues.rec -- ./program"
 )]
 pub struct Args {
     /// Links by name (see `tailback list links`) or TOML file, near end first

@@ -1,6 +1,7 @@
 //! The verbs.
 
 pub mod analyse;
+pub mod control;
 pub mod emulate;
 pub mod import;
 pub mod list;
@@ -20,9 +21,10 @@ use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use ops::{Usage, counted, usage};
+pub use ops::{counted, usage};
 
 pub use crate::say::print;
+pub use crate::terminal::{stdout_style, table_width};
 
 /// End of a verb, for scripts.
 pub enum Outcome {
@@ -66,34 +68,6 @@ pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
         }
         None => Outcome::Done,
     })
-}
-
-pub fn stdout_style() -> ::report::terminal::Style {
-    use std::io::IsTerminal;
-    let terminal = std::io::stdout().is_terminal();
-    let width = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|c| c.parse().ok())
-        .unwrap_or(100);
-    ::report::terminal::Style {
-        width: width.clamp(60, 140),
-        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
-        unicode: !matches!(
-            std::env::var("LC_ALL")
-                .or_else(|_| std::env::var("LANG"))
-                .as_deref(),
-            Ok("C" | "POSIX")
-        ),
-    }
-}
-
-/// Width for tables: that of the terminal. What is piped to another program is not folded, unless COLUMNS says so.
-pub fn table_width() -> usize {
-    use std::io::IsTerminal;
-    match std::io::stdout().is_terminal() || std::env::var_os("COLUMNS").is_some() {
-        true => stdout_style().width,
-        false => usize::MAX,
-    }
 }
 
 /// Options for access to a server and for its identity.

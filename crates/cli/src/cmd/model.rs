@@ -13,10 +13,11 @@ use std::path::PathBuf;
         Without a name it lists the formulas. With a name alone it explains that one: the formula, its \
         source, its limits, its parameters, and an example that can be checked by hand.",
     after_help = "Examples:\n  \
-        tailback model bdp rate=700kbit/s rtt=19ms buffer=37625B\n  \
+        tailback model bdp rate=700kbit/s rtt=19ms\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \
-        tailback model tagged --traffic office.pcapng rate=20Mbit/s\n  \
-        tailback model mm1 rate=10Mbit/s --plot offered=1Mbit/s..9.5Mbit/s --show sojourn,p99 -o mm1.svg"
+        tailback model tagged rate=20Mbit/s --traffic a.pcapng\n  \
+        tailback model mm1 rate=10Mbit/s \\\n      \
+        --plot offered=1Mbit/s..9.5Mbit/s -o mm1.svg"
 )]
 pub struct Args {
     /// Name of the formula

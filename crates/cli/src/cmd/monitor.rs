@@ -21,8 +21,9 @@ use std::path::PathBuf;
         ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second.",
     after_help = "Examples:\n  \
         tailback monitor far.example\n  \
-        tailback monitor far.example icmp:192.0.2.1 dns:example.org@192.0.2.53 --output home.rec\n  \
-        tailback monitor icmp:192.0.2.1,1s --quiet --output home.rec &\n\n\
+        tailback monitor far.example icmp:192.0.2.1 \\\n      \
+        dns:example.org@192.0.2.53 --output home.rec\n  \
+        tailback monitor icmp:192.0.2.1,1s --quiet -o home.rec &\n\n\
         If started again with the same targets and --output, it continues the same recording. Stop with Ctrl-C or SIGTERM."
 )]
 pub struct Args {

@@ -106,9 +106,9 @@ fn kinds() -> String {
     }
     text + "\nExamples:\n  tailback probe sweep far.example\n  \
         tailback probe sweep:direction=down,size=500 far.example\n  \
-        tailback probe sweep --link shdsl                      both ends on this machine, over an emulated link\n  \
-        tailback probe path --link adsl --virtual              in virtual time, within seconds\n  \
-        tailback list probes                                   parameters of each kind"
+        tailback probe sweep --link shdsl\n  \
+        tailback probe path --link adsl --virtual\n\n\
+        `tailback list probes` shows the parameters of each kind."
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::console::Console;
+use clap::ValueEnum;
 use ops::report::Plan;
 use std::path::PathBuf;
 
@@ -17,9 +18,9 @@ pub struct Args {
     /// Recordings to plot
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
-    /// Plot to draw, for SVG and PNG
-    #[arg(long, value_enum, default_value_t = Plot::Rtt)]
-    plot: Plot,
+    /// Plot to draw, for SVG and PNG [default: rtt]
+    #[arg(long, value_enum)]
+    plot: Option<Plot>,
     /// Connection of a capture: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default: the one with the
     /// most data]
     #[arg(long, value_name = "CONNECTION")]
@@ -39,7 +40,8 @@ pub struct Args {
     /// Interface whose traffic is drawn [default: the interface that carried most]
     #[arg(long)]
     interface: Option<String>,
-    /// File to write [default: report.html in the recording; comparison.html in this directory for several]
+    /// File to write [default: report.html in the recording, comparison.html in this directory for several; with
+    /// --plot, PLOT.svg there]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -74,17 +76,38 @@ enum Plot {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let output = match (args.plot, args.output) {
+        (Some(plot), None) => Some(beside(&args.recordings, plot)),
+        (Some(_), Some(o)) if o.extension().is_some_and(|e| e == "html") => {
+            return Err(ops::usage(format!(
+                "--plot draws a single plot, and {} is a page of all: end the name in .svg or .png, or leave --plot out",
+                o.display()
+            )));
+        }
+        (_, output) => output,
+    };
     carry_out(&Plan {
         recordings: args.recordings,
-        plot: plot(args.plot),
+        plot: plot(args.plot.unwrap_or(Plot::Rtt)),
         connection: args.connection,
         from: args.from,
         to: args.to,
         zone: args.zone,
         target: args.target,
         interface: args.interface,
-        output: args.output,
+        output,
     })
+}
+
+/// File of a plot without --output: in the recording, or in this directory for several.
+fn beside(recordings: &[PathBuf], plot: Plot) -> PathBuf {
+    let value = plot.to_possible_value();
+    let name = value.as_ref().map_or("plot", |v| v.get_name());
+    let file = format!("{name}.svg");
+    match recordings {
+        [only] => only.join(file),
+        _ => file.into(),
+    }
 }
 
 /// Draws a plan.

@@ -1,8 +1,8 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, emulate, import, model, monitor, print, probe, report, serve, sim, test,
-    trace,
+    AccessArgs, analyse, control, emulate, import, model, monitor, print, probe, report, serve,
+    sim, test, trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -54,6 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             };
             analyse::carry_out(p, format)
         }
+        Plan::Control(p) => control::carry_out(p, &args.access.read()?, args.quiet),
         Plan::Emulate(p) => emulate::carry_out(p, args.quiet),
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
@@ -66,7 +67,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Report(p) => report::carry_out(p),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
-        Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),
+        Plan::Test(p) => test::carry_out(
+            p,
+            &args.access.read()?,
+            (args.quiet, args.json, false),
+            None,
+        ),
         Plan::Trace(p) => trace::carry_out(p, args.json),
     }
 }

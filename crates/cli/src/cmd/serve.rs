@@ -21,8 +21,9 @@ use std::sync::mpsc::Receiver;
     long_about = "Runs the server for `tailback test` and the other commands on one port, UDP and TCP. A client must prove that it \
         receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
         So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
-    after_help = "Examples:\n  tailback serve                        for everybody\n  tailback serve keys add anna --keys FILE    a key for anna; prints the line for her\n  \
-        tailback serve --keys FILE            for users with a key\n\n\
+    after_help = "Examples:\n  tailback serve\n  tailback serve keys add anna --keys FILE\n  \
+        tailback serve --keys FILE\n\n\
+        Without --keys it serves everybody.\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {

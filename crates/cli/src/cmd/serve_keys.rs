@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    tailback serve keys add anna --keys FILE               a random key; prints the line for anna's --key-file\n  \
-    tailback serve keys add bert --passphrase --keys FILE  a passphrase, read from standard input\n  \
+    tailback serve keys add anna --keys FILE\n  \
+    tailback serve keys add bert --passphrase --keys FILE\n  \
     tailback serve keys list --keys FILE\n  \
-    tailback serve keys remove anna --keys FILE            all of anna's keys; her sessions end within a second\n\n\
-    Two keys of one user may be valid at once: add the new one, hand it out, then remove the old one by its fingerprint.")]
+    tailback serve keys remove anna --keys FILE\n\n\
+    `add` prints the line for the user's --key-file. `remove` ends the user's sessions within a second. Two keys of one \
+    user may be valid at once: add the new one, hand it out, then remove the old one by its fingerprint.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -12,11 +12,15 @@ use std::path::PathBuf;
     long_about = "Simulates a scenario, packet by packet, in virtual time: any queue discipline, any congestion controller, \
         any number of flows: bulk TCP, web pages, sessions, video, calls, probes. The same seed gives the same result, on any number of cores.",
     after_help = "Examples:\n  tailback sim scenarios/dumbbell.toml\n  \
-        tailback sim scenarios/dumbbell.toml --set link.rate='2 Mbit/s' --set flow.0.count=4\n  \
-        tailback sim scenarios/dumbbell.toml --sweep link.queue='fifo;codel;pie' --seeds 15\n  \
+        tailback sim scenarios/dumbbell.toml \\\n      \
+        --set link.rate='2 Mbit/s' --set flow.0.count=4\n  \
+        tailback sim scenarios/dumbbell.toml \\\n      \
+        --sweep link.queue='fifo;codel;pie' --seeds 15\n  \
         tailback sim scenarios/dumbbell.toml -o run.rec\n  \
-        tailback sim scenarios/dumbbell.toml --pcap link=bottleneck.pcapng --pcap s0=sender.pcapng --pcap d0=receiver.pcapng\n  \
-        tailback sim scenarios/evening.toml --sweep link.queue='fifo:bytes=37625;fq_codel'\n\n\
+        tailback sim scenarios/dumbbell.toml \\\n      \
+        --pcap link=bottleneck.pcapng --pcap s0=sender.pcapng\n  \
+        tailback sim scenarios/evening.toml \\\n      \
+        --sweep link.queue='fifo:bytes=37625;fq_codel'\n\n\
         A scenario has a duration, [link] and at least one [[flow]] with a kind; --print shows the rest.\n\
         To choose from: tailback list sources, disciplines, controllers. Every key: docs/book/sim.md"
 )]

@@ -22,7 +22,7 @@ use std::path::PathBuf;
         tailback test far.example\n  \
         tailback test far.example --contract 50mbit/10mbit\n  \
         tailback test --link cable\n  \
-        tailback test --link cable --set up.queue=fq_codel    the same link, cured"
+        tailback test --link cable --set up.queue=fq_codel"
 )]
 pub struct Args {
     /// Server: a name or address, with :PORT if it is not the default port
@@ -96,6 +96,9 @@ pub struct Args {
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Print all figures with their evidence, instead of an answer of one screen
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
     /// Show plain lines instead of a live view
     #[arg(long)]
     plain: bool,
@@ -148,14 +151,19 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         print_json(&whole)?;
         return Ok(Outcome::Done);
     }
-    carry_out(&plan, &access, (args.plain, args.json), args.fail_above)
+    carry_out(
+        &plan,
+        &access,
+        (args.plain, args.json, args.full),
+        args.fail_above,
+    )
 }
 
 /// Tests a plan's link. Figures are shown even if the test ended early.
 pub fn carry_out(
     plan: &Plan,
     access: &Access,
-    (plain, json): (bool, bool),
+    (plain, json, full): (bool, bool, bool),
     fail_above: Option<Duration>,
 ) -> anyhow::Result<Outcome> {
     let answer = ops::test::run(plan, access, &mut Terminal::new(Face::Test, plain, json))?;
@@ -164,9 +172,14 @@ pub fn carry_out(
             "{}\n",
             serde_json::to_string_pretty(&answer.figures)?
         ))?,
-        false => print(&report::terminal::text(
+        false if full => print(&report::terminal::text(
             &answer.figures,
             &answer.recording,
+            stdout_style(),
+        ))?,
+        false => print(&report::terminal::brief(
+            &answer.figures,
+            &answer.end.recording,
             stdout_style(),
         ))?,
     }

@@ -15,10 +15,11 @@ use std::path::PathBuf;
         has the payload, the retransmissions with their causes, the round trips and the breaks of each TCP \
         connection. A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
-        tailback trace home.pcap -o home.rec && tailback report home.rec\n  \
+        tailback trace home.pcap -o home.rec\n  \
         tailback trace home.pcap --connection 17\n  \
-        tailback trace home.pcap --annotate remarks.pcapng && wireshark remarks.pcapng\n  \
-        tailback trace home.pcap --plots figures --connection '192.0.2.1:40000>198.51.100.7:80'\n  \
+        tailback trace home.pcap --annotate remarks.pcapng\n  \
+        tailback trace home.pcap --plots figures \\\n      \
+        --connection '192.0.2.1:40000>198.51.100.7:80'\n  \
         tailback trace --traffic edge.pcap --plots figures\n  \
         tailback trace near.pcap --far far.pcap -o path.rec\n  \
         sudo tailback trace --live eth0 -o home.rec\n  \

@@ -5,6 +5,7 @@ use super::super::buffer as queue;
 use super::super::{dns, ipv6, middlebox};
 use super::{Finding, Part, State};
 use crate::loss;
+use analysis::thresholds::{LONG_RTT_MS, NOTICEABLE_MS, VERY_LONG_RTT_MS};
 use base::BitsPerSec;
 use base::noted::ipv6::target;
 use base::print::DELAY;
@@ -16,10 +17,6 @@ const BUFFER_MS: f64 = 365.0;
 /// Buffer from which ordinary pages stall, ms: marcia, sara, nalucem, mbahamon and 4low of table 2, with 990 ms and
 /// more.
 const VERY_LARGE_BUFFER_MS: f64 = 990.0;
-/// Limit of the round trip, ms. ITU-T G.114, One-way transmission time: 150 ms in each direction suit most uses, 400 ms
-/// few.
-const LATENCY_MS: f64 = 300.0;
-const LONG_LATENCY_MS: f64 = 800.0;
 /// Limit of loss: 1.5 % had no alert 4 in tables 2 and 4, 4 % had one. The geometric mean.
 const LOSS: f64 = 0.0245;
 /// Loss at which a TCP flow gets no more than four segments a round trip (1.22/√p).
@@ -75,7 +72,7 @@ pub(super) fn findings(part: &Part) -> Vec<Finding> {
     // Half of a look that found nothing wrong is not a whole one.
     if let Some(problem) = &part.note.problem {
         for f in &mut all {
-            if matches!(f.state, State::Fine) {
+            if matches!(f.state, State::Fine | State::Note(_)) {
                 f.state = State::Unknown(problem.clone());
             }
         }
@@ -106,8 +103,8 @@ fn rest(part: &Part) -> Vec<Finding> {
             .map(|what| Finding::unknown(what, why(part)))
             .into();
     };
-    let delay = (median > LATENCY_MS).then(|| {
-        let severity = if median > LONG_LATENCY_MS {
+    let delay = (median > LONG_RTT_MS).then(|| {
+        let severity = if median > VERY_LONG_RTT_MS {
             Severity::Serious
         } else {
             Severity::Warning
@@ -452,6 +449,17 @@ fn buffer(part: &Part) -> Finding {
                 what,
                 format!("it was not seen full: it holds {found}, and may hold more"),
             );
+        }
+        // The same limit as that of `tailback test`.
+        _ if held > NOTICEABLE_MS => {
+            return Finding {
+                what,
+                found,
+                state: State::Note(format!(
+                    "more than {}: a load that fills it delays calls and games; `tailback test` measures by how much",
+                    DELAY.print(NOTICEABLE_MS)
+                )),
+            };
         }
         _ => None,
     };

@@ -347,6 +347,8 @@ fn part(recording: &Recording, from: i64, to: i64) -> Recording {
 #[derive(Clone, Debug)]
 enum State {
     Fine,
+    /// No fault, but a figure that a person may notice, with its consequence.
+    Note(String),
     /// Fault, with its alerts, the gravest first.
     Alerts(Vec<Alert>),
     /// Unknown, with the reason.
@@ -406,6 +408,7 @@ impl Finding {
     fn row(&self) -> Vec<String> {
         let (judged, found) = match &self.state {
             State::Fine => ("fine", self.found.clone()),
+            State::Note(means) => ("note", format!("{}; {means}", self.found)),
             State::Unknown(why) => ("cannot tell", format!("because {why}")),
             State::NotAsked(how) => ("not asked for", (*how).to_owned()),
             State::Alerts(all) => (

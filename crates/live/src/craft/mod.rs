@@ -177,6 +177,13 @@ struct Agreed {
     program: Program,
 }
 
+fn timed_out(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
+}
+
 impl Run<'_> {
     /// Sends greetings until the server has heard one and says so.
     fn greet(
@@ -260,7 +267,8 @@ impl Run<'_> {
             Ok(_) => Err(CraftError::Unexpected {
                 server: peer.server,
             }),
-            Err(LoadError::Talk { .. }) => Err(CraftError::NoUdp {
+            // Other failures to talk are the server's own, and no firewall's.
+            Err(LoadError::Talk { source, .. }) if timed_out(&source) => Err(CraftError::NoUdp {
                 server: far,
                 waited: Duration::from_nanos((mono_ns() - began) as u64),
             }),

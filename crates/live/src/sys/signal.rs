@@ -1,29 +1,47 @@
-//! Signals. The first Ctrl-C asks the run to end and keep its rows; the second ends the process.
+//! Signals. The first Ctrl-C asks the run to end and keep its rows; another one a second later ends the process.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Time of the first interrupt, monotonic ms; 0 before it.
+static INTERRUPTED: AtomicI64 = AtomicI64::new(0);
 
-extern "C" fn note(_: i32) {
-    INTERRUPTED.store(true, Ordering::Relaxed);
+/// Time after the first interrupt in which others belong to it, ms: `timeout` sends its signal to the process and to its
+/// group, which the process gets twice.
+const SAME_MS: i64 = 1_000;
+
+extern "C" fn note(signal: i32) {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: clock_gettime, signal and raise may be called in a signal handler; `now` lives across the call.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
+        let ms = (i64::from(now.tv_sec) * 1_000 + i64::from(now.tv_nsec) / 1_000_000).max(1);
+        let first = INTERRUPTED.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| ms - first > SAME_MS) {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
 }
 
-/// Makes SIGINT and SIGTERM set a flag; a second one has its usual effect.
+/// Makes SIGINT and SIGTERM set a flag; one that comes more than a second later has its usual effect.
 pub fn catch_interrupt() {
     let action = SigAction::new(
         SigHandler::Handler(note),
-        SaFlags::SA_RESTART | SaFlags::SA_RESETHAND,
+        SaFlags::SA_RESTART,
         SigSet::empty(),
     );
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
+        // SAFETY: the handler calls nothing that a signal handler must not call.
         unsafe { sigaction(signal, &action) }.expect("SIGINT and SIGTERM can be caught");
     }
 }
 
 pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+    INTERRUPTED.load(Ordering::Relaxed) != 0
 }
 
 static HUNG_UP: AtomicBool = AtomicBool::new(false);

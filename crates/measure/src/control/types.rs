@@ -105,7 +105,7 @@ pub struct SenderState {
     pub min_rtt_ns: Option<u64>,
     /// Segments retransmitted so far.
     pub retransmits: u64,
-    /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
+    /// Payload that has arrived, counted when first acknowledged, selectively or not.
     pub delivered_bytes: Option<u64>,
     /// Latest delivery rate.
     pub delivery_rate_bps: Option<u64>,

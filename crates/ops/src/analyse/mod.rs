@@ -8,7 +8,7 @@ mod spans;
 use crate::progress::{Observer, Shared};
 use crate::scan::{self, Source};
 use crate::statistics::{self, Ask, NoProbes};
-use crate::{Progress, queue_samples, trace, usage};
+use crate::{Progress, queue_samples, times, trace, usage};
 use analysis::answer::Answer as TestAnswer;
 use analysis::compare::{self, SideBySide};
 use analysis::hidden_queue::HiddenQueue;
@@ -154,7 +154,13 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if plan.recordings.is_empty() {
         return Err(usage("give at least one recording"));
     }
+    times::zone(plan.zone.as_deref())?;
     if plan.queue {
+        if plan.asks_for_statistics() {
+            return Err(usage(
+                "--queue judges the whole recording: leave out all other options but --json",
+            ));
+        }
         return Ok(plain(queues(plan, observer)?));
     }
     if !plan.asks_for_statistics()

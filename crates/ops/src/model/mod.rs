@@ -6,13 +6,13 @@ mod traffic;
 use crate::progress::{Observer, Shared};
 use crate::{Progress, usage, write_file};
 use base::print::{RATE, SIZE, SPAN, significant};
-use base::words::Words;
+use base::words::{Words, WordsError};
 use report::table::{Column, Table, wrapped};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
-use theory::{MODELS, Measure, Model, parse};
+use theory::{MODELS, Measure, Model, ModelError, parse};
 
 /// Formula to evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,14 +66,19 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let Some(name) = &plan.name else {
         return Ok(Answer::List);
     };
+    // Parameters may also stand behind the name, as in `bdp:rate=1Mbit/s`.
+    let (name, behind) = name.split_once(':').unwrap_or((name, ""));
+    let behind = behind.split(',').filter(|p| !p.trim().is_empty());
     let (model, _) = parse(name).map_err(|e| usage(e.to_string()))?;
-    let bare = plan.parameters.is_empty() && plan.curve.is_none() && plan.traffic.is_none();
+    let mut parameters: Vec<String> = behind.map(str::to_owned).collect();
+    parameters.extend_from_slice(&plan.parameters);
+    let bare = parameters.is_empty() && plan.curve.is_none() && plan.traffic.is_none();
     if bare && !plan.evaluate {
         return Ok(Answer::Explained(model));
     }
-    let mut parameters = plan.parameters.clone();
     if let Some(path) = &plan.traffic {
-        parameters.extend(traffic::fitted(path, model, &plan.parameters)?);
+        let fitted = traffic::fitted(path, model, &parameters)?;
+        parameters.extend(fitted);
     }
     if let Some(Curve { over, show, output }) = &plan.curve {
         if output.extension().is_none_or(|e| e != "svg") {
@@ -88,13 +93,28 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         return Ok(Answer::Drawn);
     }
     let given = format!("{name}:{}", parameters.join(","));
-    let (_, words) = parse(&given).map_err(|e| usage(e.to_string()))?;
-    let values = model.evaluate(&words).map_err(|e| usage(e.to_string()))?;
+    let (_, words) = parse(&given).map_err(|e| usage(missing(&e)))?;
+    let values = model.evaluate(&words).map_err(|e| match e {
+        ModelError::Words(e) => usage(missing(&e)),
+        other => usage(other.to_string()),
+    })?;
     Ok(Answer::Figures {
         model,
         words,
         values,
     })
+}
+
+/// Message of an error; one about a missing parameter shows how `tailback model` takes it.
+fn missing(error: &WordsError) -> String {
+    match error {
+        WordsError::Missing {
+            name, key, example, ..
+        } => {
+            format!("model {name} needs {key}, for example: tailback model {name} {key}={example}")
+        }
+        other => other.to_string(),
+    }
 }
 
 impl Answer {

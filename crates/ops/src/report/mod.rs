@@ -39,6 +39,27 @@ pub struct Plan {
     pub output: Option<PathBuf>,
 }
 
+impl Plan {
+    /// True if the plan draws all of a recording: every time, and every target.
+    fn is_whole(&self) -> bool {
+        let narrowed = [&self.from, &self.to, &self.target, &self.interface];
+        narrowed.iter().all(|given| given.is_none())
+    }
+
+    /// Refuses a target or an interface for a recording that has neither.
+    fn refuse_targets(&self, from: Source<'_>, has: &str) -> anyhow::Result<()> {
+        for (option, given) in [("--target", &self.target), ("--interface", &self.interface)] {
+            if let Some(name) = given {
+                return Err(usage(format!(
+                    "{option} {name}: {} has {has}",
+                    from.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Path of the written file.
 pub struct Answer {
     pub output: PathBuf,
@@ -110,6 +131,7 @@ impl Plot {
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
+    times::zone(plan.zone.as_deref())?;
     let (text, output) = match &plan.recordings[..] {
         [] => return Err(usage("give at least one recording")),
         [path] => one(plan, Source { path, observer })?,
@@ -149,6 +171,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
     let probes = plan.recordings.iter().map(|r| probes::made(source(r)));
     let probes = probes.collect::<anyhow::Result<Vec<bool>>>()?;
     if !probes.contains(&false)
+        && plan.is_whole()
         && let (Some("html" | "svg" | "png"), Plot::Rtt) = (ending, plan.plot)
     {
         let text = probes::draw_all(&plan.recordings, ending == Some("html"), observer)?;
@@ -195,7 +218,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
 
 fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
     let recording = from.path;
-    let whole = plan.from.is_none() && plan.to.is_none();
+    let whole = plan.is_whole();
     let output = plan
         .output
         .clone()
@@ -233,6 +256,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
     Ok(match (ending(output), plan.plot) {
         (Some("html"), _) if test => {
             let (answer, recording) = analyse::test(from)?;
+            if plan.output.is_none() {
+                crate::test::write_scripts(from.path, &answer)?;
+            }
             report::html::page(&answer, &recording)
         }
         (Some("html"), _) => plots::page(&material(plan, from, true)?),
@@ -287,6 +313,7 @@ fn of_queue_samples(
             false => Ok(None),
         };
     };
+    plan.refuse_targets(source, "queues and transfers, and no probes")?;
     let refused = |why: String| anyhow::anyhow!("{}: {why}", source.display());
     Ok(match (ending, plan.plot) {
         (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
@@ -319,6 +346,7 @@ fn captured(
     output: &Path,
     ending: Option<&str>,
 ) -> anyhow::Result<String> {
+    plan.refuse_targets(source, "packets of a capture: choose one with --connection")?;
     let zone = times::zone(plan.zone.as_deref())?;
     let (from_ns, to_ns) = span(plan, &zone)?;
     let span = trace::Span { from_ns, to_ns };

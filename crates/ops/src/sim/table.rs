@@ -1,10 +1,9 @@
 //! Table of the runs' figures.
 
 use super::Point;
-use report::table::{Cell, Column, Table};
+use report::table::{Cell, Column, Table, wrapped};
 use sim::Estimate;
 use sim::batch::{CONTROL, estimates};
-use std::fmt::Write;
 
 /// Column of a table on links or flows: heading, figure, factor, digits.
 type Figure = (&'static str, &'static str, &'static str, f64, usize);
@@ -70,16 +69,18 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
         out.push('\n');
     }
     if let Some(runs) = results.first().map(|r| r.1.len()).filter(|n| *n > 1) {
-        let _ = match varies {
-            true => writeln!(
-                out,
+        let remark = match varies {
+            true => format!(
                 "{runs} seeds; ± is the half of the 95 % confidence interval, and none where all seeds gave the same"
             ),
-            false => writeln!(
-                out,
+            false => format!(
                 "{runs} seeds gave the same: nothing here is left to chance. Let flows begin at random, such as spread = \"1 s\""
             ),
         };
+        for line in wrapped(&remark, width) {
+            out += &line;
+            out.push('\n');
+        }
     }
     out
 }

@@ -117,7 +117,8 @@ impl Page {
     }
 }
 
-pub(crate) fn shown(text: &str, style: Style) -> String {
+/// Returns a text without control characters, and in ASCII for a terminal without Unicode.
+pub fn shown(text: &str, style: Style) -> String {
     let text = words::printable(text);
     if style.unicode {
         text

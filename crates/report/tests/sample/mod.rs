@@ -90,8 +90,9 @@ pub fn bloated_adsl_at(probes_per_s: f64, seconds: f64) -> (Answer, Recording) {
                 "tc class add dev eth0 parent 1: classid 1:10 htb rate 630kbit ceil 630kbit burst 1600".into(),
                 "tc qdisc add dev eth0 parent 1:10 fq_codel limit 1000 target 15ms interval 100ms".into(),
             ],
+            script: None,
         },
-        Advice { what: "Or set the buffer of the modem to what the line needs: 1.7 kB, two packets.".into(), on: "any router".into(), commands: vec![] },
+        Advice { what: "Or set the buffer of the modem to what the line needs: 1.7 kB, two packets.".into(), on: "any router".into(), commands: vec![], script: None },
     ];
     (answer, recording)
 }
@@ -496,6 +497,7 @@ impl Line {
             },
             findings: vec![],
             advice: vec![],
+            uses: vec![],
         }
     }
 }

@@ -1,0 +1,226 @@
+//! Output in a terminal fits it, whatever its width: tables, answers and live views of all verbs.
+
+use base::record::{Delay, Meta, Row, Status};
+use std::path::Path;
+use testkit::{Program, TempDir, in_terminal};
+
+const WIDTHS: [u16; 4] = [60, 80, 120, 132];
+const NOON: i64 = 1_763_726_400_000_000_000;
+
+fn program() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_tailback"))
+}
+
+const SCENARIO: &str = r#"
+duration = "5 s"
+[link]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = "fifo:packets=30"
+[[flow]]
+kind = "bulk"
+count = 2
+[[flow]]
+kind = "probe"
+"#;
+
+/// Recording of a monitor with five targets.
+fn recording(path: &Path) {
+    let meta = Meta {
+        title: "Home".into(),
+        verb: "monitor".into(),
+        started_ns: NOON,
+        ended_ns: Some(NOON + 60_000_000_000),
+        ..Meta::default()
+    };
+    let mut writer = store::Writer::create(path, meta.clone()).expect("a recording");
+    for n in 0..600 {
+        for target in 0..5 {
+            let name = format!("icmp:192.0.2.{target}");
+            let delay = Delay {
+                rtt_ns: Some(20_000_000 + target * 1_000_000 + n % 7 * 100_000),
+                status: Status::Ok,
+                ..Delay::unanswered(NOON + n * 100_000_000, n, name.as_str().into())
+            };
+            writer.write(Row::Delay(delay)).expect("a row");
+        }
+    }
+    writer.close(meta).expect("closed");
+}
+
+/// Text without the commands with which a bar of progress is drawn and erased.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_ascii_alphabetic());
+        out.push_str(end.map_or("", |end| &part[end + 1..]));
+    }
+    out.replace('\r', "\n")
+}
+
+/// Lines that are wider than the terminal.
+fn torn(text: &str, width: u16) -> Vec<&str> {
+    let wide = |line: &&str| line.trim_end().chars().count() > usize::from(width);
+    text.lines().filter(wide).collect()
+}
+
+#[test]
+fn tables_and_answers_fit_the_terminal_that_was_asked() {
+    let dir = TempDir::new("terminal");
+    let home = dir.join("home.rec");
+    recording(&home);
+    let home = home.to_str().expect("text");
+    let scenario = dir.join("s.toml");
+    std::fs::write(&scenario, SCENARIO).expect("a scenario");
+    let scenario = scenario.to_str().expect("text");
+    let sweep = "link.queue=fifo;codel;fq_codel;pie";
+    let verbs: [&[&str]; 9] = [
+        &["list", "disciplines"],
+        &["list", "controllers"],
+        &["list", "sources"],
+        &["list", "probes"],
+        &["list", "links"],
+        &["model"],
+        &["model", "mm1", "rate=10Mbit/s", "offered=8Mbit/s"],
+        &["analyse", home],
+        &["sim", scenario, "--sweep", sweep, "--seeds", "2"],
+    ];
+    for args in verbs {
+        let mut widest = Vec::new();
+        for width in WIDTHS {
+            let (status, text) = in_terminal(program().command(args), width, 24);
+            assert!(status.success(), "{args:?}: {text}");
+            let text = plain(&text);
+            assert_eq!(
+                torn(&text, width),
+                Vec::<&str>::new(),
+                "{args:?} at {width}"
+            );
+            widest.push(text.lines().map(|l| l.chars().count()).max());
+        }
+        eprintln!("{args:?}: widest lines {widest:?}");
+        // The width comes from the terminal: a wide one has longer lines than a narrow one.
+        assert!(
+            widest[0] <= Some(60) && widest[3] > Some(60),
+            "{args:?}: {widest:?}"
+        );
+    }
+}
+
+/// Five targets on a terminal of 60 columns: the last view has all of them, and none of its lines is wrapped.
+#[test]
+fn a_live_view_shows_all_targets_in_sixty_columns() {
+    let dir = TempDir::new("live-view");
+    let silent: Vec<std::net::TcpListener> = (0..5)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .collect();
+    let targets: Vec<String> = silent
+        .iter()
+        .map(|l| format!("tcp:{}", l.local_addr().expect("its port")))
+        .collect();
+    let mut args = vec!["monitor", "--duration", "3s", "--output", "m.rec"];
+    args.extend(targets.iter().map(String::as_str));
+    let command = program().within(&dir).command(&args);
+    let (status, text) = in_terminal(command, 60, 24);
+    assert!(status.success(), "{text}");
+    let last = text.rsplit("\u{1b}[J").next().unwrap_or_default();
+    for target in &targets {
+        let line = last.lines().find(|l| l.starts_with(target.as_str()));
+        assert!(
+            line.is_some_and(|l| l.contains("lost 0 of")),
+            "{target}: {last}"
+        );
+    }
+    assert_eq!(torn(last, 60), Vec::<&str>::new());
+}
+
+/// An input that does not exist is a fault of usage in every verb: exit code 2, and its name in the message.
+#[test]
+fn a_missing_file_ends_every_verb_alike() {
+    let dir = TempDir::new("missing");
+    let lines = [
+        "analyse gone.x",
+        "analyse gone.x gone.y",
+        "report gone.x",
+        "trace gone.x",
+        "import gone.x",
+        "import gone.x --format ping",
+        "sim gone.x",
+        "run gone.x",
+        "test --link ./gone.x",
+        "probe rtt --link ./gone.x",
+        "emulate ./gone.x -- true",
+        "model tagged rate=1Mbit/s --traffic gone.x",
+        "monitor icmp:192.0.2.1 --key-file gone.x",
+        "test 192.0.2.1 --key-file gone.x",
+    ];
+    for line in lines {
+        let args: Vec<&str> = line.split(' ').collect();
+        let out = program().within(&dir).run(&args);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{line}: {told}");
+        assert!(told.contains("gone.x"), "{line}: {told}");
+    }
+    assert_eq!(std::fs::read_dir(&dir).expect("ours").count(), 0);
+}
+
+/// An option is honoured or refused: a target, an interface or a zone that does not exist is refused by every verb and plot.
+#[test]
+fn no_option_is_ignored() {
+    let dir = TempDir::new("ignored");
+    recording(&dir.join("m.rec"));
+    let link = [
+        "probe",
+        "rtt:count=50",
+        "--link",
+        "fiber",
+        "--virtual",
+        "-o",
+        "p.rec",
+    ];
+    let out = program().within(&dir).run(&link);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let refused = |args: &[&str], word: &str| {
+        let out = program().within(&dir).run(args);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(word), "{args:?}: {told}");
+    };
+    for rec in ["m.rec", "p.rec"] {
+        for option in ["--target", "--interface", "--zone"] {
+            for plot in ["rtt", "cdf", "smoke", "heat"] {
+                refused(
+                    &[
+                        "report", rec, "--plot", plot, option, "No/Such", "-o", "x.svg",
+                    ],
+                    "No/Such",
+                );
+            }
+            refused(&["report", rec, option, "No/Such"], "No/Such");
+        }
+        refused(&["report", rec, "--plot", "cdf", "-o", "x.html"], "--plot");
+        refused(&["analyse", rec, "--zone", "No/Such"], "No/Such");
+        refused(&["analyse", rec, "--queue", "--window", "1s"], "--queue");
+    }
+    refused(
+        &["analyse", "m.rec", "--target", "No/Such"],
+        "icmp:192.0.2.3",
+    );
+    refused(&["model", "bdp:rtt=19ms"], "tailback model bdp rate=");
+    assert!(!dir.join("x.svg").exists() && !dir.join("x.html").exists());
+    // Without --output a plot has a file of its own.
+    let out = program()
+        .within(&dir)
+        .run(&["report", "m.rec", "--plot", "cdf"]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert!(dir.join("m.rec/cdf.svg").exists());
+}
