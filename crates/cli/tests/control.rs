@@ -257,7 +257,7 @@ fn the_queue_is_short_at_the_full_rate_of_random_links() {
                 on.p95_ms <= 60.0 && 3.0 * on.p95_ms < off.p95_ms,
                 "{on}; off {off}"
             );
-            let rows = store::read(&house.dir.join("c.rec")).expect("a recording");
+            let rows = store::read(house.dir.join("c.rec")).expect("a recording");
             assert!(rows.decision.iter().all(|d| d.applied));
             let last = rows.decision.last().expect("decisions");
             assert!(last.drops + last.marks > 0, "{last:?}");
@@ -305,7 +305,7 @@ fn a_dry_run_decides_and_changes_nothing() {
         end(run, Signal::SIGTERM);
         server.stop();
         assert!(seen.p95_ms > 300.0, "{seen}");
-        let rows = store::read(&house.dir.join("c.rec")).expect("a recording");
+        let rows = store::read(house.dir.join("c.rec")).expect("a recording");
         let last = rows.decision.last().expect("decisions");
         assert!(rows.decision.iter().all(|d| !d.applied));
         assert_eq!((last.drops, last.marks), (0, 0));
@@ -345,7 +345,7 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         String::from_utf8_lossy(&ended.stderr)
     );
     assert!(
-        store::read_meta(&house.dir.join("c.rec"))
+        store::read_meta(house.dir.join("c.rec"))
             .expect("whole")
             .complete
     );

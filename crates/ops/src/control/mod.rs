@@ -151,7 +151,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let forward = std::thread::Builder::new()
         .name("rows".into())
         .stack_size(256 << 10)
-        .spawn(move || waiting.iter().try_for_each(|row| to_disk.send(row)))?;
+        .spawn(move || waiting.iter().try_for_each(|row| to_disk.send(row).ok()))?;
     observer.tell(News::Recording {
         path: &recording,
         resumed: false,
