@@ -122,6 +122,7 @@ impl Gateway {
         }
     }
 
+    /// True if no control acts on the link.
     pub fn is_empty(&self) -> bool {
         self.acting.is_none()
     }
@@ -149,6 +150,7 @@ impl Gateway {
         }
     }
 
+    /// Outcome of the control so far; `None` if none acts.
     pub fn outcome(&self) -> Option<ControlOutcome> {
         let sums = &self.acting.as_ref()?.sums;
         let mean = |sum: f64, n: f64| (n > 0.0).then(|| sum / n);

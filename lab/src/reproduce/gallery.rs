@@ -455,6 +455,29 @@ fn stepped(plot: &Plot, cases: &[Case], got: &Yield) -> Vec<Curve> {
     parts.enumerate().map(line).collect()
 }
 
+/// Round trips of the plot's target, in order of their departure.
+fn round_trips(
+    plot: &Plot,
+    recording: &Recording,
+    seconds: impl Fn(i64) -> f64,
+    in_ms: impl Fn(Option<i64>) -> Option<f64>,
+) -> Points {
+    let target = plot
+        .of
+        .as_deref()
+        .or(recording.delay.first().map(|d| &*d.target));
+    let mine = recording
+        .delay
+        .iter()
+        .filter(|d| Some(&*d.target) == target);
+    let mut trips: Points = mine
+        .map(|d| (seconds(d.sent_ns), in_ms(d.rtt_ns)))
+        .collect();
+    // Rows come in the order of the answers.
+    trips.sort_by(|a, b| a.0.total_cmp(&b.0));
+    trips
+}
+
 fn over_time(
     plot: &Plot,
     case: &Case,
@@ -480,19 +503,7 @@ fn over_time(
         distribution(&mut shown.filter_map(|p| p.1).collect::<Vec<f64>>(), STEPS)
     };
     if matches!(plot.kind, PlotKind::Rtt | PlotKind::RttCdf) {
-        let target = plot
-            .of
-            .as_deref()
-            .or(recording.delay.first().map(|d| &*d.target));
-        let mine = recording
-            .delay
-            .iter()
-            .filter(|d| Some(&*d.target) == target);
-        let mut trips: Points = mine
-            .map(|d| (seconds(d.sent_ns), in_ms(d.rtt_ns)))
-            .collect();
-        // Rows come in the order of the answers.
-        trips.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let trips = round_trips(plot, recording, seconds, in_ms);
         let points = match plot.kind {
             PlotKind::RttCdf => below(&mut trips.into_iter()),
             _ => trips,
@@ -647,51 +658,11 @@ fn sequence(
 /// Largest printed value that is drawn, as a multiple of our largest: beyond, ours would lie flat on the axis.
 const DRAWN: f64 = 4.0;
 
-/// Lines and marks, and the printed values that lie too far above to be drawn.
-fn swept(
-    item: &Item,
-    plot: &Plot,
-    cases: &[Case],
-    got: &Yield,
-) -> Result<(Vec<Curve>, Vec<f64>), String> {
-    let d = &item.reproduction.document;
-    let figure = plot.figure.as_deref().unwrap_or_default();
-    let x_of = |case: &Case| {
-        let (list, name) = match d.points.is_empty() {
-            true => (&d.variants, &case.variant),
-            false => (&d.points, &case.at),
-        };
-        let found = list.iter().find(|v| v.name == *name).and_then(|v| v.x);
-        found.ok_or(format!(
-            "\"{name}\" needs x: plot \"{}\" shows it",
-            plot.title
-        ))
-    };
-    let mut lines: Vec<(String, Points, Points)> = Vec::new();
-    let mut found = false;
-    for case in cases {
-        let name = match d.points.is_empty() {
-            true => "",
-            false => case.variant.as_str(),
-        };
-        let x = x_of(case)?;
-        // A run may have no such figure at this value; that none has it is a slip.
-        let mean = got.mean(case, figure);
-        found |= mean.is_some();
-        if lines.last().is_none_or(|l| l.0 != name) {
-            lines.push((name.into(), Vec::new(), Vec::new()));
-        }
-        let (_, points, printed) = lines.last_mut().expect("one was put there");
-        points.push((x, mean.map(|m| m * plot.factor)));
-        let expected = d.expectations.iter().filter(|e| {
-            e.figure == figure && e.over.is_none() && item.reproduction.case_of(e) == *case
-        });
-        printed
-            .extend(expected.filter_map(|e| Some((x, Some(e.printed? * plot.factor / e.factor)))));
-    }
-    if !found {
-        return Err(format!("no run has a figure \"{figure}\""));
-    }
+/// Line with its printed values: name, points, printed.
+type Line = (String, Points, Points);
+
+/// Curves of lines, and the printed values that lie too far above to be drawn.
+fn drawn(lines: Vec<Line>) -> (Vec<Curve>, Vec<f64>) {
     let mut series = Vec::new();
     let values = lines.iter().flat_map(|l| &l.1).filter_map(|p| p.1);
     let highest = values.fold(0.0, f64::max) * DRAWN;
@@ -718,7 +689,55 @@ fn swept(
             });
         }
     }
-    Ok((series, beyond))
+    (series, beyond)
+}
+
+/// Lines and marks, and the printed values that lie too far above to be drawn.
+fn swept(
+    item: &Item,
+    plot: &Plot,
+    cases: &[Case],
+    got: &Yield,
+) -> Result<(Vec<Curve>, Vec<f64>), String> {
+    let d = &item.reproduction.document;
+    let figure = plot.figure.as_deref().unwrap_or_default();
+    let x_of = |case: &Case| {
+        let (list, name) = match d.points.is_empty() {
+            true => (&d.variants, &case.variant),
+            false => (&d.points, &case.at),
+        };
+        let found = list.iter().find(|v| v.name == *name).and_then(|v| v.x);
+        found.ok_or(format!(
+            "\"{name}\" needs x: plot \"{}\" shows it",
+            plot.title
+        ))
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    let mut found = false;
+    for case in cases {
+        let name = match d.points.is_empty() {
+            true => "",
+            false => case.variant.as_str(),
+        };
+        let x = x_of(case)?;
+        // A run may have no such figure at this value; that none has it is a slip.
+        let mean = got.mean(case, figure);
+        found |= mean.is_some();
+        if lines.last().is_none_or(|l| l.0 != name) {
+            lines.push((name.into(), Vec::new(), Vec::new()));
+        }
+        let (_, points, printed) = lines.last_mut().expect("one was put there");
+        points.push((x, mean.map(|m| m * plot.factor)));
+        let expected = d.expectations.iter().filter(|e| {
+            e.figure == figure && e.over.is_none() && item.reproduction.case_of(e) == *case
+        });
+        printed
+            .extend(expected.filter_map(|e| Some((x, Some(e.printed? * plot.factor / e.factor)))));
+    }
+    if !found {
+        return Err(format!("no run has a figure \"{figure}\""));
+    }
+    Ok(drawn(lines))
 }
 
 #[cfg(test)]

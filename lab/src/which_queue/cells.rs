@@ -84,32 +84,25 @@ pub const TRUTHS: &[Truth] = &[
     with(FairQueueingAqm, "fq_codel", SHORT),
 ];
 
-pub fn judged(
-    seen: Seen,
+/// Scenario of a bulk load behind a queue of known kind, after a time with probes alone.
+fn scenario(
     truth: &Truth,
-    mbps: u64,
-    rtt_ms: u64,
-    flows: u64,
-    seed: u64,
-) -> DisciplineGuess {
-    let (idle_s, load_s, gap) = match seen {
-        Seen::Monitor => (300, 300, "100 ms"),
-        // As in a test, probes are a small part of what a slow line carries.
-        _ if mbps <= 2 => (20, 30, "50 ms"),
-        _ => (20, 30, "10 ms"),
-    };
-    let end_s = idle_s + load_s;
-    let text = format!(
+    (mbps, rtt_ms, flows): (u64, u64, u64),
+    (idle_s, load_s): (u64, u64),
+    gap: &str,
+) -> String {
+    let (end_s, half_us) = (idle_s + load_s, rtt_ms * 500);
+    format!(
         r#"
 duration = "{end_s} s"
 topology = "linear"
 [link]
 rate = "{mbps} Mbit/s"
-delay = "{} us"
+delay = "{half_us} us"
 queue = "{}"
 [reverse]
 rate = "1 Gbit/s"
-delay = "{} us"
+delay = "{half_us} us"
 [tcp]
 controller = "cubic:variant=linux,hystart=classic"
 [[flow]]
@@ -128,13 +121,27 @@ to = "{idle_s} s"
 [[phase]]
 name = "up"
 from = "{idle_s} s"
-to = "{} s"
+to = "{end_s} s"
 "#,
-        rtt_ms * 500,
         truth.queue,
-        rtt_ms * 500,
-        end_s,
-    );
+    )
+}
+
+pub fn judged(
+    seen: Seen,
+    truth: &Truth,
+    mbps: u64,
+    rtt_ms: u64,
+    flows: u64,
+    seed: u64,
+) -> DisciplineGuess {
+    let (idle_s, load_s, gap) = match seen {
+        Seen::Monitor => (300, 300, "100 ms"),
+        // As in a test, probes are a small part of what a slow line carries.
+        _ if mbps <= 2 => (20, 30, "50 ms"),
+        _ => (20, 30, "10 ms"),
+    };
+    let text = scenario(truth, (mbps, rtt_ms, flows), (idle_s, load_s), gap);
     let mut draft = Draft::new(&text).expect("the scenario is sound");
     for (key, value) in truth.set {
         draft.set(key, value, "truth").expect("a known key");

@@ -422,7 +422,7 @@ fn header(interface: &str) -> i64 {
 }
 
 impl Eyes {
-    /// Counts since the start.
+    /// Bytes and packets since the start.
     fn counts(&mut self) -> io::Result<Counts> {
         match self {
             Eyes::Hook(hook) => hook.counts(),

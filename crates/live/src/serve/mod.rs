@@ -284,46 +284,53 @@ impl Server {
             })?;
         }
         for port in ports {
-            let Port {
-                addr,
-                tcp,
-                probes,
-                load,
-            } = port;
-            server.addrs.push(addr);
-            let its = server.shared.clone();
-            let tickets = its.tls.as_ref().map(|tls| tls.tickets.clone());
-            let reflector = udp::reflector(config.probe_budget, its.ring.users(), clock)
-                .map_err(ServeError::Reflector)?
-                .with_tickets(tickets)
-                .with_accounts(Box::new(move |from, user| its.quota.account(from, user)));
-            let load = Arc::new(load);
-            let (shared, socket) = (server.shared.clone(), load.clone());
-            server.thread("serve-tcp", move || {
-                accept(&tcp, &socket, &shared);
-                Ok(())
-            })?;
-            let published = Arc::<Mutex<udp::Published>>::default();
-            server.reflectors.push(published.clone());
-            let shared = server.shared.clone();
-            server.thread("serve-udp", move || {
-                let within = udp::Within {
-                    allow: &shared.allow,
-                    ceiling: &shared.ceiling,
-                    published: &published,
-                    ring: Some(&shared.ring),
-                };
-                udp::run_within(&probes, reflector, clock, &within, &shared.stop)
-                    .map(drop)
-                    .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
-            })?;
-            let shared = server.shared.clone();
-            server.thread("serve-load", move || {
-                datagrams::receive(&load, &shared.datagrams, &shared.stop)
-                    .map_err(|e| format!("the receiver of UDP load on {addr} has failed: {e}"))
-            })?;
+            server.serve(port, config.probe_budget)?;
         }
         Ok(server)
+    }
+
+    /// Starts the threads of one port: control connections, probes, and UDP load.
+    fn serve(&mut self, port: Port, budget: measure::reflector::Budget) -> Result<(), ServeError> {
+        let clock = self.shared.clock;
+        let Port {
+            addr,
+            tcp,
+            probes,
+            load,
+        } = port;
+        self.addrs.push(addr);
+        let its = self.shared.clone();
+        let tickets = its.tls.as_ref().map(|tls| tls.tickets.clone());
+        let reflector = udp::reflector(budget, its.ring.users(), clock)
+            .map_err(ServeError::Reflector)?
+            .with_tickets(tickets)
+            .with_accounts(Box::new(move |from, user| its.quota.account(from, user)));
+        let load = Arc::new(load);
+        let (shared, socket) = (self.shared.clone(), load.clone());
+        self.thread("serve-tcp", move || {
+            accept(&tcp, &socket, &shared);
+            Ok(())
+        })?;
+        let published = Arc::<Mutex<udp::Published>>::default();
+        self.reflectors.push(published.clone());
+        let shared = self.shared.clone();
+        self.thread("serve-udp", move || {
+            let within = udp::Within {
+                allow: &shared.allow,
+                ceiling: &shared.ceiling,
+                published: &published,
+                ring: Some(&shared.ring),
+            };
+            udp::run_within(&probes, reflector, clock, &within, &shared.stop)
+                .map(drop)
+                .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
+        })?;
+        let shared = self.shared.clone();
+        self.thread("serve-load", move || {
+            datagrams::receive(&load, &shared.datagrams, &shared.stop)
+                .map_err(|e| format!("the receiver of UDP load on {addr} has failed: {e}"))
+        })?;
+        Ok(())
     }
 
     fn thread(
