@@ -1,8 +1,8 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, emulate, import, model, monitor, print, probe, report, serve, sim, test,
-    trace,
+    AccessArgs, analyse, compare, emulate, import, model, monitor, print, probe, report, serve,
+    sim, test, trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -55,6 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             analyse::carry_out(p, format)
         }
         Plan::Emulate(p) => emulate::carry_out(p, args.quiet),
+        Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
             print(&ops::list::run(*p, super::table_width())?)?;
