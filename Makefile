@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long book install
+.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -55,6 +55,11 @@ LIES ?= 100000
 LIARS ?= 200
 liar-long: ## 100,000 lies of a server to each verb
 	LIES=$(LIES) LIARS=$(LIARS) $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
+
+EGRESS := crates/live/src/control
+egress: ## the gateway's eBPF program from its source; needs Debian's clang and llvm, builds do not
+	cd $(EGRESS) && clang -O2 -g -mcpu=v3 -target bpf -I/usr/include/$$(uname -m)-linux-gnu -Wall -Wextra -Werror -c egress.c -o egress.o
+	cd $(EGRESS) && llvm-strip -g egress.o && sha256sum egress.c egress.o > egress.sha256
 
 assets: $(WEB)/dist/page.js
 

@@ -200,18 +200,25 @@ fn is_public(line: &str) -> bool {
         .collect();
     let behind = &rest[word.len()..];
     let own_file = word == "mod" && rest.ends_with(';');
+    // The help of a `params!` declaration is its doc comment.
+    let with_help = behind.contains(" for \"");
     let field = behind.starts_with(": ");
-    (ITEMS.contains(&word.as_str()) && behind.starts_with(' ') && !own_file) || field
+    let item = ITEMS.contains(&word.as_str()) && behind.starts_with(' ');
+    (item && !own_file && !with_help) || field
 }
 
-/// True if a doc comment stands above, with nothing but attributes between.
+/// True if a doc comment stands above, with nothing but attributes between. In a macro, its caller's attributes hold it.
 fn has_docs(above: &[&str]) -> bool {
+    let mut within_attribute = false;
     for line in above.iter().rev() {
-        if line.starts_with("///") || line.starts_with("#[doc") {
+        if line.starts_with("///") || line.starts_with("#[doc") || line.starts_with("$(#[") {
             return true;
         }
-        let attribute = line.starts_with("#[") || line.starts_with(")]") || line.ends_with(")]");
-        if !attribute {
+        if line.starts_with("#[") {
+            within_attribute = false;
+        } else if line.ends_with(")]") {
+            within_attribute = true;
+        } else if !within_attribute {
             return false;
         }
     }
@@ -226,6 +233,22 @@ mod tests {
         let mut faults = Faults::default();
         read(text, "a.rs", true, &mut faults);
         faults.counts()
+    }
+
+    #[test]
+    fn docs_are_seen_above_long_attributes_in_macros_and_as_the_help_of_parameters() {
+        let long = "#[derive(\n    Clone, Debug,\n)]\n#[serde(default)]\npub struct A {}\n";
+        assert_eq!(of(long), [0, 1]);
+        assert_eq!(of(&format!("/// Queue.\n{long}")), [0, 0]);
+        assert_eq!(
+            of(&format!("/// Queue.\npub struct B {{}}\n{long}")),
+            [0, 1]
+        );
+        assert_eq!(
+            of("pub struct C for \"red\": \"early drops\", [] {\n"),
+            [0, 0]
+        );
+        assert_eq!(of("$(#[$meta])*\npub struct $name {}\n"), [0, 0]);
     }
 
     #[test]

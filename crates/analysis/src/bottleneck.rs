@@ -223,24 +223,19 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let overload = overload::read(scene, direction, noise);
     let held_back = held_back::held_back(rec, &rows, phase);
     let unloaded = unloaded(rec, phase, direction);
-    let rates = carried.as_ref().map(|c| {
+    let base = scene.base_rtt_ms.unwrap_or(0.0);
+    let rates = carried.as_ref().map(|carried| {
         let load = rate::Load {
-            carried: c,
+            carried,
             mss,
             waits: &waits,
             probe_bps: probe_rate(scene, phase, direction),
             noise_ms: noise.most_ms,
-            lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
+            lag_ns: (base * 1e6) as i64,
             lost_share: unloaded.1 as f64 / (unloaded.0 as f64).max(1.0),
         };
-        rates(
-            scene,
-            phase,
-            direction,
-            &load,
-            overload.as_ref(),
-            held_back.as_ref(),
-        )
+        let limits = (overload.as_ref(), held_back.as_ref());
+        rates(scene, (phase, direction), &load, limits)
     });
     let rates = rates.unwrap_or_else(|| Rates::unloaded(phase, direction));
     let packet_ms = rates
@@ -249,7 +244,6 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         .or(rates.carried_bps)
         .filter(|r| *r > 0.0)
         .map_or(0.0, |r| packet_bytes * 8e3 / r);
-    let base = scene.base_rtt_ms.unwrap_or(0.0);
     let moved = moving(&rows);
     let busy = busy(&moved, &rows, &steady);
     let srtt = smoothed(&moved);
@@ -257,6 +251,8 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         .or_else(|| median_within(&waits, &steady).map(|w| w + base))
         .unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
+    let goodput = carried.as_ref().map(rate::Carried::goodput);
+    let goodput = goodput.unwrap_or_else(|| no_load(phase, direction));
     let told = rows.iter().any(|f| f.retransmits.is_some());
     let apart = ((2e6 * loaded_rtt_ms) as i64).saturating_add(2 * sample_ns);
     Bottleneck {
@@ -267,9 +263,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         sample_ns,
         flows: carried.as_ref().map_or(0, |c| c.flows),
         busy,
-        goodput: carried
-            .as_ref()
-            .map_or_else(|| no_load(phase, direction), rate::Carried::goodput),
+        goodput,
         small_share: small_share(scene, phase, direction, rates.carried_bps, packet_bytes),
         carried_bps: rates.carried_bps,
         link_rate: rates.link,
@@ -321,11 +315,9 @@ fn no_load(phase: &Phase, direction: Direction) -> Figure {
 /// Rates of `load`, the rate of the link among them if it was full.
 fn rates(
     scene: &Scene,
-    phase: &Phase,
-    direction: Direction,
+    (phase, direction): (&Phase, Direction),
     load: &rate::Load,
-    overload: Option<&Overload>,
-    held_back: Option<&HeldBack>,
+    (overload, held_back): (Option<&Overload>, Option<&HeldBack>),
 ) -> Rates {
     let own = moves(load, overload);
     let packet_bytes = load.mss + rate::header_bytes(load.mss);

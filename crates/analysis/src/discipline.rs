@@ -109,6 +109,14 @@ fn stretch(rec: &Recording) -> Option<(Direction, Phase)> {
         })
 }
 
+fn sure(is: Discipline, evidence: Vec<String>) -> DisciplineGuess {
+    DisciplineGuess {
+        is,
+        evidence,
+        would_settle: None,
+    }
+}
+
 fn cannot(evidence: Vec<String>, settle: &str) -> DisciplineGuess {
     DisciplineGuess {
         is: Discipline::CannotTell,
@@ -143,11 +151,7 @@ fn of_load(b: &Bottleneck) -> DisciplineGuess {
             100.0 * o.lost,
             o.reached_ms
         ));
-        return DisciplineGuess {
-            is: Discipline::Policer,
-            evidence,
-            would_settle: None,
-        };
+        return sure(Discipline::Policer, evidence);
     }
     let apart = kept_apart(b, &mut evidence);
     // What is read off levels of delay needs a rate that stays: a buffer full at 4 Mbit/s waits twice as
@@ -158,11 +162,7 @@ fn of_load(b: &Bottleneck) -> DisciplineGuess {
             100.0 * moves
         ));
         return match apart {
-            Some(true) => DisciplineGuess {
-                is: Discipline::FairQueueing,
-                evidence,
-                would_settle: None,
-            },
+            Some(true) => sure(Discipline::FairQueueing, evidence),
             _ => cannot(evidence, "a test while the link keeps its rate"),
         };
     }
@@ -208,11 +208,7 @@ fn of_load(b: &Bottleneck) -> DisciplineGuess {
         };
         return cannot(evidence, settle);
     }
-    DisciplineGuess {
-        is,
-        evidence,
-        would_settle: None,
-    }
+    sure(is, evidence)
 }
 
 /// Evidence of a flood beside small datagrams, where it decides.

@@ -448,21 +448,13 @@ pub fn link_rate(
     }
     let while_full = while_full.filter(|_| !shared).map(behind);
     let trains = trains.map(behind);
-    let apart = match (&while_full, &trains) {
-        _ if slower.is_some() => slower.map(|high| (carried, high)),
-        (Some(tcp), Some(trains)) => disagree(tcp, trains),
+    let apart = match (slower, &while_full, &trains) {
+        (Some(high), ..) => Some((carried, high)),
+        (None, Some(tcp), Some(trains)) => disagree(tcp, trains),
         _ => None,
     };
     if let Some((tcp, trains)) = apart {
-        let why = format!(
-            "the load got {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s: its rate varies, or others share it",
-            tcp / 1e6,
-            trains / 1e6
-        );
-        return Rated {
-            apart: Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE),
-            ..Rated::unknown(why, stood)
-        };
+        return Rated::apart(tcp, trains, stood);
     }
     let figure = match (while_full, trains) {
         (Some(tcp), Some(trains)) => narrower(tcp, trains),
@@ -477,6 +469,19 @@ pub fn link_rate(
 }
 
 impl Rated {
+    /// Unknown rate of a link that carried `tcp` bit/s of the load and `trains` bit/s of a train.
+    fn apart(tcp: f64, trains: f64, stood: bool) -> Rated {
+        let why = format!(
+            "the load got {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s: its rate varies, or others share it",
+            tcp / 1e6,
+            trains / 1e6
+        );
+        Rated {
+            apart: Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE),
+            ..Rated::unknown(why, stood)
+        }
+    }
+
     fn unknown(why: impl Into<String>, stood: bool) -> Self {
         Rated {
             figure: Figure::cannot_tell(why),

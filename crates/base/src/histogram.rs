@@ -1,3 +1,5 @@
+//! Histograms of delays in the format of HdrHistogram.
+
 use crate::record::Distribution;
 use crate::sketch::Sketch;
 use base64::Engine as _;
@@ -107,12 +109,6 @@ impl Histogram {
     /// Returns the delay at quantile `p`, in ms; `None` for an empty histogram.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
         self.0.quantile(p).map(|us| us / 1e3)
-    }
-
-    /// Returns the share of values up to `ms`; `None` for an empty histogram.
-    pub fn share_within_ms(&self, ms: f64) -> Option<f64> {
-        self.0
-            .share_within((ms * 1e3).clamp(0.0, MOST_US as f64) as u64)
     }
 
     /// Adds all values of another histogram.

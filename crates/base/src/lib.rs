@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod framing;
+/// HdrHistograms of other tools.
 pub mod histogram;
 pub mod noted;
 pub mod packet;

@@ -22,6 +22,7 @@ pub trait Params: Sized {
 
 /// Type of a parameter.
 pub trait Field: Sized {
+    /// Unit in which the parameter is written.
     const UNIT: Unit;
     /// Bounds used if a declaration gives none.
     const RANGE: (&'static str, &'static str) = ("", "");
@@ -31,6 +32,7 @@ pub trait Field: Sized {
     /// Returns the typed value; `None` for a value of another unit.
     fn of(value: &Value) -> Option<Self>;
 
+    /// Reads a value that may be absent.
     fn read(value: Option<&Value>) -> Option<Self> {
         Self::of(value?)
     }

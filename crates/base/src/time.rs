@@ -147,11 +147,6 @@ impl SignedDuration {
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
-    /// True if it is below zero.
-    #[inline]
-    pub const fn is_negative(self) -> bool {
-        self.0 < 0
-    }
 }
 
 impl Add<Duration> for Time {

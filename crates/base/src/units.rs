@@ -3,7 +3,6 @@
 //! The printer is exact: the parser reads its output back to the same value. A plan stored in a recording therefore
 //! runs again unchanged.
 
-pub use crate::print::significant;
 use crate::print::{self, Unit};
 use crate::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

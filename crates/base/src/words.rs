@@ -5,6 +5,7 @@ use crate::program::Program;
 use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Unit of a parameter.
@@ -331,28 +332,51 @@ impl Parameter {
     }
 }
 
+/// Domain name: labels of 63 characters at most.
+fn name(text: &str) -> Result<Value, String> {
+    let plain = text.strip_suffix('.').unwrap_or(text);
+    let known = plain.len() <= 253
+        && plain.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+        });
+    known
+        .then(|| Value::Text(plain.into()))
+        .ok_or_else(|| format!("\"{text}\" is no name, such as \"www.example.org\""))
+}
+
+/// Address of a page, with its scheme.
+fn url(text: &str) -> Result<Value, String> {
+    let rest = text
+        .strip_prefix("http://")
+        .or(text.strip_prefix("https://"));
+    let known = rest.is_some_and(|r| !r.is_empty() && !r.starts_with('/'))
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    known.then(|| Value::Text(text.into())).ok_or_else(|| {
+        format!("\"{text}\" is no web address, such as \"https://www.example.org/\"")
+    })
+}
+
+/// Quantity of `text`, which has a unit.
+fn parsed<T: FromStr<Err = ParseUnitError>>(
+    text: &str,
+    value: impl FnOnce(T) -> Value,
+) -> Result<Value, String> {
+    text.parse().map(value).map_err(|e| e.to_string())
+}
+
 impl Unit {
     fn read(self, text: &str) -> Result<Value, String> {
         match self {
-            Unit::Duration => text
-                .parse()
-                .map(Value::Duration)
-                .map_err(|e: ParseUnitError| e.to_string()),
+            Unit::Duration => parsed(text, Value::Duration),
             // A size in bytes may be given without a unit.
             Unit::Bytes if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
-                format!("{text} B")
-                    .parse()
-                    .map(Value::Bytes)
-                    .map_err(|e: ParseUnitError| e.to_string())
+                parsed(&format!("{text} B"), Value::Bytes)
             }
-            Unit::Bytes => text
-                .parse()
-                .map(Value::Bytes)
-                .map_err(|e: ParseUnitError| e.to_string()),
-            Unit::Rate => text
-                .parse()
-                .map(Value::Rate)
-                .map_err(|e: ParseUnitError| e.to_string()),
+            Unit::Bytes => parsed(text, Value::Bytes),
+            Unit::Rate => parsed(text, Value::Rate),
             Unit::Packets | Unit::Count => text
                 .parse()
                 .map(Value::Count)
@@ -390,29 +414,8 @@ impl Unit {
                     format!("\"{text}\" is no IP address, such as \"192.0.2.53\" or \"[2001:db8::53]:5353\"")
                 })
             }
-            Unit::Name => {
-                let plain = text.strip_suffix('.').unwrap_or(text);
-                let known = plain.len() <= 253
-                    && plain.split('.').all(|label| {
-                        (1..=63).contains(&label.len())
-                            && label
-                                .bytes()
-                                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-                    });
-                known
-                    .then(|| Value::Text(plain.into()))
-                    .ok_or_else(|| format!("\"{text}\" is no name, such as \"www.example.org\""))
-            }
-            Unit::Url => {
-                let rest = text
-                    .strip_prefix("http://")
-                    .or(text.strip_prefix("https://"));
-                let known = rest.is_some_and(|r| !r.is_empty() && !r.starts_with('/'))
-                    && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-                known.then(|| Value::Text(text.into())).ok_or_else(|| {
-                    format!("\"{text}\" is no web address, such as \"https://www.example.org/\"")
-                })
-            }
+            Unit::Name => name(text),
+            Unit::Url => url(text),
             Unit::Text if text.is_empty() => Err("it is empty".into()),
             Unit::Text => Ok(Value::Text(text.into())),
             Unit::Program => match text.replace('+', ",").parse::<Program>() {
@@ -517,6 +520,7 @@ macro_rules! worded {
         pub struct $name($crate::words::Words);
 
         impl $name {
+            /// Name and parameters.
             pub fn words(&self) -> &$crate::words::Words {
                 &self.0
             }

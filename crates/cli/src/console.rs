@@ -3,6 +3,7 @@
 use crate::{status, terminal};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use live::monitor::MonitorStatus;
+use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
@@ -116,6 +117,28 @@ impl Console {
         self.draw(status::lines(status, style, height));
         self.stays = true;
     }
+
+    /// Shows a gateway's state; without a terminal, failures and recoveries only.
+    fn control(&mut self, status: &Status) {
+        if self.quiet {
+            return;
+        }
+        if self.terminal {
+            self.draw(vec![ops::control::line(status)]);
+            self.stays = true;
+            return;
+        }
+        let server = status.server.to_string();
+        let trouble = status.trouble.clone();
+        let before = self.troubles.insert(server.clone(), trouble.clone());
+        match (before.flatten(), trouble) {
+            (before, Some(why)) if before.as_deref() != Some(why.as_str()) => {
+                self.tell(Event::Warned(&format!("{server}: {why}")));
+            }
+            (Some(_), None) => self.tell(Event::Warned(&format!("{server}: answers again"))),
+            _ => {}
+        }
+    }
 }
 
 impl Progress for Console {
@@ -140,6 +163,7 @@ impl Progress for Console {
             Event::Said(text) => self.print(text),
             Event::Warned(text) => self.print(&format!("tailback: {text}")),
             Event::Monitor(status) => self.monitor(status),
+            Event::Control(status) => self.control(status),
             Event::Capture(text) => self.capture(text),
             // An experiment has a view of its own.
             Event::Stage { .. } | Event::Told(_) => {}

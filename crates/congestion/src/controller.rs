@@ -208,16 +208,20 @@ pub struct ControllerState {
 /// Congestion controller. It receives events and returns how much may be outstanding. It never panics, whatever the
 /// order of events. Queries change nothing.
 pub trait Controller {
+    /// Reports a segment sent, new or again.
     fn on_sent(&mut self, now: Time, sent: &Sent);
+    /// Reports an ACK that delivers something new.
     fn on_ack(&mut self, now: Time, ack: &Ack);
     /// Reports one segment deemed lost, before the `on_congestion` or `on_ack` that follows from it.
     fn on_lost(&mut self, _now: Time, _lost: &Lost) {}
+    /// Reports congestion, at most once per RTT.
     fn on_congestion(&mut self, now: Time, congestion: &Congestion);
     /// Ends recovery with a window of `window` if the endpoint has lowered it itself, segment by segment. Controllers
     /// whose window is unlike Reno's may ignore it.
     fn settle(&mut self, _window: Bytes) {}
     /// Returns the limit on outstanding bytes; at least one segment.
     fn cwnd(&self) -> Bytes;
+    /// Returns the slow-start threshold; `None` if the controller has none.
     fn ssthresh(&self) -> Option<Bytes> {
         None
     }
@@ -225,11 +229,14 @@ pub trait Controller {
     fn pacing_rate(&self) -> Option<BitsPerSec> {
         None
     }
+    /// Returns the kind of recovery that the controller requires.
     fn recovery(&self) -> Recovery {
         Recovery::Point
     }
+    /// Returns the use of ECN.
     fn ecn(&self) -> EcnUse {
         EcnUse::Classic
     }
+    /// Returns the state for traces.
     fn state(&self) -> ControllerState;
 }

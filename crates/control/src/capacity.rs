@@ -22,6 +22,10 @@ pub const WINDOW: Duration = Duration::from_millis(300);
 const STOOD: Duration = Duration::from_millis(3);
 /// Samples needed for a slope.
 const FEWEST: usize = 8;
+/// Samples that are enough if they lie on a line, as those of probes do, and the width of the interval, as a share of
+/// the estimate, up to which they do.
+const FEWEST_EXACT: usize = 4;
+const EXACT: f64 = 0.3;
 /// Share of [`WINDOW`] that the samples have to span.
 const SPAN: f64 = 0.15;
 /// Most points kept.
@@ -96,7 +100,7 @@ impl ServiceCurve {
         let kept = || self.points.iter().skip(since);
         let n = self.points.len() - since.min(self.points.len());
         let (first, last) = (self.points.get(since)?, self.points.back()?);
-        if n < FEWEST || last.0 - first.0 < SPAN * WINDOW.as_secs_f64() {
+        if n < FEWEST_EXACT || last.0 - first.0 < SPAN * WINDOW.as_secs_f64() {
             return None;
         }
         let (x0, y0) = *first;
@@ -116,7 +120,7 @@ impl ServiceCurve {
             .sum();
         let error = (residuals / (count - 2.0) / syy).sqrt() * stats::student_t95(count - 2.0);
         let rate = |time: f64| 1.0 / time.max(1e-12);
-        Some(Capacity {
+        let capacity = Capacity {
             value: rate(time_per_byte),
             low: rate(time_per_byte + error),
             high: if time_per_byte > error {
@@ -124,7 +128,9 @@ impl ServiceCurve {
             } else {
                 f64::INFINITY
             },
-        })
+        };
+        let exact = capacity.high - capacity.low <= EXACT * capacity.value;
+        (n >= FEWEST || exact).then_some(capacity)
     }
 }
 
@@ -173,6 +179,24 @@ mod tests {
             held += u32::from(c.low <= 1.25e6 && 1.25e6 <= c.high);
         }
         assert!((368..=392).contains(&held), "{held} of 400");
+    }
+
+    #[test]
+    fn four_probes_on_a_line_are_enough_and_four_beside_it_are_not() {
+        let probes = |noise_ms: [f64; 4]| {
+            let mut curve = ServiceCurve::default();
+            for (i, noise) in noise_ms.into_iter().enumerate() {
+                // 1.25 MB/s; 30 kB arrive every 20 ms, so each probe waits 4 ms longer than the one before.
+                let wait = Duration::from_secs_f64((5.0 + 4.0 * i as f64 + noise) / 1e3);
+                curve.sample(Time::from_millis(20 * i as u64), 30_000 * i as u64, wait);
+            }
+            curve.slope()
+        };
+        let Some(Slope::Full(c)) = probes([0.0, 0.3, -0.3, 0.0]) else {
+            panic!("{:?}", probes([0.0, 0.3, -0.3, 0.0]));
+        };
+        assert!((c.value / 1.25e6 - 1.0).abs() < 0.02, "{c:?}");
+        assert_eq!(probes([0.0, 9.0, -1.0, 6.0]), None);
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! one packet when the wait passes the target, waits one RTT for the sender's answer, and doubles the number of signals
 //! per RTT while the wait stays above it. Above `cap` every packet is dropped: a slow start ends there.
 //!
+//! A host that holds each packet asks [`Controller::packet`], as the simulator does. A host whose kernel forwards the
+//! packets reports what passed ([`Controller::passed`]), and tells its kernel how many packets to signal and how many
+//! bytes may pass until the next report ([`Controller::room`]).
+//!
 //! **Source.** RFC 8033 (PIE); Borlaug 2014, section 6.3.2, figures 51 to 54 (an AQM at the gateway on the estimated
 //! queue).
 //!
@@ -91,6 +95,15 @@ pub struct Sent {
     pub total: u64,
 }
 
+/// Bytes that may pass before the hidden queue exceeds the cap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Room {
+    /// Bytes that may pass at once; negative while the wait is above the cap.
+    pub bytes: f64,
+    /// Growth, bytes per second; zero while the capacity is unknown.
+    pub rate: f64,
+}
+
 /// State of the controller at one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
@@ -100,6 +113,8 @@ pub struct Decision {
     pub wait: Duration,
     /// Capacity in use and its interval, bytes per second.
     pub capacity: Option<Capacity>,
+    /// Wait of the newest sample, unless it is too old.
+    pub probed: Option<Duration>,
     /// Signals (drops and marks) since the last update.
     pub signals: u64,
     /// Reason of the decision.
@@ -113,6 +128,8 @@ pub struct Controller {
     queue: HiddenQueue,
     curve: ServiceCurve,
     base: Base,
+    /// Smallest one-way delay up, of a host whose probes show it.
+    up: Base,
     /// Capacity in use, bytes per second.
     capacity: Option<Capacity>,
     pie: (pie::Params, PieLaw),
@@ -146,6 +163,7 @@ impl Controller {
             queue: HiddenQueue::new(capacity.map_or(f64::INFINITY, |c| c.value)),
             curve: ServiceCurve::default(),
             base: Base::default(),
+            up: Base::default(),
             capacity,
             pie: (params, PieLaw::new(&params)),
             sawtooth: Sawtooth::default(),
@@ -196,6 +214,52 @@ impl Controller {
         verdict
     }
 
+    /// Records `bytes` in `packets` (segments of GSO packets counted) that passed since the last call, and returns the
+    /// number of packets to signal. `draw` returns a uniform number in [0, 1).
+    pub fn passed(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        packets: u64,
+        mut draw: impl FnMut() -> f64,
+    ) -> u64 {
+        if bytes == Bytes::ZERO {
+            return 0;
+        }
+        self.total += bytes.get();
+        self.queue.arrived(now, bytes);
+        let Some(wait) = self.wait(now) else {
+            return 0;
+        };
+        // Single packets, as `packet` would meet them; more than these in one report are a burst that the cap bounds.
+        let judged = packets.min(MOST_SIGNALS.into());
+        let signals = (0..judged)
+            .filter(|_| self.judge(now, wait, Ecn::Ect0, &mut draw) != Verdict::Forward)
+            .count() as u64;
+        self.signals += signals;
+        signals
+    }
+
+    /// Bytes that may pass until the wait exceeds the cap. `None` while the wait is unknown, or bounded by nothing.
+    pub fn room(&self, now: Time) -> Option<Room> {
+        let wait = self.wait(now)?;
+        match self.capacity {
+            Some(c) => Some(Room {
+                bytes: self.settings.cap.as_secs_f64() * c.value - self.queue.backlog(now),
+                rate: c.value,
+            }),
+            None => (wait > self.settings.cap).then_some(Room {
+                bytes: 0.0,
+                rate: 0.0,
+            }),
+        }
+    }
+
+    /// True while ECN-capable packets are to be marked instead of dropped.
+    pub fn marks(&self) -> bool {
+        self.settings.ecn && self.pie.1.probability() < self.pie.0.mark_limit
+    }
+
     fn judge(
         &mut self,
         now: Time,
@@ -225,13 +289,34 @@ impl Controller {
     /// Adds an RTT sample. An ACK that was delayed by the receiver (not `prompt`) can only show that the wait is shorter
     /// than estimated.
     pub fn sample(&mut self, now: Time, sent: Sent, rtt: Duration, prompt: bool) {
-        let Sent { departed, total } = sent;
-        let idle = self.queue.backlog(departed) <= 3000.0;
+        let idle = self.queue.backlog(sent.departed) <= 3000.0;
         if self.base.sample(now, rtt, idle) {
             self.curve = ServiceCurve::default();
         }
         let base = self.base.get().unwrap_or(rtt);
-        let wait = rtt.saturating_sub(base);
+        self.waited(now, sent, rtt.saturating_sub(base), prompt);
+    }
+
+    /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on
+    /// its departure. The clocks need not agree. Their drift bends the one-way delay, and a queue in the other
+    /// direction bends the RTT, so the wait is the lesser of both delays above their bases.
+    pub fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
+        let idle = self.queue.backlog(sent.departed) <= 3000.0;
+        // Order is kept, differences too: the readings may be negative.
+        let up = Duration::from_nanos(up_ns.cast_unsigned() ^ 1 << 63);
+        let longer = self.base.sample(now, rtt, idle) | self.up.sample(now, up, idle);
+        if longer {
+            self.curve = ServiceCurve::default();
+        }
+        let above =
+            |base: &Base, delay: Duration| delay.saturating_sub(base.get().unwrap_or(delay));
+        let wait = above(&self.base, rtt).min(above(&self.up, up));
+        self.waited(now, sent, wait, true);
+    }
+
+    /// Adds the wait of one packet.
+    fn waited(&mut self, now: Time, sent: Sent, wait: Duration, prompt: bool) {
+        let Sent { departed, total } = sent;
         let predicted = self.queue.wait_at(departed);
         if !prompt && predicted.is_none_or(|p| p <= wait) {
             // It still shows that the path answers.
@@ -243,6 +328,11 @@ impl Controller {
         if self.capacity.is_some() {
             self.queue.measured(departed, wait, GAIN);
         }
+    }
+
+    /// Probability of a signal per packet, of a law that has one.
+    pub fn probability(&self) -> Option<f64> {
+        (self.settings.law == Law::Pie).then(|| self.pie.1.probability())
     }
 
     /// Time of the next update.
@@ -277,6 +367,10 @@ impl Controller {
             at: now,
             wait: wait.unwrap_or_default(),
             capacity: self.capacity,
+            probed: self
+                .newest
+                .filter(|n| now.saturating_since(n.0) <= SILENCE)
+                .map(|n| n.1),
             signals: std::mem::take(&mut self.signals),
             why,
         }

@@ -43,7 +43,7 @@ pub struct Figured {
 }
 
 impl Figured {
-    /// Creates a figure with its key and name.
+    /// Creates a figure with its key, name and unit.
     pub fn new(key: &str, name: &str, unit: Quantity, figure: Figure) -> Figured {
         Figured {
             key: key.into(),
@@ -51,6 +51,31 @@ impl Figured {
             unit,
             figure,
         }
+    }
+
+    /// Rate in bit/s.
+    pub fn rate(key: &str, name: &str, figure: Figure) -> Figured {
+        Figured::new(key, name, Quantity::Rate, figure)
+    }
+
+    /// Time in ms.
+    pub fn time(key: &str, name: &str, figure: Figure) -> Figured {
+        Figured::new(key, name, Quantity::Time, figure)
+    }
+
+    /// Size in bytes.
+    pub fn size(key: &str, name: &str, figure: Figure) -> Figured {
+        Figured::new(key, name, Quantity::Size, figure)
+    }
+
+    /// Plain number.
+    pub fn count(key: &str, name: &str, figure: Figure) -> Figured {
+        Figured::new(key, name, Quantity::Count, figure)
+    }
+
+    /// Share from 0 to 1.
+    pub fn share(key: &str, name: &str, figure: Figure) -> Figured {
+        Figured::new(key, name, Quantity::Share, figure)
     }
 }
 
@@ -63,6 +88,21 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Rows of as many texts as there are columns.
     pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Creates a table whose headings are known beforehand.
+    pub fn new<const N: usize>(
+        title: impl Into<String>,
+        columns: [&str; N],
+        rows: Vec<Vec<String>>,
+    ) -> Table {
+        Table {
+            title: title.into(),
+            columns: columns.map(String::from).into(),
+            rows,
+        }
+    }
 }
 
 /// Style of a curve.
@@ -89,6 +129,17 @@ pub struct Series {
     pub points: Vec<(f64, Option<f64>)>,
 }
 
+impl Series {
+    /// Creates a curve.
+    pub fn new(name: impl Into<String>, draw: Draw, points: Vec<(f64, Option<f64>)>) -> Series {
+        Series {
+            name: name.into(),
+            draw,
+            points,
+        }
+    }
+}
+
 /// Plot: curves over two even axes, with units in their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plot {
@@ -100,6 +151,18 @@ pub struct Plot {
     pub y: String,
     /// Curves.
     pub series: Vec<Series>,
+}
+
+impl Plot {
+    /// Creates a plot with the names of its axes.
+    pub fn new(title: impl Into<String>, (x, y): (&str, &str), series: Vec<Series>) -> Plot {
+        Plot {
+            title: title.into(),
+            x: x.into(),
+            y: y.into(),
+            series,
+        }
+    }
 }
 
 /// Result of a kind.

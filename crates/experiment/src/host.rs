@@ -190,6 +190,7 @@ pub struct Fresh {
 
 /// Host that carries an experiment out. A missing capability is [`Stopped::Cannot`].
 pub trait Host {
+    /// Fault of the host itself.
     type Error: Failure;
 
     /// Time since the run began.

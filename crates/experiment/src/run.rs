@@ -85,11 +85,13 @@ pub struct Progress<'a> {
 
 /// Watcher of a run.
 pub trait Watch {
+    /// Takes the progress of the run.
     fn progress(&mut self, progress: &Progress);
 
     /// True if the user asked to stop.
     fn interrupted(&mut self) -> bool;
 
+    /// Takes an event of the run.
     fn told(&mut self, told: Told) {
         let _ = told;
     }

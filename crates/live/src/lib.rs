@@ -5,6 +5,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod control;
 pub mod craft;
 pub mod emulate;
 mod ends;

@@ -1,4 +1,4 @@
-//! What a run puts on the line, counted while it runs.
+//! Traffic of a run, counted while it runs.
 
 use crate::load::kernel::TcpInfo;
 use base::noted::Noted;
@@ -10,11 +10,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one packet carries beyond IP's header on any usual line.
+/// Largest IP packet on a usual link.
 const LARGEST: u64 = 1500;
-/// A first packet with its usual options, and what refuses it.
+/// Size of a SYN with its usual options, without the IP header.
 const SYN: u64 = 40;
-/// Of TCP without options.
+/// TCP header without options.
 const RESET: u64 = 20;
 
 fn ip_header(far: SocketAddr) -> u64 {
@@ -134,8 +134,8 @@ impl Followed {
         }
     }
 
-    /// What was on its way to us when we reset the connection, in packets of that size: it comes nevertheless, and each
-    /// is answered with another reset.
+    /// Counts packets that were in flight to us when we reset the connection: they still arrive, and each is answered with
+    /// another reset.
     pub fn still_coming(&self, in_flight: u64, packet: u64) {
         if packet > 0 {
             let packets = in_flight.div_ceil(packet);

@@ -1,7 +1,7 @@
 //! Transfers of given sizes, each sampled while it runs, as the steps of experiments ask for them.
 //!
-//! Of an upload this host is the sender, of a download the server is: it is asked for the controller, and for its TCP_INFO
-//! once the transfer is over. Samples are rows of the table `flow`.
+//! The sender is this host for an upload and the server for a download. The server is asked for the controller, and for its
+//! TCP_INFO once the transfer is over. Samples are rows of the table `flow`.
 
 use crate::clock::Clock;
 use crate::clock::mono_ns;
@@ -32,7 +32,7 @@ use std::sync::mpsc::Sender;
 /// Interval at which whoever watches a transfer is asked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What transfers share.
+/// Context of all transfers of a run.
 pub(crate) struct Transfers<'a> {
     pub peer: &'a Peer,
     pub clock: Clock,

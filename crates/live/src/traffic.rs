@@ -44,6 +44,53 @@ struct Counters {
     tx: u64,
 }
 
+/// Bytes and packets that an interface sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub bytes: u64,
+    pub packets: u64,
+}
+
+/// Counters of what one interface sent, kept open.
+pub(crate) struct SentReader {
+    file: File,
+    text: String,
+    interface: Text,
+}
+
+impl SentReader {
+    pub fn open(interface: &str) -> io::Result<SentReader> {
+        Ok(SentReader {
+            file: File::open(COUNTERS)?,
+            text: String::new(),
+            interface: interface.into(),
+        })
+    }
+
+    /// Counters now; `None` while there is no such interface.
+    pub fn read(&mut self) -> io::Result<Option<Sent>> {
+        self.text.clear();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut self.text)?;
+        let line = |l: &str| {
+            let (name, numbers) = l.rsplit_once(':')?;
+            let mut columns = numbers.split_ascii_whitespace().skip(8);
+            (name.trim() == &*self.interface).then_some(())?;
+            Some(Sent {
+                bytes: columns.next()?.parse().ok()?,
+                packets: columns.next()?.parse().ok()?,
+            })
+        };
+        Ok(self.text.lines().skip(2).find_map(line))
+    }
+}
+
+/// Names of the interfaces here.
+pub(crate) fn interfaces() -> io::Result<Vec<String>> {
+    let text = std::fs::read_to_string(COUNTERS)?;
+    Ok(parse(&text).map(|(name, _)| name.to_owned()).collect())
+}
+
 /// Counters of each interface, in the kernel's order.
 fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
     // Two lines of headings; then `name: rx_bytes …8 columns… tx_bytes …`, proc_pid_net(5).

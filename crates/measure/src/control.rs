@@ -111,6 +111,7 @@ impl Greeting {
     }
 }
 
+/// Request of a client on the control connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for the server's release and abilities.
@@ -430,12 +431,8 @@ impl Response {
                 1
             }
             Response::Refused { why, text } => {
-                w.0.push(
-                    REFUSALS
-                        .iter()
-                        .position(|r| r == why)
-                        .expect("every refusal is listed") as u8,
-                );
+                let number = REFUSALS.iter().position(|r| r == why);
+                w.0.push(number.expect("every refusal is listed") as u8);
                 w.text(text);
                 2
             }

@@ -203,8 +203,13 @@ impl Lasting {
         }
     }
 
-    /// Handles a datagram of the server.
-    pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
+    /// Handles a datagram of the server; returns its message if it is for this session.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        bytes: &[u8],
+    ) -> Option<ServerMessage> {
         if let Stage::Asking(handshake) = &mut self.stage {
             handshake.handle_datagram(now, bytes);
             self.check(now);
@@ -223,6 +228,7 @@ impl Lasting {
             self.hear(now);
         }
         self.check(now);
+        heard
     }
 
     /// Records that the network reported an unreachable or closed destination. It is recorded once; probes that stay

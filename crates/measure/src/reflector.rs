@@ -690,28 +690,18 @@ impl Reflector {
         }
         self.make_room(now, arrival);
         let client = subscriber(arrival.from.ip());
-        if self
-            .sessions
-            .values()
-            .filter(|s| subscriber(s.from.ip()) == client)
-            .count()
-            >= budget.sessions_per_address
-        {
-            return Err(Refusal::SessionsOfAddress(
-                budget.sessions_per_address as u64,
-            ));
+        let of_client = |s: &&Session| subscriber(s.from.ip()) == client;
+        let most = budget.sessions_per_address;
+        if self.sessions.values().filter(of_client).count() >= most {
+            return Err(Refusal::SessionsOfAddress(most as u64));
         }
         if self.sessions.len() >= budget.sessions && !self.evict(now, arrival) {
             return Err(Refusal::Full);
         }
         self.opened += 1;
-        let token = u64::from_be_bytes(
-            *self
-                .secret
-                .tag(&[b"token", &self.opened.to_be_bytes(), &nonce.to_be_bytes()])
-                .first_chunk()
-                .expect("a tag has 16 bytes"),
-        );
+        let opened = self.opened.to_be_bytes();
+        let tag = self.secret.tag(&[b"token", &opened, &nonce.to_be_bytes()]);
+        let token = u64::from_be_bytes(*tag.first_chunk().expect("a tag has 16 bytes"));
         let asked = (ask.duration_s > 0).then_some(Duration::from_secs(u64::from(ask.duration_s)));
         let allowed = (!budget.max_duration.is_zero()).then_some(budget.max_duration);
         let duration = [asked, allowed].into_iter().flatten().min();

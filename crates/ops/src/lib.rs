@@ -8,6 +8,7 @@
 
 pub mod analyse;
 pub mod compare;
+pub mod control;
 pub mod emulate;
 mod error;
 mod files;

@@ -1,8 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, compare, emulate, import, list, model, monitor, probe, report, serve, sim, test,
-    trace, usage,
+    analyse, compare, control, emulate, import, list, model, monitor, probe, report, serve, sim,
+    test, trace, usage,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -21,6 +21,7 @@ use std::path::Path;
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
     Compare(Box<compare::Plan>),
+    Control(Box<control::Plan>),
     Emulate(Box<emulate::Plan>),
     Import(Box<import::Plan>),
     List(list::Plan),
@@ -111,6 +112,9 @@ impl Plan {
                     ..probe
                 }))
             }
+            "control" => Plan::Control(Box::new(
+                serde_json::from_value(plan.clone()).map_err(refuse)?,
+            )),
             "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "emulate" => Plan::Emulate(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
@@ -124,6 +128,7 @@ impl Plan {
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {
+            Plan::Control(p) => p.output = output,
             Plan::Emulate(p) => p.output = Some(output),
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,

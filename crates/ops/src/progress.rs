@@ -2,6 +2,7 @@
 
 use base::Duration;
 use experiment::steps::Told;
+use live::control::Status as ControlStatus;
 use live::monitor::MonitorStatus;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub enum Event<'e> {
     Told(Told),
     /// State of all targets of a monitor.
     Monitor(&'e MonitorStatus),
+    /// State of a gateway under control, once a second.
+    Control(&'e ControlStatus),
     /// State of a captured interface, once a second; its first line is the summary.
     Capture(&'e str),
 }

@@ -131,22 +131,17 @@ pub fn over_the_day(all: &[(String, ProbeAnswer)]) -> Vec<Plot> {
             let at = a.started_ns.rem_euclid(DAY_NS) as f64 / HOUR_NS as f64;
             Some((at, Some(value(a, &k.key)? * scale)))
         });
-        let series = |name: &str, draw, points| Series {
-            name: name.into(),
-            draw,
-            points,
-        };
-        Plot {
-            title: format!("By the hour of the day: {}", k.name),
-            x: "hour of the day, UTC".into(),
-            y: unit.into(),
-            series: vec![
+        let series = |name: &str, draw, points| Series::new(name, draw, points);
+        Plot::new(
+            format!("By the hour of the day: {}", k.name),
+            ("hour of the day, UTC", unit),
+            vec![
                 series("median of the hour", Draw::Knots, quantile(0.5)),
                 series("each run", Draw::Dots, runs.collect()),
                 series("middle half of the hour's runs", Draw::Thin, quantile(0.25)),
                 series("", Draw::Thin, quantile(0.75)),
             ],
-        }
+        )
     };
     timed(all, &kinds).iter().map(plot).collect()
 }
@@ -203,10 +198,9 @@ mod tests {
             own_bytes: 0,
             own_packets: 0,
             outcome: Outcome {
-                figures: vec![Figured::new(
+                figures: vec![Figured::time(
                     "added_up_ms",
                     "how much longer",
-                    Quantity::Time,
                     Figure::exactly(ms),
                 )],
                 ..Outcome::default()

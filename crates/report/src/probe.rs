@@ -255,29 +255,18 @@ mod tests {
             outcome: Outcome {
                 says: "So & so.".into(),
                 figures: vec![
-                    Figured::new(
+                    Figured::rate(
                         "a_bps",
                         "a",
-                        Quantity::Rate,
                         Figure::Is {
                             value: 1.97e6,
                             low: 1.95e6,
                             high: 1.98e6,
                         },
                     ),
-                    Figured::new(
-                        "b",
-                        "b",
-                        Quantity::Count,
-                        Figure::cannot_tell("it was dark"),
-                    ),
+                    Figured::count("b", "b", Figure::cannot_tell("it was dark")),
                 ],
-                plots: vec![Plot {
-                    title: "p".into(),
-                    x: "x".into(),
-                    y: "y".into(),
-                    series: vec![],
-                }],
+                plots: vec![Plot::new("p", ("x", "y"), vec![])],
                 ..Outcome::default()
             },
         }

@@ -190,36 +190,32 @@ impl Bench {
         at.as_nanos() as i64 + self.hosts.ahead_ns + (late + drift) as i64
     }
 
+    /// Train of a program of which nothing has been sent; counts its bytes as spent.
+    fn train(&mut self, sending: &Sending, program: &Program) -> Train {
+        let headers = self.header_bytes();
+        let facts = Facts {
+            stage: sending.stage.clone(),
+            direction: sending.direction,
+            program: program.clone(),
+            headers,
+            refused: 0,
+            overflowed: 0,
+            fragments_sent: Some(Fragments::default()),
+            fragments_received: Some(Fragments::default()),
+        };
+        self.trains += 1;
+        self.spent += program.bytes(headers);
+        Train::new(self.trains - 1, facts)
+    }
+
     /// Runs a sending, until its last datagram has arrived or is lost.
     pub fn send(&mut self, sending: &Sending) -> Vec<Train> {
-        let (v6, headers) = (self.hosts.v6, self.header_bytes());
+        let v6 = self.hosts.v6;
         let start = self.now + sending.rest;
-        let mut trains: Vec<Train> = sending
-            .programs
-            .iter()
-            .map(|program| {
-                let facts = Facts {
-                    stage: sending.stage.clone(),
-                    direction: sending.direction,
-                    program: program.clone(),
-                    headers,
-                    refused: 0,
-                    overflowed: 0,
-                    fragments_sent: Some(Fragments::default()),
-                    fragments_received: Some(Fragments::default()),
-                };
-                self.trains += 1;
-                self.spent += program.bytes(headers);
-                Train::new(self.trains - 1, facts)
-            })
-            .collect();
-        let mut due: Vec<_> = sending
-            .programs
-            .iter()
-            .map(|p| p.datagrams().peekable())
-            .collect();
-        let mut missing: Vec<Vec<u16>> = sending
-            .programs
+        let programs = &sending.programs;
+        let mut trains: Vec<Train> = programs.iter().map(|p| self.train(sending, p)).collect();
+        let mut due: Vec<_> = programs.iter().map(|p| p.datagrams().peekable()).collect();
+        let mut missing: Vec<Vec<u16>> = programs
             .iter()
             .map(|p| vec![0; p.count() as usize])
             .collect();

@@ -45,7 +45,9 @@ pub struct Document {
 fn one() -> u64 {
     1
 }
-pub(crate) fn anything() -> [f64; 2] {
+
+/// Band that every value is within.
+pub fn anything() -> [f64; 2] {
     [f64::NEG_INFINITY, f64::INFINITY]
 }
 fn unscaled() -> f64 {
@@ -139,7 +141,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// Error in bands that contradict each other or the trend.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
+    pub fn fault(&self) -> Option<&'static str> {
         let [low, high] = self.reproduced;
         let outside = |p: f64| !(low..=high).contains(&p);
         let wider = self.near.is_none_or(|n| n[0] <= low && high <= n[1]);
@@ -182,7 +184,7 @@ impl Expectation {
     }
 
     /// State of agreement of one figure. `exact`: every run gives the same value, so one run suffices.
-    pub(crate) fn judge(&self, ours: &Estimate, exact: bool) -> State {
+    pub fn judge(&self, ours: &Estimate, exact: bool) -> State {
         let within = |[low, high]: [f64; 2]| (low..=high).contains(&ours.mean);
         // A single run of packets cannot show a trend.
         let half = ours.half.or(exact.then_some(0.0));

@@ -31,7 +31,6 @@ mod merge;
 pub mod network;
 pub mod plan;
 pub mod ranges;
-pub mod reproduction;
 pub mod run;
 pub mod scenario;
 pub mod segment;

@@ -41,6 +41,7 @@ pub struct Outcome {
     pub links: Vec<LinkOutcome>,
     /// Figures of the flows.
     pub flows: Vec<FlowOutcome>,
+    /// Outcome of the gateway's control, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlOutcome>,
 }

@@ -24,7 +24,6 @@ mod figure;
 pub mod fit;
 pub mod hurst;
 mod quantile;
-pub mod regression;
 pub mod runs;
 
 pub use base::histogram::{Histogram, HistogramError};

@@ -4,7 +4,7 @@ use crate::batch::find;
 use crate::reader::{days, read_day};
 use crate::{Recovered, StoreError};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use base::record::{Kind, TableId, Text};
 use base::text::clean_lines;
@@ -53,15 +53,6 @@ impl<'b> Columns<'b> {
         let array = self.array(name, Kind::Int);
         let values = array.map_or(&[][..], |a| a.as_primitive::<Int64Type>().values());
         Ints { values, array }
-    }
-
-    /// # Panics
-    /// The same as `ints`.
-    pub fn reals(&self, name: &str) -> Vec<Option<f64>> {
-        match self.array(name, Kind::Real) {
-            Some(array) => array.as_primitive::<Float64Type>().iter().collect(),
-            None => vec![None; self.len()],
-        }
     }
 
     /// # Panics

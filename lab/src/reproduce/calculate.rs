@@ -2,9 +2,9 @@
 
 use super::crafted::Crafted;
 use super::hidden_queue::Simulated;
+use super::regression::Regression;
 use base::rng::{Streams, uniform};
 use sim::ScenarioError;
-use stats::regression::Regression;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -120,7 +120,7 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
         let mut row = Vec::new();
         for (key, [low, high]) in &study.vary {
             let value = low + (high - low) * uniform(&mut rng);
-            sim::reproduction::set(&mut table, key, &Value::Float(value))?;
+            super::reproduction::set(&mut table, key, &Value::Float(value))?;
             row.push(value);
         }
         if let Some(value) = figures(&table, seed.wrapping_add(tried))?.get(&study.of) {

@@ -2,6 +2,7 @@
 
 use super::calculate::TABLE_A1;
 use super::contents::{Contents, Entry, Made};
+use super::reproduction::{Case, Comparison, in_words};
 use super::{Item, Yield};
 use base::print::significant;
 use base::record::{Queue, Recording};
@@ -10,7 +11,6 @@ use report::table::{Column, Table};
 use sim::Scenario;
 use sim::document::{Plot, PlotKind, Side, State};
 use sim::journey::ipdv_ms;
-use sim::reproduction::{Case, Comparison, in_words};
 use sim::run::began_ns;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -9,9 +9,9 @@ mod tables;
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Sink, Table, TableSpec, Text};
 pub use tables::{
-    Availability, Burst, Cause, Connection, Conversation, Course, Datagram, Delay, Direction,
-    Distribution, Event, Flow, HostLoad, Queue, Retransmission, Row, Segment, Status, TABLES,
-    TableId, Traffic,
+    Availability, Burst, Cause, Connection, Conversation, Course, Datagram, Decision, Delay,
+    Direction, Distribution, Event, Flow, HostLoad, Queue, Retransmission, Row, Segment, Status,
+    TABLES, TableId, Traffic,
 };
 
 /// Whole recording in memory; each table keeps the order in which its rows were written.
@@ -29,6 +29,8 @@ pub struct Recording {
     pub queue: Vec<Queue>,
     /// Rows of the table `datagram`.
     pub datagram: Vec<Datagram>,
+    /// Rows of the table `decision`.
+    pub decision: Vec<Decision>,
     /// Rows of the table `host`.
     pub host: Vec<HostLoad>,
     /// Rows of the table `availability`.
@@ -58,6 +60,7 @@ impl Recording {
             Row::Flow(r) => self.flow.push(r),
             Row::Queue(r) => self.queue.push(r),
             Row::Datagram(r) => self.datagram.push(r),
+            Row::Decision(r) => self.decision.push(r),
             Row::HostLoad(r) => self.host.push(r),
             Row::Availability(r) => self.availability.push(r),
             Row::Distribution(r) => self.distribution.push(r),

@@ -113,8 +113,9 @@ tables! {
         direction: Direction,
         /// Payload bytes acknowledged so far (at the sender); null if only the receiver was watched.
         bytes_acked: Option<i64>,
-        /// Payload bytes delivered so far, as known to the sender: whole segments, counted when first acknowledged,
-        /// cumulatively or by SACK. Repairing a hole therefore causes neither a stall nor a jump.
+        /// Payload bytes delivered so far, as known to the sender: counted when first acknowledged, cumulatively or by
+        /// SACK; segments behind a hole count at their mean size. Repairing a hole therefore causes neither a stall nor a
+        /// jump.
         delivered_bytes: Option<i64>,
         /// Payload bytes received so far (at the receiver); null if only the sender was watched.
         bytes_received: Option<i64>,
@@ -174,6 +175,41 @@ tables! {
         received_ns: Option<i64>,
         /// ECN bits on arrival (0 to 3).
         ecn: Option<i64>,
+    }
+
+    /// Latency control at a gateway: one row per decision while the direction carries traffic, else one a second.
+    Decision in "decision" at t_ns {
+        /// Time of the decision, UNIX ns.
+        t_ns: i64,
+        /// Name of the WAN interface.
+        interface: Text,
+        /// Direction that is controlled.
+        direction: Direction,
+        /// Reason: `blind` (no delay sample for a second: packets pass), `learning` (capacity unknown), `short` (wait
+        /// below the target), `long` (above it: packets are signalled), `capped` (above the cap: packets are dropped).
+        why: Text,
+        /// True if the orders were carried out; false in a dry run.
+        applied: bool,
+        /// Estimated wait in the hidden queue; null if unknown.
+        wait_ns: Option<i64>,
+        /// Wait that the newest probe met; null if there is none.
+        probed_wait_ns: Option<i64>,
+        /// Estimated capacity of the link.
+        capacity_bps: Option<i64>,
+        /// Lower end of its 95 % interval.
+        capacity_low_bps: Option<i64>,
+        /// Upper end of its 95 % interval; null if there is none.
+        capacity_high_bps: Option<i64>,
+        /// Bytes that passed the interface so far, link-layer adjustment included.
+        passed_bytes: i64,
+        /// Signals that the law ordered so far.
+        signals: i64,
+        /// Probability of a signal per packet, of a law that has one.
+        probability: Option<f64>,
+        /// Packets marked so far.
+        marks: i64,
+        /// Packets dropped so far, those above the cap included.
+        drops: i64,
     }
 
     /// Load of the measuring host: one row per sample.

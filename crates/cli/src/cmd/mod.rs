@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod compare;
+pub mod control;
 pub mod emulate;
 pub mod import;
 pub mod list;

@@ -6,8 +6,8 @@ use super::{AFTER, Bounds, Params, RESTING, SHORTEST_FLOOD, SMALL, Seen, look, m
 use crate::answer::{Figured, Outcome, Quantity, Table};
 use crate::trains;
 use crate::trains::{SCOUT, of_stage, received_rate, waits};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Factor by which a flood must exceed the peak rate to show it, and the number of stretches that must show it.
@@ -132,16 +132,7 @@ fn bucket(seen: &Seen) -> Option<Bucket> {
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let Some(train) = of_stage(trains, "flood").last() else {
-        let scout = of_stage(trains, SCOUT).next();
-        let bounds = Bounds::of(params, trains);
-        return Outcome::cannot_tell(match scout.and_then(|s| received_rate(s, 0.0)) {
-            Some(rough) if bounds.longest(2.0 * rough) < SHORTEST_FLOOD => format!(
-                "to flood a line of {} Mbit/s takes more time or traffic than was allowed",
-                significant(rough / 1e6, 2)
-            ),
-            Some(_) => "the run ended before the line was flooded".into(),
-            None => "nothing arrived".into(),
-        });
+        return not_flooded(params, trains);
     };
     let Some(seen) = look(train) else {
         return Outcome::cannot_tell("hardly anything of the flood arrived");
@@ -149,24 +140,10 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     if !seen.overloaded {
         return Outcome::cannot_tell("this host could not send more than the line carries");
     }
-    // A bucket that an earlier flood emptied has not filled again: the largest that was seen is it.
-    let bucket = of_stage(trains, "flood")
-        .filter_map(|t| {
-            let found = bucket(&look(t)?)?;
-            let taken = taken_before(trains, t.number, found.sustained);
-            Some(Bucket { taken, ..found })
-        })
-        .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    let bucket = largest_bucket(trains);
     let tail = &seen.waits[seen.waits.len() * 2 / 3..];
     let late: Vec<f64> = tail.iter().map(|w| w.1).collect();
-    let rate = match &bucket {
-        Some(b) => stats::mean_figure(&b.settled),
-        None => {
-            let settled = &seen.rates[seen.rates.len() / 4..seen.rates.len() - 1];
-            stats::mean_figure(settled)
-        }
-    }
-    .widened(trains::CLOCK);
+    let rate = settled_rate(&seen, bucket.as_ref()).widened(trains::CLOCK);
     let early = managed::lost_early(train);
     let rate = with_lost(rate, early.as_ref());
     let bps = rate.value().unwrap_or(0.0);
@@ -207,10 +184,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         if is_managed(&early) {
             outcome.says += " It drops before it is full, as a queue that is managed (AQM) does, or a line that loses: it is so long for a flood that never yields, and hardly for others.";
         }
-        outcome.figures.push(Figured::new(
+        outcome.figures.push(Figured::share(
             "lost_early",
             "lost of what came to a queue that was not full",
-            Quantity::Share,
             early,
         ));
     }
@@ -221,6 +197,42 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     }
     outcome.tables.push(floods(trains));
     outcome
+}
+
+/// Outcome of a run without a flood, with the reason.
+fn not_flooded(params: &Params, trains: &[Train]) -> Outcome {
+    let scout = of_stage(trains, SCOUT).next();
+    let bounds = Bounds::of(params, trains);
+    Outcome::cannot_tell(match scout.and_then(|s| received_rate(s, 0.0)) {
+        Some(rough) if bounds.longest(2.0 * rough) < SHORTEST_FLOOD => format!(
+            "to flood a line of {} Mbit/s takes more time or traffic than was allowed",
+            significant(rough / 1e6, 2)
+        ),
+        Some(_) => "the run ended before the line was flooded".into(),
+        None => "nothing arrived".into(),
+    })
+}
+
+/// Largest token bucket of all floods: one that an earlier flood emptied has not filled again.
+fn largest_bucket(trains: &[Train]) -> Option<Bucket> {
+    of_stage(trains, "flood")
+        .filter_map(|t| {
+            let found = bucket(&look(t)?)?;
+            let taken = taken_before(trains, t.number, found.sustained);
+            Some(Bucket { taken, ..found })
+        })
+        .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+}
+
+/// Rate after the bucket is empty; without a bucket, of the last three quarters of the flood.
+fn settled_rate(seen: &Seen, bucket: Option<&Bucket>) -> Figure {
+    match bucket {
+        Some(b) => stats::mean_figure(&b.settled),
+        None => {
+            let settled = &seen.rates[seen.rates.len() / 4..seen.rates.len() - 1];
+            stats::mean_figure(settled)
+        }
+    }
 }
 
 /// Table of all floods.
@@ -281,30 +293,14 @@ fn says(
 /// Size of the queue in time, bytes and packets, and the rate.
 fn figures(seen: &Seen, queue_ms: &Figure, queue_bytes: &Figure, rate: Figure) -> Vec<Figured> {
     vec![
-        Figured::new(
-            "queue_ms",
-            "queue when full",
-            Quantity::Time,
-            queue_ms.clone(),
-        ),
-        Figured::new(
-            "queue_bytes",
-            "the same in bytes",
-            Quantity::Size,
-            queue_bytes.clone(),
-        ),
-        Figured::new(
+        Figured::time("queue_ms", "queue when full", queue_ms.clone()),
+        Figured::size("queue_bytes", "the same in bytes", queue_bytes.clone()),
+        Figured::count(
             "queue_packets",
             &format!("the same in packets of {} bytes", seen.packet),
-            Quantity::Count,
             queue_packets(queue_bytes, seen.packet),
         ),
-        Figured::new(
-            "link_bps",
-            "rate of the line, whole IP packets",
-            Quantity::Rate,
-            rate,
-        ),
+        Figured::rate("link_bps", "rate of the line, whole IP packets", rate),
     ]
 }
 

@@ -55,7 +55,7 @@ const SHORTEST_FLOOD: f64 = 0.2;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "buffer": "How much does the queue in front of this line hold, in time and bytes, and is there a burst allowance?", ["C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
+    pub struct Params for "buffer": "How much does the queue in front of this link hold, in time and bytes, and is there a burst allowance?", ["C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
             "A. Akella, S. Seshan, A. Shaikh, An empirical evaluation of wide-area Internet bottlenecks, IMC 2003",
             "P. Kanuparthy, C. Dovrolis, ShaperProbe, IMC 2011",] {
         /// direction of the flood
@@ -78,7 +78,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
+    takes: "about 15 s with a second of queue, at twice the link's rate",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -3,8 +3,8 @@
 use super::{Seen, look};
 use crate::answer::{Draw, Plot, Series};
 use crate::trains::waits;
+use base::print::significant;
 use base::program::{Due, Train};
-use base::units::significant;
 
 /// Row on a flood without the small datagrams before it; its arrivals without the time in which the queue filled.
 pub(super) fn row(train: &Train) -> Vec<String> {
@@ -41,16 +41,15 @@ pub(super) fn delay_plot(train: &Train) -> Plot {
     let all = waits(train);
     // A picture has a thousand columns.
     let each = all.len().div_ceil(1500).max(1);
-    Plot {
-        title: "Delay".into(),
-        x: "s".into(),
-        y: "ms above the least".into(),
-        series: vec![Series {
-            name: String::new(),
-            draw: Draw::Dots,
-            points: all.iter().step_by(each).map(|w| (w.0, Some(w.1))).collect(),
-        }],
-    }
+    Plot::new(
+        "Delay",
+        ("s", "ms above the least"),
+        vec![Series::new(
+            "",
+            Draw::Dots,
+            all.iter().step_by(each).map(|w| (w.0, Some(w.1))).collect(),
+        )],
+    )
 }
 
 pub(super) fn rate_plot(seen: &Seen) -> Plot {
@@ -58,15 +57,14 @@ pub(super) fn rate_plot(seen: &Seen) -> Plot {
         title: "What comes out".into(),
         x: "s since the first arrival of the flood".into(),
         y: "Mbit/s of IP packets".into(),
-        series: vec![Series {
-            name: String::new(),
-            draw: Draw::Line,
-            points: seen
-                .rates
+        series: vec![Series::new(
+            "",
+            Draw::Line,
+            seen.rates
                 .iter()
                 .enumerate()
                 .map(|(i, r)| ((i as f64 + 0.5) * seen.stretch, Some(r / 1e6)))
                 .collect(),
-        }],
+        )],
     }
 }

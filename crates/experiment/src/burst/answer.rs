@@ -2,10 +2,10 @@
 
 use super::text::{plot, table, tail};
 use super::{Found, MOST_TRIALS, Params, alone, lost, places, sizes, standing, trials};
-use crate::answer::{Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome};
 use crate::trains::{SCOUT, of_stage, received_rate};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Losses that no full queue explains, in all bursts.
@@ -105,36 +105,12 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         });
     };
     let Some((places, low, high)) = first.places else {
-        let mut outcome = Outcome::cannot_tell(format!(
-            "bursts of up to {} datagrams passed without loss, and longer ones were not tried",
-            first.passes
-        ));
-        outcome.figures.push(Figured::new(
-            "burst_packets",
-            "largest burst without loss",
-            Quantity::Count,
-            Figure::Is {
-                value: first.passes as f64,
-                low: first.passes as f64,
-                high: f64::INFINITY.min(1e9),
-            },
-        ));
-        return outcome;
+        return nothing_lost(first);
     };
     let kind = counted(&all);
     let two = two_senders(trains, first);
     let tail = of_stage(trains, "tail").next().map(|t| tail(t, places));
-    let what = match kind {
-        Counted::Packets => "its queue counts packets".to_owned(),
-        Counted::Bytes => format!(
-            "its queue counts bytes ({} kB)",
-            significant((places - 1.0) * first.packet / 1e3, 3)
-        ),
-        Counted::CannotTell if all.len() < 2 => {
-            "one size alone does not tell what its queue counts".into()
-        }
-        Counted::CannotTell => "its queue counts neither packets nor bytes alone".into(),
-    };
+    let what = what(kind, first, places, all.len());
     let mut outcome = Outcome {
         says: format!(
             "A burst of {} datagrams of {} bytes passes {} without loss into an empty queue, and one more is lost; {what}.",
@@ -153,10 +129,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         ));
     }
     if let Some(each) = two.each {
-        outcome.figures.push(Figured::new(
+        outcome.figures.push(Figured::count(
             "two_senders_packets",
             "each of two senders at once",
-            Quantity::Count,
             Figure::exactly(each as f64),
         ));
         outcome.advice.push(format!(
@@ -172,6 +147,39 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
+/// Outcome if no burst lost a datagram.
+fn nothing_lost(first: &Found) -> Outcome {
+    let mut outcome = Outcome::cannot_tell(format!(
+        "bursts of up to {} datagrams passed without loss, and longer ones were not tried",
+        first.passes
+    ));
+    outcome.figures.push(Figured::count(
+        "burst_packets",
+        "largest burst without loss",
+        Figure::Is {
+            value: first.passes as f64,
+            low: first.passes as f64,
+            high: f64::INFINITY.min(1e9),
+        },
+    ));
+    outcome
+}
+
+/// Clause on the unit in which the queue counts.
+fn what(kind: Counted, first: &Found, places: f64, sizes: usize) -> String {
+    match kind {
+        Counted::Packets => "its queue counts packets".to_owned(),
+        Counted::Bytes => format!(
+            "its queue counts bytes ({} kB)",
+            significant((places - 1.0) * first.packet / 1e3, 3)
+        ),
+        Counted::CannotTell if sizes < 2 => {
+            "one size alone does not tell what its queue counts".into()
+        }
+        Counted::CannotTell => "its queue counts neither packets nor bytes alone".into(),
+    }
+}
+
 /// Largest burst, room, size of the queue, and what it counts.
 fn figures(first: &Found, (places, low, high): (f64, f64, f64), kind: Counted) -> Vec<Figured> {
     let place = |v: f64| Figure::Is {
@@ -185,34 +193,29 @@ fn figures(first: &Found, (places, low, high): (f64, f64, f64), kind: Counted) -
         high: high - 1.0,
     };
     vec![
-        Figured::new(
+        Figured::count(
             "burst_packets",
             "largest burst without loss",
-            Quantity::Count,
             Figure::exactly(first.passes as f64),
         ),
-        Figured::new(
+        Figured::count(
             "places_packets",
             "room for at once, the one in transmission included",
-            Quantity::Count,
             place(places),
         ),
-        Figured::new(
+        Figured::count(
             "queue_packets",
             "queue, in packets of the largest size",
-            Quantity::Count,
             queue.clone(),
         ),
-        Figured::new(
+        Figured::size(
             "queue_bytes",
             "queue, in bytes of such packets",
-            Quantity::Size,
             queue.map(|n| n * first.packet),
         ),
-        Figured::new(
+        Figured::count(
             "counts_packets",
             "1 where the queue counts packets, 0 where bytes",
-            Quantity::Count,
             match kind {
                 Counted::Packets => Figure::exactly(1.0),
                 Counted::Bytes => Figure::exactly(0.0),

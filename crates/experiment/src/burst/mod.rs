@@ -41,7 +41,7 @@ const BEHIND: usize = 4;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "burst": "What is the largest burst that this link takes without loss, and does its queue count packets or bytes?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the bursts
         direction: Direction = "up", PENG;
         /// payload of each datagram; by default 1452, 1000, 500 and 50 bytes in turn

@@ -2,8 +2,8 @@
 
 use super::{Found, trials};
 use crate::answer::{Draw, Plot, Series, Table};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 
 /// Sentence on whether the queue drops the last arrivals, from a burst of twice its length.
 pub(super) fn tail(train: &Train, places: f64) -> String {
@@ -71,11 +71,7 @@ pub(super) fn plot(trains: &[Train], sizes: &[u32]) -> Plot {
                     .map(|t| (t.count as f64, Some(t.train.lost() as f64)))
                     .collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Series {
-                    name: format!("{size} bytes"),
-                    draw: Draw::Knots,
-                    points,
-                }
+                Series::new(format!("{size} bytes"), Draw::Knots, points)
             })
             .collect(),
     }

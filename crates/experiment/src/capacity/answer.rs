@@ -2,10 +2,10 @@
 
 use super::text::{methods_table, streams_plot, trains_table};
 use super::{Params, Said, carries, chirp, line, packet_bits, pairs, size, streams};
-use crate::answer::{Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome};
 use crate::trains::{CLOCK, SCOUT, of_stage};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 /// Share of the capacity from which all of it is available.
@@ -129,38 +129,20 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         .map_or(Figure::cannot_tell("no stream was sent"), |s| {
             s.figure.clone()
         });
-    let mbit = |f: &Figure| f.value().map(|v| significant(v / 1e6, 3));
-    let says = match (mbit(&carries), mbit(&free)) {
-        (Some(c), Some(a)) => format!(
-            "The line carries {c} Mbit/s {}, of which {a} Mbit/s are free.",
-            params.direction
-        ),
-        (Some(c), None) => format!(
-            "The line carries {c} Mbit/s {}; how much of it is free cannot be told.",
-            params.direction
-        ),
-        (None, _) => "Cannot tell what the line carries.".into(),
-    };
     let mut figures = vec![
-        Figured::new(
+        Figured::rate(
             "capacity_bps",
             "the line carries, whole IP packets",
-            Quantity::Rate,
             carries.clone(),
         ),
-        Figured::new(
-            "available_bps",
-            "of which free",
-            Quantity::Rate,
-            free.clone(),
-        ),
+        Figured::rate("available_bps", "of which free", free.clone()),
     ];
     figures.extend(said.iter().map(|s| {
         let name = format!("by {} ({})", s.method, s.of);
-        Figured::new(s.key, &name, Quantity::Rate, s.figure.clone())
+        Figured::rate(s.key, &name, s.figure.clone())
     }));
     let mut outcome = Outcome {
-        says,
+        says: says(params, &carries, &free),
         figures,
         tables: vec![methods_table(&said), trains_table(trains)],
         ..Outcome::default()
@@ -193,4 +175,20 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         }
     }
     outcome
+}
+
+/// Headline: capacity of the line and the free share of it.
+fn says(params: &Params, carries: &Figure, free: &Figure) -> String {
+    let mbit = |f: &Figure| f.value().map(|v| significant(v / 1e6, 3));
+    match (mbit(carries), mbit(free)) {
+        (Some(c), Some(a)) => format!(
+            "The line carries {c} Mbit/s {}, of which {a} Mbit/s are free.",
+            params.direction
+        ),
+        (Some(c), None) => format!(
+            "The line carries {c} Mbit/s {}; how much of it is free cannot be told.",
+            params.direction
+        ),
+        (None, _) => "Cannot tell what the line carries.".into(),
+    }
 }

@@ -36,7 +36,7 @@ const AGREE: f64 = 0.005;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "capacity": "How much does this line carry, and how much of it is free beside what others send?", ["Jain, Dovrolis, Pathload: A Measurement Tool for End-to-End Available Bandwidth, PAM 2002",
+    pub struct Params for "capacity": "What is the capacity of this link, and how much of it does cross traffic leave free?", ["Jain, Dovrolis, Pathload: A Measurement Tool for End-to-End Available Bandwidth, PAM 2002",
             "Kapoor et al., CapProbe: A Simple and Accurate Capacity Estimation Technique, SIGCOMM 2004",
             "Ribeiro et al., pathChirp: Efficient Available Bandwidth Estimation for Network Paths, PAM 2003",
             "Strauss, Katabi, Kaashoek, A Measurement Study of Available Bandwidth Estimation Tools, IMC 2003",] {
@@ -48,7 +48,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
+    takes: "three minutes at 2 Mbit/s, one minute from 20 Mbit/s; about 25 MB",
     beside_others: true,
     comes_near_budget: true,
     warning: None,

@@ -79,19 +79,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     }
     if !sent("size") {
         let rough = working(trains).or(received_rate(first, 0.0))?;
-        let mean_s = (bits / 2.0 / (0.08 * rough)).min(0.3);
-        let rounds = (PATIENCE_S / 8.0 / mean_s).clamp(12.0, 60.0);
-        let shots = SIZES.into_iter().zip(at_random(mean_s));
-        let shots = shots.map(|(payload, gap)| Shot {
-            payload,
-            gap: gap + Duration::from_secs_f64(mean_s / 2.0),
-        });
-        return Some(one(
-            "size",
-            way,
-            rest,
-            Step::new(rounds as u64, shots.collect()),
-        ));
+        return Some(one("size", way, rest, sizes_step(rough, bits)));
     }
     let capacity = working(trains)?;
     let own = bits / capacity;
@@ -106,25 +94,12 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
             rest,
         });
     }
-    let stream = |stage: &str, rate: f64| {
-        let time = (STREAM * own).max(60.0 * bits / rate);
-        let ahead = if first.lost() == 0 { AHEAD } else { 1 };
-        let gap = Duration::from_secs_f64(bits / rate);
-        let shot = Shot {
-            payload: PAYLOAD,
-            gap,
-        };
-        let count = time.clamp(SHORTEST_S, LONGEST_S.max(60.0 * own)) * rate / bits;
-        let steps = vec![
-            Step::burst(ahead, PAYLOAD),
-            Step::new((count as u64).max(60), vec![shot]),
-        ];
-        Sending {
-            stage: format!("{stage} {}", rate as u64),
-            direction: way,
-            programs: vec![Program::within(steps)],
-            rest,
-        }
+    let ahead = if first.lost() == 0 { AHEAD } else { 1 };
+    let stream = |stage: &str, rate: f64| Sending {
+        stage: format!("{stage} {}", rate as u64),
+        direction: way,
+        programs: vec![stream(ahead, rate, own, bits)],
+        rest,
     };
     let line = line(trains, capacity);
     if let Some(rate) = streams::next_rate(trains, &line)
@@ -144,17 +119,52 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         return Some(one("between", way, rest, step));
     }
     if !sent("chirp") {
-        let packets = 30.0;
-        let silence = (packets * bits / light - chirp::length(bits, capacity)).max(20.0 * own);
-        let each = silence + chirp::length(bits, capacity);
-        let times = (PATIENCE_S / each).clamp(8.0, 60.0) as u64;
-        return Some(one(
-            "chirp",
-            way,
-            rest,
-            chirp::step(PAYLOAD, bits, capacity, times, silence),
-        ));
+        return Some(one("chirp", way, rest, chirps_step(light, capacity, bits)));
     }
+    let (stage, step) = path_step(trains, capacity, first.facts.headers)?;
+    Some(one(stage, way, Duration::from_secs(1), step))
+}
+
+/// Datagrams of all sizes at random times, of which a slow link shows the serialization delay.
+fn sizes_step(rough: f64, bits: f64) -> Step {
+    let mean_s = (bits / 2.0 / (0.08 * rough)).min(0.3);
+    let rounds = (PATIENCE_S / 8.0 / mean_s).clamp(12.0, 60.0);
+    let shots = SIZES.into_iter().zip(at_random(mean_s));
+    let shots = shots.map(|(payload, gap)| Shot {
+        payload,
+        gap: gap + Duration::from_secs_f64(mean_s / 2.0),
+    });
+    Step::new(rounds as u64, shots.collect())
+}
+
+/// Stream at `rate`, behind a burst of `ahead` datagrams; `own` is the serialization time of one, s.
+fn stream(ahead: u64, rate: f64, own: f64, bits: f64) -> Program {
+    let time = (STREAM * own).max(60.0 * bits / rate);
+    let gap = Duration::from_secs_f64(bits / rate);
+    let shot = Shot {
+        payload: PAYLOAD,
+        gap,
+    };
+    let count = time.clamp(SHORTEST_S, LONGEST_S.max(60.0 * own)) * rate / bits;
+    let steps = vec![
+        Step::burst(ahead, PAYLOAD),
+        Step::new((count as u64).max(60), vec![shot]),
+    ];
+    Program::within(steps)
+}
+
+/// Chirps that add `light` bit/s on average.
+fn chirps_step(light: f64, capacity: f64, bits: f64) -> Step {
+    let own = bits / capacity;
+    let packets = 30.0;
+    let silence = (packets * bits / light - chirp::length(bits, capacity)).max(20.0 * own);
+    let each = silence + chirp::length(bits, capacity);
+    let times = (PATIENCE_S / each).clamp(8.0, 60.0) as u64;
+    chirp::step(PAYLOAD, bits, capacity, times, silence)
+}
+
+/// Next of the trickles and floods of large and small datagrams.
+fn path_step(trains: &[Train], capacity: f64, headers: u32) -> Option<(&'static str, Step)> {
     let tried = of_stage(trains, "trickle").count() + of_stage(trains, "flood").count();
     let (stage, payload, share) = *[
         ("trickle large", PAYLOAD, 0.05),
@@ -163,10 +173,10 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         ("flood small", SMALL, 1.5),
     ]
     .get(tried)?;
-    let whole = f64::from(payload + first.facts.headers) * 8.0;
+    let whole = f64::from(payload + headers) * 8.0;
     // No host sends many more in a second.
     let rate = (share * capacity).min(20_000.0 * whole) * f64::from(payload) * 8.0 / whole;
     let rate = BitsPerSec::new(rate as u64);
     let step = Step::steady(payload, rate, Duration::from_millis(1500));
-    Some(one(stage, way, Duration::from_secs(1), step))
+    Some((stage, step))
 }

@@ -375,6 +375,29 @@ fn translation(part: &Part) -> Vec<Finding> {
     all
 }
 
+/// Alert about a buffer that holds more than a link needs.
+fn too_large(
+    severity: Severity,
+    way: base::record::Direction,
+    found: &str,
+    at_least: &str,
+    held: f64,
+) -> Alert {
+    let load = if way == base::record::Direction::Up {
+        "an upload (a backup, a picture sent, a video call)"
+    } else {
+        "a download"
+    };
+    Alert::new(
+        severity,
+        format!("the buffer {way} is too large: it holds {found}"),
+        format!(
+            "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
+            DELAY.print(held)
+        ),
+    )
+}
+
 fn buffer(part: &Part) -> Finding {
     let way = part.spec.words().read::<crate::buffer::Params>().direction;
     let what = format!("buffer {way}");
@@ -440,20 +463,6 @@ fn buffer(part: &Part) -> Finding {
         }
         _ => None,
     };
-    let alert = severity.map(|severity| {
-        let load = if way == base::record::Direction::Up {
-            "an upload (a backup, a picture sent, a video call)"
-        } else {
-            "a download"
-        };
-        Alert::new(
-            severity,
-            format!("the buffer {way} is too large: it holds {found}"),
-            format!(
-                "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
-                DELAY.print(held)
-            ),
-        )
-    });
+    let alert = severity.map(|severity| too_large(severity, way, &found, at_least, held));
     Finding::with(&what, found, alert.into_iter().collect())
 }

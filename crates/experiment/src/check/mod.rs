@@ -23,9 +23,9 @@ use crate::dns;
 use crate::host::Stopped;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
+use base::print::significant;
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use base::{Bytes, Duration};
 use stats::Figure;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "check": "What is wrong with this line, how bad is it, and what does that mean to a person?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "check": "What is wrong with this link, how bad is it, and what does it mean for its users?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",] {
         /// time limit; steps without time are reported
         within: Duration = "110 s" ["40 s".."600 s"];
@@ -64,7 +64,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
+    takes: "one to two minutes, within the budget; it floods each direction for some seconds",
     beside_others: false,
     comes_near_budget: true,
     warning: None,
@@ -94,6 +94,21 @@ pub struct Step {
 fn list<T: ToString>(key: &str, values: &[T]) -> Option<String> {
     let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| format!("{key}={}", texts.join("; ")))
+}
+
+/// Step about names: whom it asks, and which.
+fn names(params: &Params) -> String {
+    let whom = [
+        list("resolvers", &params.resolvers),
+        list("rootservers", &params.rootservers),
+    ];
+    let whom: Vec<String> = whom.into_iter().flatten().collect();
+    let whom: String = whom.iter().map(|l| format!("{l},")).collect();
+    let roots = if params.roots { "roots=true," } else { "" };
+    format!(
+        "dns:{whom}{roots}count=5,patience=2 s,zone={},signed={},bogus={}",
+        params.zone, params.signed, params.bogus
+    )
 }
 
 /// Next step of a check that has done `done` steps, with `left` of its time and the rest of its budget. None at the
@@ -132,23 +147,7 @@ pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Opti
                 apart * count + s(8),
             )
         }
-        1 => {
-            let whom = [
-                list("resolvers", &params.resolvers),
-                list("rootservers", &params.rootservers),
-            ];
-            let whom: Vec<String> = whom.into_iter().flatten().collect();
-            let whom: String = whom.iter().map(|l| format!("{l},")).collect();
-            let roots = if params.roots { "roots=true," } else { "" };
-            step(
-                "names",
-                format!(
-                    "dns:{whom}{roots}count=5,patience=2 s,zone={},signed={},bogus={}",
-                    params.zone, params.signed, params.bogus
-                ),
-                s(20),
-            )
-        }
+        1 => step("names", names(params), s(20)),
         2 => step(
             "connections, IPv6, the largest packet",
             // Over a slow line: the half of it in round trips, the rest in large packets.
@@ -449,11 +448,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             .collect(),
         doubts: doubts.collect(),
         tables: vec![
-            Table {
-                title: "Findings".into(),
-                columns: ["what", "judged", "found"].map(str::to_owned).to_vec(),
-                rows: findings.iter().map(Finding::row).collect(),
-            },
+            Table::new(
+                "Findings",
+                ["what", "judged", "found"],
+                findings.iter().map(Finding::row).collect(),
+            ),
             steps(&parts),
         ],
         plots: plots(&parts),
@@ -521,33 +520,15 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
                 take("loss", "lost", "lost at rest", Share);
             }
             "ipv6" => {
-                for (key, from, name, unit) in [
-                    (
-                        "connect_v4_ms",
-                        "connect_v4_ms",
-                        "set-up of a connection over IPv4",
-                        Time,
-                    ),
-                    (
-                        "connect_v6_ms",
-                        "connect_v6_ms",
-                        "set-up of a connection over IPv6",
-                        Time,
-                    ),
-                    (
-                        "path_mtu_v4_bytes",
-                        "path_mtu_v4_bytes",
-                        "largest packet of IPv4, up",
-                        Size,
-                    ),
-                    (
-                        "path_mtu_v6_bytes",
-                        "path_mtu_bytes",
-                        "largest packet of IPv6, up",
-                        Size,
-                    ),
-                ] {
-                    take(key, from, name, unit);
+                for v in ["v4", "v6"] {
+                    let key = format!("connect_{v}_ms");
+                    let name = format!("set-up of a connection over IP{v}");
+                    take(&key, &key, &name, Time);
+                }
+                for (v, from) in [("v4", "path_mtu_v4_bytes"), ("v6", "path_mtu_bytes")] {
+                    let key = format!("path_mtu_{v}_bytes");
+                    let name = format!("largest packet of IP{v}, up");
+                    take(&key, from, &name, Size);
                 }
             }
             _ => {}
@@ -562,7 +543,7 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
                 || Figure::cannot_tell(judge::why(part)),
                 |n| Figure::exactly(n as f64),
             );
-            all.push(Figured::new(key, name, Quantity::Count, count));
+            all.push(Figured::count(key, name, count));
         }
     }
     all

@@ -16,16 +16,16 @@
 mod steps;
 
 use super::alert::{Alert, Severity};
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use crate::passive::{Waiting, finding};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Connection, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",
+    takes: "15 minutes at the link's full rate up, less if the budget ends",
     beside_others: false,
     comes_near_budget: true,
     warning: None,
@@ -269,9 +269,13 @@ fn figures(
     together: &[f64],
     outcome: &mut Outcome,
 ) {
+    let none = "no round trip was captured";
     // Round trips that follow each other are alike, so the interval is that of the rounds.
-    let quantile = |beside: bool, p: f64, none: &str| {
-        let values = if beside { together } else { alone };
+    let quantile = |beside: bool, p: f64| {
+        let (values, none) = match beside {
+            true => (together, "no second upload ran"),
+            false => (alone, none),
+        };
         let Some(value) = at(values, p) else {
             return Figure::cannot_tell(none);
         };
@@ -279,61 +283,54 @@ fn figures(
         let (low, high) = each.fold((value, value), |(l, h), v| (l.min(v), h.max(v)));
         Figure::Is { value, low, high }
     };
-    let no_second = "no second upload ran";
-    let none = "no round trip was captured";
+    let all: Vec<f64> = alone.iter().chain(together).copied().collect();
+    let known = |v: Option<f64>| v.map_or(Figure::cannot_tell(none), Figure::exactly);
     let rate = |r: &Seen| r.unique_bytes as f64 * 8.0 / r.seconds();
     let sums = rounds
         .iter()
         .fold((0, 0), |s, r| (s.0 + r.again, s.1 + r.sent));
-    let time = |key: &str, name: &str, f| Figured::new(key, name, Quantity::Time, f);
-    outcome.figures = vec![
-        time(
+    let times = [
+        (
             "alone_ms",
             "round trip of an upload's packets, median",
-            quantile(false, 0.5, none),
+            quantile(false, 0.5),
         ),
-        time(
+        (
             "beside_ms",
             "beside a second upload, median",
-            quantile(true, 0.5, no_second),
+            quantile(true, 0.5),
         ),
-        time(
+        (
             "alone_p95_ms",
             "95 % of round trips alone are below",
-            quantile(false, 0.95, none),
+            quantile(false, 0.95),
         ),
-        time(
+        (
             "beside_p95_ms",
             "95 % beside a second upload are below",
-            quantile(true, 0.95, no_second),
+            quantile(true, 0.95),
         ),
-        time("most_ms", "longest round trip", {
-            let all: Vec<f64> = alone.iter().chain(together).copied().collect();
-            at(&all, 1.0).map_or(Figure::cannot_tell(none), Figure::exactly)
-        }),
-        time(
-            "base_ms",
-            "least round trip",
-            base_ms.map_or(Figure::cannot_tell(none), Figure::exactly),
-        ),
-        Figured::new(
+        ("most_ms", "longest round trip", known(at(&all, 1.0))),
+        ("base_ms", "least round trip", known(base_ms)),
+    ];
+    outcome.figures = times
+        .map(|(key, name, figure)| Figured::time(key, name, figure))
+        .into();
+    outcome.figures.extend([
+        Figured::rate(
             "rate_bps",
             "rate of the first round's upload",
-            Quantity::Rate,
-            rounds
-                .first()
-                .map_or(Figure::cannot_tell(none), |r| Figure::exactly(rate(r))),
+            known(rounds.first().map(rate)),
         ),
-        Figured::new(
+        Figured::share(
             "again_share",
             "packets of the first upload sent again",
-            Quantity::Share,
             match sums {
                 (_, 0) => Figure::cannot_tell("it sent no data"),
                 (again, sent) => Figure::exactly(again as f64 / sent as f64),
             },
         ),
-    ];
+    ]);
 }
 
 /// Findings on the queue, in the words of `trace`.
@@ -422,13 +419,11 @@ fn table(rounds: &[Seen]) -> Table {
             ]
         })
     });
-    Table {
-        title: "Round trips of the first upload's packets, ms".into(),
-        columns: ["round", "round trips", "least", "median", "95 %", "most"]
-            .map(String::from)
-            .to_vec(),
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Round trips of the first upload's packets, ms",
+        ["round", "round trips", "least", "median", "95 %", "most"],
+        rows.collect(),
+    )
 }
 
 /// Least and greatest values of groups of neighbours.
@@ -449,24 +444,24 @@ fn thinned(trips: &Trips, began_ns: i64) -> Vec<(f64, Option<f64>)> {
 fn plot(r: &Seen, base_ms: Option<f64>) -> Plot {
     let began = r.round.began_ns;
     let since = |t: i64| (t - began) as f64 * 1e-9;
-    let mut series = vec![Series {
-        name: "first upload".into(),
-        draw: Draw::Dots,
-        points: thinned(&r.first, began),
-    }];
+    let mut series = vec![Series::new(
+        "first upload",
+        Draw::Dots,
+        thinned(&r.first, began),
+    )];
     if !r.second.is_empty() {
-        series.push(Series {
-            name: "second upload".into(),
-            draw: Draw::Dots,
-            points: thinned(&r.second, began),
-        });
+        series.push(Series::new(
+            "second upload",
+            Draw::Dots,
+            thinned(&r.second, began),
+        ));
     }
     if let Some(base) = base_ms {
-        series.push(Series {
-            name: "least".into(),
-            draw: Draw::Thin,
-            points: vec![(0.0, Some(base)), (since(r.round.ended_ns), Some(base))],
-        });
+        series.push(Series::new(
+            "least",
+            Draw::Thin,
+            vec![(0.0, Some(base)), (since(r.round.ended_ns), Some(base))],
+        ));
     }
     let what = match r.round.second {
         None => "one upload".into(),
@@ -476,10 +471,9 @@ fn plot(r: &Seen, base_ms: Option<f64>) -> Plot {
             since(to)
         ),
     };
-    Plot {
-        title: format!("Round trips, round {}: {what}", r.round.number),
-        x: "s since the round began".into(),
-        y: "ms".into(),
+    Plot::new(
+        format!("Round trips, round {}: {what}", r.round.number),
+        ("s since the round began", "ms"),
         series,
-    }
+    )
 }

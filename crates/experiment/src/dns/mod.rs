@@ -22,15 +22,15 @@ mod steps;
 mod types;
 
 use super::alert::{self, Alert};
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use roots::Roots;
 use says::{advice, alert_of, alert_of_handling, evidence, says};
@@ -40,7 +40,7 @@ use types::Types;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "dns": "How long do names take to resolve, and is the resolver to blame or the line?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "dns": "How long do DNS lookups take, and is the resolver or the link to blame?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 4035",] {
         /// resolvers to ask instead of those of this host
         resolvers: Vec<Arc<str>> as List(Address);
@@ -74,7 +74,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
+    takes: "four seconds for each resolver, 130 kB at most; the queries go to the resolvers, not to our server",
     beside_others: false,
     comes_near_budget: false,
     warning: None,
@@ -441,8 +441,26 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         .or_else(|| in_use().next())
         .copied()
         .expect("the first is one of them");
+    let typed: Vec<(&str, &Types)> = blamed.iter().map(|(r, _)| (r.address, &r.types)).collect();
+    let mut tables = vec![table(&blamed)];
+    tables.extend(types::table(&typed));
+    tables.extend(roots.iter().map(Roots::table));
+    Outcome {
+        says: says(worst, why, base),
+        figures: figures(first, base, roots.as_ref()),
+        alerts: alert::sorted(alerts),
+        evidence: evidence(&resolvers, base),
+        advice: advice(&resolvers, first, why),
+        doubts: doubts(first, line.is_empty()),
+        tables,
+        plots: vec![plot(recording, first.address)],
+    }
+}
+
+/// Reasons to distrust the figures of the first resolver; `silent` if our server answered no probe.
+fn doubts(first: &Resolver, silent: bool) -> Vec<String> {
     let mut doubts = Vec::new();
-    if line.is_empty() {
+    if silent {
         doubts.push(
             "our server answered no probe meanwhile: the line's own round trip is unknown".into(),
         );
@@ -456,10 +474,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             first.address
         ));
     }
-    let typed: Vec<(&str, &Types)> = blamed.iter().map(|(r, _)| (r.address, &r.types)).collect();
-    let mut tables = vec![table(&blamed)];
-    tables.extend(types::table(&typed));
-    tables.extend(roots.iter().map(Roots::table));
+    doubts
+}
+
+/// Figures of the first resolver, and of the root servers if they were asked.
+fn figures(first: &Resolver, base: Option<f64>, roots: Option<&Roots>) -> Vec<Figured> {
     let share = stats::wilson(first.lost as f64, first.asked as f64);
     let base_figure = base.map_or_else(
         || Figure::cannot_tell("our server answered no probe"),
@@ -469,53 +488,35 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         || Figure::cannot_tell("it takes and refuses no TCP connections"),
         Figure::exactly,
     );
-    Outcome {
-        says: says(worst, why, base),
-        figures: vec![
-            Figured::new(
-                "cold_ms",
-                "lookup of a new name",
-                Quantity::Time,
-                Resolver::figure(&first.cold),
-            ),
-            Figured::new(
-                "warm_ms",
-                "asked again",
-                Quantity::Time,
-                Resolver::figure(&first.warm),
-            ),
-            Figured::new("way_ms", "round trip to the resolver", Quantity::Time, way),
-            Figured::new(
-                "own_ms",
-                "the resolver's own share of a new name",
-                Quantity::Time,
-                first.own(),
-            ),
-            Figured::new(
-                "base_ms",
-                "the line's round trip to our server",
-                Quantity::Time,
-                base_figure,
-            ),
-            Figured::new("unanswered", "unanswered", Quantity::Share, share),
-        ]
-        .into_iter()
-        .chain(roots.iter().map(|r| {
-            Figured::new(
-                "roots_signed",
-                "root servers whose signatures came",
-                Quantity::Count,
-                Figure::exactly(r.signed() as f64),
-            )
-        }))
-        .collect(),
-        alerts: alert::sorted(alerts),
-        evidence: evidence(&resolvers, base),
-        advice: advice(&resolvers, first, why),
-        doubts,
-        tables,
-        plots: vec![plot(recording, first.address)],
-    }
+    vec![
+        Figured::time(
+            "cold_ms",
+            "lookup of a new name",
+            Resolver::figure(&first.cold),
+        ),
+        Figured::time("warm_ms", "asked again", Resolver::figure(&first.warm)),
+        Figured::time("way_ms", "round trip to the resolver", way),
+        Figured::time(
+            "own_ms",
+            "the resolver's own share of a new name",
+            first.own(),
+        ),
+        Figured::time(
+            "base_ms",
+            "the line's round trip to our server",
+            base_figure,
+        ),
+        Figured::share("unanswered", "unanswered", share),
+    ]
+    .into_iter()
+    .chain(roots.iter().map(|r| {
+        Figured::count(
+            "roots_signed",
+            "root servers whose signatures came",
+            Figure::exactly(r.signed() as f64),
+        )
+    }))
+    .collect()
 }
 
 fn table(blamed: &[(&Resolver, Blame)]) -> Table {
@@ -569,29 +570,30 @@ fn table(blamed: &[(&Resolver, Blame)]) -> Table {
 
 fn plot(recording: &Recording, address: &str) -> Plot {
     let began = recording.delay.iter().map(|d| d.sent_ns).min().unwrap_or(0);
-    let series = |name: &str, target: String, draw: Draw| Series {
-        name: name.to_owned(),
-        draw,
-        points: recording
-            .delay
-            .iter()
-            .filter(|d| *d.target == *target)
-            .map(|d| {
-                (
-                    (d.sent_ns - began) as f64 * 1e-9,
-                    d.rtt_ns.map(|ns| ns as f64 * 1e-6),
-                )
-            })
-            .collect(),
+    let series = |name: &str, target: String, draw: Draw| {
+        Series::new(
+            name.to_owned(),
+            draw,
+            recording
+                .delay
+                .iter()
+                .filter(|d| *d.target == *target)
+                .map(|d| {
+                    (
+                        (d.sent_ns - began) as f64 * 1e-9,
+                        d.rtt_ns.map(|ns| ns as f64 * 1e-6),
+                    )
+                })
+                .collect(),
+        )
     };
-    Plot {
-        title: format!("Lookups at {address}"),
-        x: "s".into(),
-        y: "ms".into(),
-        series: vec![
+    Plot::new(
+        format!("Lookups at {address}"),
+        ("s", "ms"),
+        vec![
             series("new names", Asked::Cold.target(address), Draw::Marks),
             series("known names", Asked::Warm.target(address), Draw::Marks),
             series("the way there and back", way_target(address), Draw::Thin),
         ],
-    }
+    )
 }

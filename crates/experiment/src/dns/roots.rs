@@ -153,12 +153,10 @@ impl Roots {
                 of_answer(from.to_owned()),
             ]
         };
-        Table {
-            title: "Root servers".into(),
-            columns: ["server", "address", "answers", "signatures", "answer from"]
-                .map(str::to_owned)
-                .to_vec(),
-            rows: self.0.iter().map(row).collect(),
-        }
+        Table::new(
+            "Root servers",
+            ["server", "address", "answers", "signatures", "answer from"],
+            self.0.iter().map(row).collect(),
+        )
     }
 }

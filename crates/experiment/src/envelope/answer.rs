@@ -2,8 +2,8 @@
 
 use super::{Params, parts};
 use crate::answer::{Figured, Outcome};
+use base::print::significant;
 use base::record::Recording;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, recording: &Recording) -> Outcome {
@@ -21,49 +21,19 @@ pub(super) fn answer(params: &Params, recording: &Recording) -> Outcome {
             .filter(|f| f.key == key)
             .find_map(|f| f.figure.value())
     };
-    let rate = value("lossless_bps");
-    let burst = value("burst_packets");
-    let each = value("two_senders_packets");
-    let (best, edge) = (value("best_payload_bytes"), value("whole_payload_bytes"));
-    let mut advice = Vec::new();
-    if let Some(r) = rate {
-        advice.push(format!(
-            "Rate: stay below {} Mbit/s of payload in datagrams of 1452 bytes; smaller ones carry less, for each has its headers.",
-            significant(r / 1e6, 3)
-        ));
-    }
-    if let (Some(best), Some(edge)) = (best, edge) {
-        advice.push(format!(
-            "Size: {best} bytes are best, between 500 and {edge} is good; never more than {edge}, for beyond it datagrams are cut and every fragment must arrive."
-        ));
-    }
-    if let Some(n) = burst {
-        advice.push(format!(
-            "Burst: at most {n} datagrams at once into an empty queue{}.",
-            each.map_or(String::new(), |e| format!(
-                "; at most {e} each where two senders share the line"
-            ))
-        ));
-    }
-    let pairs = (value("pairs_first_lost"), value("pairs_second_lost"));
-    if let (Some(first), Some(second)) = pairs {
-        advice.push(format!(
-            "Spacing: space datagrams evenly. In pairs, on an overloaded line, {} % of the first and {} % of the second are lost, one after the other.",
-            significant(first * 100.0, 2),
-            significant(second * 100.0, 2)
-        ));
-    }
+    let advice = advice(&value);
     if advice.is_empty() {
         return Outcome::cannot_tell("the run ended before the first of its parts had an answer");
     }
-    let number = |v: Option<f64>, scale: f64| v.map_or("?".into(), |v| significant(v / scale, 3));
+    let number =
+        |key: &str, scale: f64| value(key).map_or("?".into(), |v| significant(v / scale, 3));
     let mut outcome = Outcome {
         says: format!(
             "Safe {}: up to {} Mbit/s, {} bytes a datagram, bursts of at most {}, evenly spaced.",
             params.direction,
-            number(rate, 1e6),
-            number(best, 1.0),
-            number(burst, 1.0)
+            number("lossless_bps", 1e6),
+            number("best_payload_bytes", 1.0),
+            number("burst_packets", 1.0)
         ),
         advice,
         ..Outcome::default()
@@ -83,4 +53,39 @@ pub(super) fn answer(params: &Params, recording: &Recording) -> Outcome {
         outcome.plots.extend(part.plots);
     }
     outcome
+}
+
+/// Rules for a sender, one for each part that has an answer; `value` is a part's figure.
+fn advice(value: &impl Fn(&str) -> Option<f64>) -> Vec<String> {
+    let mut advice = Vec::new();
+    if let Some(r) = value("lossless_bps") {
+        advice.push(format!(
+            "Rate: stay below {} Mbit/s of payload in datagrams of 1452 bytes; smaller ones carry less, for each has its headers.",
+            significant(r / 1e6, 3)
+        ));
+    }
+    let sizes = (value("best_payload_bytes"), value("whole_payload_bytes"));
+    if let (Some(best), Some(edge)) = sizes {
+        advice.push(format!(
+            "Size: {best} bytes are best, between 500 and {edge} is good; never more than {edge}, for beyond it datagrams are cut and every fragment must arrive."
+        ));
+    }
+    let each = value("two_senders_packets");
+    if let Some(n) = value("burst_packets") {
+        advice.push(format!(
+            "Burst: at most {n} datagrams at once into an empty queue{}.",
+            each.map_or(String::new(), |e| format!(
+                "; at most {e} each where two senders share the line"
+            ))
+        ));
+    }
+    let pairs = (value("pairs_first_lost"), value("pairs_second_lost"));
+    if let (Some(first), Some(second)) = pairs {
+        advice.push(format!(
+            "Spacing: space datagrams evenly. In pairs, on an overloaded line, {} % of the first and {} % of the second are lost, one after the other.",
+            significant(first * 100.0, 2),
+            significant(second * 100.0, 2)
+        ));
+    }
+    advice
 }

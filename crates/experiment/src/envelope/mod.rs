@@ -15,7 +15,7 @@ use base::spec::{Params as _, params};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "envelope": "Which datagram size, spacing, burst and rate are safe on this link?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the measurements
         direction: Direction = "up";
     }
@@ -24,7 +24,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about six minutes, as much as the line carries in that time",
+    takes: "about six minutes at the link's full rate",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -11,20 +11,20 @@
 mod steps;
 
 use super::alert::{self, Alert, Severity};
-use super::answer::{Figured, Outcome, Quantity, Table};
+use super::answer::{Figured, Outcome, Table};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};
+use base::print::significant;
 use base::record::{Direction, Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["Chandele 2012, section 6.9.2", "RFC 8200", "RFC 8201"] {
+    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as IPv4, and which is faster?", ["Chandele 2012, section 6.9.2", "RFC 8200", "RFC 8201"] {
         /// connections and datagrams of each version
         count: u32 = "20" ["3".."1000"];
         /// interval from one pair to the next
@@ -37,7 +37,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "four seconds and some for answers that never come, 150 kB",
+    takes: "four seconds, more if answers never come; 150 kB",
     beside_others: false,
     comes_near_budget: false,
     warning: None,
@@ -124,14 +124,14 @@ fn bounds(f: &Figure) -> Option<(f64, f64, f64)> {
 }
 
 /// Sentence on the version that is faster by more than chance.
-fn faster(v4: &Figure, v6: &Figure) -> String {
+fn faster(v4: &Figure, v6: &Figure) -> Option<String> {
     let (Some((a, a_low, a_high)), Some((b, b_low, b_high))) = (bounds(v4), bounds(v6)) else {
-        return String::new();
+        return None;
     };
     let ms = |v: f64| significant(v, 3);
     // Less than a twentieth, or half a millisecond, is no reason to prefer either.
     let matters = (a - b).abs() > (0.05 * a.min(b)).max(0.5);
-    if matters && b_high < a_low {
+    Some(if matters && b_high < a_low {
         format!(
             "IPv6 is faster: a connection takes {} ms instead of {} ms",
             ms(b),
@@ -149,7 +149,7 @@ fn faster(v4: &Figure, v6: &Figure) -> String {
             ms(a),
             ms(b)
         )
-    }
+    })
 }
 
 fn answer(_: &Words, recording: &Recording) -> Outcome {
@@ -189,7 +189,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             rows.push(vec![format!("packets with {header}"), text.to_owned()]);
         }
     }
-    let figured = |key: &str, name: &str, f: Figure| Figured::new(key, name, Quantity::Time, f);
+    let figured = |key: &str, name: &str, f: Figure| Figured::time(key, name, f);
     Outcome {
         says,
         figures: vec![
@@ -205,25 +205,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 "datagram there and back over IPv6",
                 datagrams(&v6),
             ),
-            Figured::new(
-                "path_mtu_bytes",
-                "largest packet of IPv6, up",
-                Quantity::Size,
-                mtu6,
-            ),
-            Figured::new(
-                "path_mtu_v4_bytes",
-                "largest packet of IPv4, up",
-                Quantity::Size,
-                mtu4,
-            ),
+            Figured::size("path_mtu_bytes", "largest packet of IPv6, up", mtu6),
+            Figured::size("path_mtu_v4_bytes", "largest packet of IPv4, up", mtu4),
         ],
         alerts: alert::sorted(alerts),
-        tables: vec![Table {
-            title: "What gets through".into(),
-            columns: ["what", "found"].map(str::to_owned).to_vec(),
-            rows,
-        }],
+        tables: vec![Table::new("What gets through", ["what", "found"], rows)],
         ..Outcome::default()
     }
 }
@@ -232,10 +218,10 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
 fn reach(v4: &Version, v6: &Version) -> (String, Option<Alert>) {
     let mut alert = None;
     let says = match (v4.works(), v6.works()) {
-        (true, true) => format!(
-            "The server is reached over both versions. {}.",
-            faster(&v4.figure(), &v6.figure())
-        ),
+        (true, true) => match faster(&v4.figure(), &v6.figure()) {
+            Some(faster) => format!("The server is reached over both versions. {faster}."),
+            None => "The server is reached over both versions.".into(),
+        },
         (false, true) => "The server is reached over IPv6 only.".into(),
         (true, false) if v6.server.is_none() => format!(
             "Cannot tell: the server has no address of IPv6 to be asked ({}). It is reached over IPv4.",
@@ -375,4 +361,30 @@ pub(super) fn path_mtu(
         }
     };
     (Figure::exactly(f64::from(arrived)), Some(text), alert)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_reached_by_datagrams_alone_is_told_without_a_comparison() {
+        let version = |tcp: &[f64]| Version {
+            server: Some("2001:db8::1".into()),
+            local: Some("2001:db8::2".into()),
+            tcp: tcp.to_vec(),
+            udp: vec![1.0; 20],
+            tried: 40,
+            ..Version::default()
+        };
+        let full_stops = |a: &[f64], b: &[f64]| {
+            let (says, _) = reach(&version(a), &version(b));
+            assert!(!says.contains(". .") && !says.contains(".."), "{says}");
+            says.matches(". ").count() + usize::from(says.ends_with('.'))
+        };
+        let times: Vec<f64> = (0..20).map(|i| 10.0 + f64::from(i % 3)).collect();
+        assert_eq!(full_stops(&[], &[]), 1);
+        assert_eq!(full_stops(&times, &[]), 1);
+        assert_eq!(full_stops(&times, &times), 2);
+    }
 }

@@ -14,7 +14,7 @@ mod steps;
 pub mod syn;
 
 use super::alert::{self, Alert, Severity};
-use super::answer::{Figured, Outcome, Quantity, Table};
+use super::answer::{Figured, Outcome, Table};
 use super::spec::{How, Spec};
 use base::noted::Noted;
 use base::noted::middlebox::{BoxNote, Message, Syn};
@@ -25,7 +25,7 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
+    pub struct Params for "middlebox": "Do middleboxes on the path read, change or block traffic?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
             "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
         /// also fetch the EICAR test string: harmless, but it raises the alarm of every antivirus program that sees it,
         /// here and on the path
@@ -40,7 +40,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
+    takes: "a second on a clear path, up to two minutes if much is blocked; 80 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
     comes_near_budget: false,
@@ -307,6 +307,33 @@ struct First {
     segment: Option<String>,
 }
 
+/// Options of a first packet that were taken away or added. Without a capture here, only the options that this host's
+/// settings ask for are known.
+fn options(port: u16, want: &[String], come: &[String], captured: bool) -> Found {
+    let beyond = |of: &[String], others: &[String]| -> Vec<String> {
+        of.iter().filter(|o| !others.contains(o)).cloned().collect()
+    };
+    let gone = beyond(want, come);
+    let added = if captured {
+        beyond(come, want)
+    } else {
+        Vec::new()
+    };
+    if !gone.is_empty() || !added.is_empty() {
+        let parts = [("taken away", gone), ("added", added)];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(_, o)| !o.is_empty())
+            .map(|(what, o)| format!("{what}: {}", o.join(", ")))
+            .collect();
+        Found::Present(format!("port {port}: {}", parts.join("; ")))
+    } else if captured {
+        Found::Absent
+    } else {
+        Found::Unknown("all that this host's settings ask for arrived; whether more was changed needs the right to capture (CAP_NET_RAW)".into())
+    }
+}
+
 fn first_packets(recording: &Recording) -> First {
     let none = |why: &str| First {
         options: Found::Unknown(why.into()),
@@ -330,28 +357,7 @@ fn first_packets(recording: &Recording) -> First {
         };
         let come = bare(&arrived);
         let want: Vec<String> = sent.as_ref().map_or(asked, bare);
-        let gone: Vec<String> = want.iter().filter(|o| !come.contains(o)).cloned().collect();
-        let added: Vec<String> = match &sent {
-            Some(_) => come.iter().filter(|o| !want.contains(o)).cloned().collect(),
-            None => Vec::new(),
-        };
-        let options = if gone.is_empty() && added.is_empty() {
-            match &sent {
-                Some(_) => Found::Absent,
-                None => Found::Unknown(
-                    "all that this host's settings ask for arrived; whether more was changed needs the right to capture (CAP_NET_RAW)".into(),
-                ),
-            }
-        } else {
-            let mut parts = Vec::new();
-            if !gone.is_empty() {
-                parts.push(format!("taken away: {}", gone.join(", ")));
-            }
-            if !added.is_empty() {
-                parts.push(format!("added: {}", added.join(", ")));
-            }
-            Found::Present(format!("port {port}: {}", parts.join("; ")))
-        };
+        let options = options(port, &want, &come, sent.is_some());
         let sequence = match &sent {
             Some(sent) if sent.seq == arrived.seq => Found::Absent,
             Some(_) => Found::Present(format!(
@@ -455,31 +461,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         .filter(|e| e.control && !matches!(e.verdict, Verdict::Passed | Verdict::Unknown))
         .collect();
     let present: Vec<&(&str, Found)> = findings.iter().filter(|(_, f)| f.present()).collect();
-    let unknown: Vec<&str> = findings
-        .iter()
-        .filter(|(n, f)| matches!(f, Found::Unknown(_)) && *n != VIRUSES)
-        .map(|(n, _)| *n)
-        .collect();
-    let says = if present.is_empty() && elsewhere.is_empty() {
-        let rest = if unknown.is_empty() {
-            String::new()
-        } else {
-            format!(" Cannot tell of a box {}.", unknown.join(", or "))
-        };
-        format!("No box was found that reads, changes or blocks what passes.{rest}")
-    } else if present.is_empty() {
-        format!(
-            "Something on the way meddles on a port that stands for nothing: {} {}.",
-            name(elsewhere[0].message),
-            word(elsewhere[0].verdict)
-        )
-    } else {
-        let parts: Vec<String> = present
-            .iter()
-            .map(|(n, f)| format!("{n} ({})", f.word()))
-            .collect();
-        format!("There is a box on the way {}.", parts.join("; and one "))
-    };
+    let says = says(&findings, &present, &elsewhere);
     let alerts = present.iter().map(|(n, f)| alert_of(n, f)).collect();
     let mut evidence: Vec<String> = all
         .iter()
@@ -502,52 +484,77 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             )
         })
         .collect();
-    let boxes = Figured::new(
-        "boxes",
-        "findings",
-        Quantity::Count,
-        Figure::exactly(present.len() as f64),
-    );
+    let boxes = Figured::count("boxes", "findings", Figure::exactly(present.len() as f64));
     Outcome {
         says,
         figures: vec![boxes],
         alerts: alert::sorted(alerts),
         evidence,
         doubts,
-        tables: vec![
-            Table {
-                title: "Boxes on the way".into(),
-                columns: ["a box", "found"].map(str::to_owned).to_vec(),
-                rows: findings
-                    .iter()
-                    .map(|(n, f)| vec![(*n).to_owned(), f.word()])
-                    .collect(),
-            },
-            Table {
-                title: "Messages".into(),
-                columns: ["message", "port", "it", "seen"]
-                    .map(str::to_owned)
-                    .to_vec(),
-                rows: all
-                    .iter()
-                    .map(|e| {
-                        let port = if e.control {
-                            format!("{} (stands for nothing)", e.port)
-                        } else {
-                            e.port.to_string()
-                        };
-                        vec![
-                            name(e.message).to_owned(),
-                            port,
-                            word(e.verdict).to_owned(),
-                            e.seen.clone(),
-                        ]
-                    })
-                    .collect(),
-            },
-        ],
+        tables: tables(&findings, &all),
         ..Outcome::default()
     }
+}
+
+/// Headline: boxes that were found, or what cannot be told.
+fn says(findings: &[(&str, Found)], present: &[&(&str, Found)], elsewhere: &[&Exchange]) -> String {
+    let unknown: Vec<&str> = findings
+        .iter()
+        .filter(|(n, f)| matches!(f, Found::Unknown(_)) && *n != VIRUSES)
+        .map(|(n, _)| *n)
+        .collect();
+    if present.is_empty() && elsewhere.is_empty() {
+        let rest = if unknown.is_empty() {
+            String::new()
+        } else {
+            format!(" Cannot tell of a box {}.", unknown.join(", or "))
+        };
+        format!("No box was found that reads, changes or blocks what passes.{rest}")
+    } else if present.is_empty() {
+        format!(
+            "Something on the way meddles on a port that stands for nothing: {} {}.",
+            name(elsewhere[0].message),
+            word(elsewhere[0].verdict)
+        )
+    } else {
+        let parts: Vec<String> = present
+            .iter()
+            .map(|(n, f)| format!("{n} ({})", f.word()))
+            .collect();
+        format!("There is a box on the way {}.", parts.join("; and one "))
+    }
+}
+
+fn tables(findings: &[(&str, Found)], all: &[Exchange]) -> Vec<Table> {
+    vec![
+        Table::new(
+            "Boxes on the way",
+            ["a box", "found"],
+            findings
+                .iter()
+                .map(|(n, f)| vec![(*n).to_owned(), f.word()])
+                .collect(),
+        ),
+        Table::new(
+            "Messages",
+            ["message", "port", "it", "seen"],
+            all.iter()
+                .map(|e| {
+                    let port = if e.control {
+                        format!("{} (stands for nothing)", e.port)
+                    } else {
+                        e.port.to_string()
+                    };
+                    vec![
+                        name(e.message).to_owned(),
+                        port,
+                        word(e.verdict).to_owned(),
+                        e.seen.clone(),
+                    ]
+                })
+                .collect(),
+        ),
+    ]
 }
 
 pub(super) fn alert_of(which: &str, found: &Found) -> Alert {

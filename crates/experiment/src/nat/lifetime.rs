@@ -12,7 +12,7 @@
 
 use super::super::alert::{Alert, Severity};
 use base::print::SPAN;
-use base::units::significant;
+use base::print::significant;
 use stats::Figure;
 
 /// Time from which values are written in minutes, s.

@@ -14,14 +14,14 @@ mod silence;
 mod steps;
 
 use super::alert::{self, Alert, Severity};
-use super::answer::{Figured, Outcome, Quantity, Table};
+use super::answer::{Figured, Outcome, Table};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
+use base::print::significant;
 use base::record::Recording;
 use base::spec::{Params as _, params};
-use base::units::significant;
 use lifetime::{Lives, Silence};
 use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +29,10 @@ use std::net::{IpAddr, SocketAddr};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
+    pub struct Params for "nat": "Are addresses translated on the path, and how does the NAT map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
         /// fresh sockets whose external addresses are compared
         sockets: u32 = "8" ["2".."64"];
-        /// time in which these sockets send, to find external addresses that change
+        /// time for which these sockets send, to find external addresses that change
         during: Duration = "10 s" ["0 s".."100 s"], "Chandele 2012, procedure j";
         /// longest silence to test for a mapping's lifetime, such as 5min; the test takes that long
         lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
@@ -42,7 +42,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
+    takes: "ten seconds, more if answers never come, 30 kB; with `lifetime=` that much longer, and 100 kB",
     // An answer that others' queues delay beyond its time would be taken for one that a filter held back.
     beside_others: false,
     comes_near_budget: false,
@@ -287,16 +287,14 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
 /// External addresses, ports kept, and lifetimes of mappings.
 fn figures(s: &Seen, addresses: usize, kept: usize, once: Lives, talked: Lives) -> Vec<Figured> {
     let mut figures = vec![
-        Figured::new(
+        Figured::count(
             "external_addresses",
             "external addresses seen",
-            Quantity::Count,
             Figure::exactly(addresses as f64),
         ),
-        Figured::new(
+        Figured::share(
             "ports_kept",
             "ports kept as they are",
-            Quantity::Share,
             stats::wilson(kept as f64, s.pairs.len() as f64),
         ),
     ];
@@ -309,7 +307,7 @@ fn figures(s: &Seen, addresses: usize, kept: usize, once: Lives, talked: Lives) 
             ),
             ("lifetime_once_ms", "one that asked only once, after", once),
         ] {
-            figures.push(Figured::new(key, name, Quantity::Time, lives.figure()));
+            figures.push(Figured::time(key, name, lives.figure()));
         }
     }
     figures
@@ -476,15 +474,8 @@ fn evidence(s: &Seen) -> Vec<String> {
     lines
 }
 
-fn table(
-    s: &Seen,
-    translated: bool,
-    mapping: &Depends,
-    filtering: &Depends,
-    addresses: &BTreeSet<IpAddr>,
-    kept: usize,
-) -> Table {
-    let hairpin = match s.hairpin {
+fn hairpin(s: &Seen, translated: bool) -> String {
+    match s.hairpin {
         _ if !translated => "nothing to ask".to_owned(),
         None => {
             let why = s.hairpin_withheld.as_deref();
@@ -498,7 +489,18 @@ fn table(
             "yes, under the external address".to_owned()
         }
         Some((true, ..)) => "yes, under the internal address".to_owned(),
-    };
+    }
+}
+
+fn table(
+    s: &Seen,
+    translated: bool,
+    mapping: &Depends,
+    filtering: &Depends,
+    addresses: &BTreeSet<IpAddr>,
+    kept: usize,
+) -> Table {
+    let hairpin = hairpin(s, translated);
     let pooling = if !translated {
         "nothing to ask".to_owned()
     } else if s.changes() {
@@ -521,12 +523,10 @@ fn table(
     };
     let row =
         |name: &str, found: String, section: &str| vec![name.to_owned(), found, section.to_owned()];
-    Table {
-        title: "What the way does to addresses".into(),
-        columns: ["property", "found", "RFC 4787"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: vec![
+    Table::new(
+        "What the way does to addresses",
+        ["property", "found", "RFC 4787"],
+        vec![
             row(
                 "translation",
                 if translated { "yes" } else { "no" }.into(),
@@ -549,5 +549,5 @@ fn table(
             row("one that asked only once", s.lives(false).text(), "4.3"),
             row("connections (TCP)", tcp.to_owned(), ""),
         ],
-    }
+    )
 }

@@ -21,9 +21,9 @@ use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
 use base::print::DELAY;
+use base::print::significant;
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
+    takes: "two minutes and the time of 50 page loads; the bytes of the pages, and the link's full rate for 30 s and ten page loads",
     beside_others: false,
     comes_near_budget: true,
     warning: None,
@@ -226,86 +226,65 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
     outcome
 }
 
-/// Sentence about one address; adds its figures, evidence and doubts.
-fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
-    let (idle, loaded) = (site.mean(false), site.mean(true));
-    let times = ratio(&idle, &loaded);
-    let tried_beside = site.loads.iter().any(|l| l.loaded);
-    let name = |what: &str| match of {
-        "" => what.to_owned(),
-        _ => format!("{what}, {of}"),
-    };
-    let mut figures = Vec::new();
-    let mut add = |k: &str, what: &str, unit, figure| {
-        figures.push(Figured::new(
-            &format!("{key}{k}"),
-            &name(what),
-            unit,
-            figure,
-        ));
-    };
-    add(
-        "idle_ms",
-        "time to load a page, idle",
-        Quantity::Time,
-        idle.clone(),
-    );
-    if tried_beside {
-        add(
-            "loaded_ms",
-            "time to load a page under load",
-            Quantity::Time,
-            loaded.clone(),
-        );
-        add(
-            "ratio",
-            "times as long under load",
-            Quantity::Count,
-            times.clone(),
-        );
-    }
+/// Figures of one address: load times, connections, objects, and what became of long transfers.
+fn figures(
+    site: &Site,
+    (key, of): (&str, &str),
+    (idle, loaded): (&Figure, &Figure),
+    kept: &Figure,
+) -> Vec<Figured> {
+    use Quantity::{Count, Share, Size, Time};
     let counted = |f: fn(&Loaded) -> Option<f64>| match site.of(false, f) {
         none if none.is_empty() => Figure::cannot_tell("it was not seen"),
         seen => mean_above_zero(&seen),
     };
-    add(
-        "connections_opened",
-        "connections opened by a page",
-        Quantity::Count,
-        counted(|l| l.connections_opened.map(f64::from)),
-    );
-    add(
-        "connections_used",
-        "of those used",
-        Quantity::Count,
-        counted(|l| Some(f64::from(l.connections_used))),
-    );
-    add(
-        "requests",
-        "objects of a page",
-        Quantity::Count,
-        counted(|l| Some(f64::from(l.requests))),
-    );
-    add(
-        "bytes",
-        "bytes of a page",
-        Quantity::Size,
-        counted(|l| Some(l.bytes as f64)),
-    );
-    let kept = long_flows(site);
-    add(
-        "long_flow_share",
-        "last third of a long transfer against its first",
-        Quantity::Share,
-        kept.clone(),
-    );
+    let opened = counted(|l| l.connections_opened.map(f64::from));
+    let used = counted(|l| Some(f64::from(l.connections_used)));
+    let requests = counted(|l| Some(f64::from(l.requests)));
+    let bytes = counted(|l| Some(l.bytes as f64));
     let failed = site.count(|e| !matches!(e, PageEnd::Loaded(_)));
-    add(
-        "failed",
-        "loads that did not succeed",
-        Quantity::Count,
-        Figure::exactly(failed as f64),
-    );
+    let mut all = vec![("idle_ms", "time to load a page, idle", Time, idle.clone())];
+    if site.loads.iter().any(|l| l.loaded) {
+        let times = ratio(idle, loaded);
+        all.push((
+            "loaded_ms",
+            "time to load a page under load",
+            Time,
+            loaded.clone(),
+        ));
+        all.push(("ratio", "times as long under load", Count, times));
+    }
+    let slowed = "last third of a long transfer against its first";
+    let failed = Figure::exactly(failed as f64);
+    all.extend([
+        (
+            "connections_opened",
+            "connections opened by a page",
+            Count,
+            opened,
+        ),
+        ("connections_used", "of those used", Count, used),
+        ("requests", "objects of a page", Count, requests),
+        ("bytes", "bytes of a page", Size, bytes),
+        ("long_flow_share", slowed, Share, kept.clone()),
+        ("failed", "loads that did not succeed", Count, failed),
+    ]);
+    let name = |what: &str| match of {
+        "" => what.to_owned(),
+        _ => format!("{what}, {of}"),
+    };
+    let figured = |(k, what, unit, figure): (&str, &str, Quantity, Figure)| {
+        Figured::new(&format!("{key}{k}"), &name(what), unit, figure)
+    };
+    all.into_iter().map(figured).collect()
+}
+
+/// Sentence about one address; adds its figures, evidence and doubts.
+fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
+    let (idle, loaded) = (site.mean(false), site.mean(true));
+    let tried_beside = site.loads.iter().any(|l| l.loaded);
+    let kept = long_flows(site);
+    let figures = figures(site, (key, of), (&idle, &loaded), &kept);
     outcome.figures.extend(figures);
     outcome.evidence.extend(connections(site));
     if let Some(share) = kept.value().filter(|s| *s < THROTTLED) {
@@ -586,45 +565,42 @@ fn does(site: &Site) -> Table {
 fn plots(sites: &[Site], iterations: u32) -> Vec<Plot> {
     let s = |ms: f64| ms * 1e-3;
     let each = |site: &Site| -> Plot {
-        let part = |beside: bool, what: &str| Series {
-            name: what.into(),
-            draw: Draw::Marks,
-            points: site
-                .loads
-                .iter()
-                .enumerate()
-                .filter(|(_, l)| l.loaded == beside)
-                .filter_map(|(i, l)| match &l.end {
-                    PageEnd::Loaded(loaded) => Some((i as f64 + 1.0, Some(s(loaded.load_ms)))),
-                    _ => None,
-                })
-                .collect(),
+        let part = |beside: bool, what: &str| {
+            Series::new(
+                what,
+                Draw::Marks,
+                site.loads
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, l)| l.loaded == beside)
+                    .filter_map(|(i, l)| match &l.end {
+                        PageEnd::Loaded(loaded) => Some((i as f64 + 1.0, Some(s(loaded.load_ms)))),
+                        _ => None,
+                    })
+                    .collect(),
+            )
         };
         let parts = [part(false, "idle"), part(true, "under load")];
-        Plot {
-            title: format!("Time to load {}", site.url),
-            x: "load".into(),
-            y: "s".into(),
-            series: parts.into_iter().filter(|p| !p.points.is_empty()).collect(),
-        }
+        Plot::new(
+            format!("Time to load {}", site.url),
+            ("load", "s"),
+            parts.into_iter().filter(|p| !p.points.is_empty()).collect(),
+        )
     };
     // Addresses are too long for a legend: pages are numbered as the tables' rows are.
-    let means = sites.iter().enumerate().map(|(n, site)| Series {
-        name: match sites.len() {
-            1 => "mean".into(),
-            _ => format!("page {}", n + 1),
-        },
-        draw: Draw::Knots,
-        points: (1..=iterations)
-            .map(|i| (f64::from(i), mean(&site.times(i)).map(s)))
-            .collect(),
+    let means = sites.iter().enumerate().map(|(n, site)| {
+        Series::new(
+            match sites.len() {
+                1 => "mean".into(),
+                _ => format!("page {}", n + 1),
+            },
+            Draw::Knots,
+            (1..=iterations)
+                .map(|i| (f64::from(i), mean(&site.times(i)).map(s)))
+                .collect(),
+        )
     });
-    let all = Plot {
-        title: "Total load means".into(),
-        x: "iteration".into(),
-        y: "s".into(),
-        series: means.collect(),
-    };
+    let all = Plot::new("Total load means", ("iteration", "s"), means.collect());
     let plots = sites.iter().map(each).chain([all]);
     // Of a page that never loaded there is nothing to draw.
     let drawn = |p: &Series| p.points.iter().any(|p| p.1.is_some());

@@ -4,9 +4,9 @@
 //! **Source.** Chandele 2012, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
 //! landmarks everywhere).
 
-use super::super::answer::{Figured, Quantity, Table};
+use super::super::answer::{Figured, Table};
 use super::seen::{Phase, Seen};
-use base::units::significant;
+use base::print::significant;
 use stats::Figure;
 
 /// Host with its round trips.
@@ -71,10 +71,9 @@ pub fn figures(seen: &Seen, idle: &Phase) -> Vec<Figured> {
     names
         .map(|(i, landmark)| {
             let target = format!("landmark{}", i + 1);
-            Figured::new(
+            Figured::time(
                 &format!("{target}_ms"),
                 &format!("round trip to {}, at rest", landmark.name),
-                Quantity::Time,
                 mean(seen, &target, idle),
             )
         })
@@ -124,18 +123,18 @@ pub fn table(seen: &Seen, idle: &Phase) -> Option<Table> {
         })
         .collect();
     let heard = rows.iter().any(|r| r[3] != "–");
-    heard.then(|| Table {
-        title: "The gateway and landmarks, at rest".into(),
-        columns: [
-            "host",
-            "address",
-            "answered",
-            "mean, ms",
-            "SD, ms",
-            "the gateway's share",
-        ]
-        .map(String::from)
-        .to_vec(),
-        rows,
+    heard.then(|| {
+        Table::new(
+            "The gateway and landmarks, at rest",
+            [
+                "host",
+                "address",
+                "answered",
+                "mean, ms",
+                "SD, ms",
+                "the gateway's share",
+            ],
+            rows,
+        )
     })
 }

@@ -23,13 +23,13 @@ mod landmarks;
 mod seen;
 mod steps;
 
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use base::Duration;
+use base::print::significant;
 use base::record::Direction;
 use base::record::Recording;
 use base::spec::{Params as _, choices, params};
-use base::units::significant;
 use base::words::Words;
 use differ::{Differences, LEAST_MS, Place, differences};
 use seen::{IDLE, Phase, Seen};
@@ -56,7 +56,7 @@ impl Load {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "path": "Which hops lie on the way, and on which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
+    pub struct Params for "path": "Which hops are on the path, and at which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
             "RFC 792, Internet Control Message Protocol",
             "RFC 4443, Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",] {
         /// directions to fill, one after the other
@@ -65,7 +65,7 @@ params! {
         idle: Duration = "15 s" ["5 s".."600 s"];
         /// length of each load, within the budget
         hold: Duration = "25 s" ["5 s".."600 s"];
-        /// interval between rounds; routers of Linux answer once a second
+        /// interval between rounds; Linux routers answer once a second
         interval: Duration = "1 s" ["100 ms".."10 s"];
         /// greatest number of hops
         hops: usize = "30" ["1".."64"];
@@ -79,7 +79,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
+    takes: "90 s, 50 s of them at the link's full rate (the directions share --budget)",
     beside_others: false,
     comes_near_budget: true,
     warning: None,
@@ -177,12 +177,8 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             l.phase.name
         );
         let key = format!("icmp_favoured_{}", l.phase.name);
-        out.figures.push(Figured::new(
-            &key,
-            &name,
-            Quantity::Count,
-            l.icmp.favoured.clone(),
-        ));
+        out.figures
+            .push(Figured::count(&key, &name, l.icmp.favoured.clone()));
     }
     out.evidence = path.evidence(&loads);
     out.advice = path.advice(&loads);
@@ -400,22 +396,19 @@ impl Path<'_> {
             }
         };
         figures.extend([
-            Figured::new(
+            Figured::count(
                 &format!("queue_hop_{way}"),
                 &format!("packets wait on the way to hop, loaded {way}wards"),
-                Quantity::Count,
                 hop,
             ),
-            Figured::new(
+            Figured::time(
                 &format!("queue_{way}_ms"),
                 &format!("how much longer there, loaded {way}wards"),
-                Quantity::Time,
                 ms,
             ),
-            Figured::new(
+            Figured::time(
                 &format!("added_{way}_ms"),
                 &format!("how much longer in all, loaded {way}wards"),
-                Quantity::Time,
                 self.added("udp", l.phase),
             ),
         ]);
@@ -425,10 +418,9 @@ impl Path<'_> {
             (2, "second_hop", "second hop"),
         ] {
             if hop <= self.seen.hops.len() {
-                figures.push(Figured::new(
+                figures.push(Figured::time(
                     &format!("{key}_added_{way}_ms"),
                     &format!("how much longer to the {name}, loaded {way}wards"),
-                    Quantity::Time,
                     self.added(&format!("hop{hop}"), l.phase),
                 ));
             }
@@ -457,10 +449,9 @@ impl Path<'_> {
                 if target == "hop2" && self.seen.hops.len() < 2 {
                     continue;
                 }
-                figures.push(Figured::new(
+                figures.push(Figured::time(
                     &format!("{key}_{}_ms", phase.name),
                     &format!("round trip to the {name}, {when}"),
-                    Quantity::Time,
                     mean(target, phase),
                 ));
             }
@@ -470,12 +461,7 @@ impl Path<'_> {
             (2, "second_hop_share", "second"),
         ] {
             if hop <= self.seen.hops.len() && Some(hop) != self.end {
-                figures.push(Figured::new(
-                    key,
-                    &format!("share of the way to the {name} hop in the round trip to the server, at rest"),
-                    Quantity::Share,
-                    self.share(hop),
-                ));
+                figures.push(Figured::share(key, &format!("share of the way to the {name} hop in the round trip to the server, at rest"), self.share(hop)));
             }
         }
         figures.extend(landmarks::figures(self.seen, self.idle));
@@ -653,20 +639,18 @@ impl Path<'_> {
                 ]
             })
             .collect();
-        tables.push(Table {
-            title: "First and second hop, at rest and while the line is full".into(),
-            columns: [
+        tables.push(Table::new(
+            "First and second hop, at rest and while the line is full",
+            [
                 "phase",
                 "samples",
                 "first hop, mean ms",
                 "second hop, mean ms",
                 "first hop, SD",
                 "second hop, SD",
-            ]
-            .map(String::from)
-            .to_vec(),
+            ],
             rows,
-        });
+        ));
         let rows: Vec<Vec<String>> = loads
             .iter()
             .flat_map(|l| {
@@ -682,13 +666,11 @@ impl Path<'_> {
             })
             .collect();
         if !rows.is_empty() {
-            tables.push(Table {
-                title: "What load adds, by how the same host is asked".into(),
-                columns: ["host", "loaded", "datagrams", "TCP set-up", "ICMP echo"]
-                    .map(String::from)
-                    .to_vec(),
+            tables.push(Table::new(
+                "What load adds, by how the same host is asked",
+                ["host", "loaded", "datagrams", "TCP set-up", "ICMP echo"],
                 rows,
-            });
+            ));
         }
         tables
     }
@@ -762,46 +744,36 @@ impl Path<'_> {
                     stats::quantile_of_sorted(&ms, 0.5)
                 };
                 let hops = (1..=self.seen.hops.len()).map(|h| (h as f64, at(h)));
-                Series {
-                    name: match phase.name.as_str() {
+                Series::new(
+                    match phase.name.as_str() {
                         IDLE => "at rest".into(),
                         way => format!("loaded {way}"),
                     },
-                    draw: Draw::Knots,
-                    points: std::iter::once((0.0, Some(0.0)))
+                    Draw::Knots,
+                    std::iter::once((0.0, Some(0.0)))
                         .chain(hops.filter(|p| p.1.is_some()))
                         .collect(),
-                }
+                )
             })
             .collect();
-        let mut course = vec![Series {
-            name: "server".into(),
-            draw: Draw::Thin,
-            points: self.seen.course(self.seen.whole()),
-        }];
+        let mut course = vec![Series::new(
+            "server",
+            Draw::Thin,
+            self.seen.course(self.seen.whole()),
+        )];
         for hop in (1..=self.seen.hops.len())
             .filter(|h| Some(*h) != self.end)
             .take(4)
         {
-            course.push(Series {
-                name: format!("hop {hop}"),
-                draw: Draw::Marks,
-                points: self.seen.course(&format!("hop{hop}")),
-            });
+            course.push(Series::new(
+                format!("hop {hop}"),
+                Draw::Marks,
+                self.seen.course(&format!("hop{hop}")),
+            ));
         }
         vec![
-            Plot {
-                title: "Median round trip to each hop".into(),
-                x: "hop".into(),
-                y: "ms".into(),
-                series: by_hop,
-            },
-            Plot {
-                title: "Round trips while it ran".into(),
-                x: "s".into(),
-                y: "ms".into(),
-                series: course,
-            },
+            Plot::new("Median round trip to each hop", ("hop", "ms"), by_hop),
+            Plot::new("Round trips while it ran", ("s", "ms"), course),
         ]
     }
 }

@@ -9,8 +9,8 @@
 
 mod steps;
 
-use super::alert::{self, Alert, Severity};
-use super::answer::{Figured, Outcome, Quantity, Table};
+use super::alert::{Alert, Severity};
+use super::answer::{Figured, Outcome, Table};
 use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
@@ -22,7 +22,7 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the way to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the path to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 9293",] {
         /// TCP ports, 256 at most
         tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "Catalán 2014, table 4";
@@ -172,6 +172,52 @@ fn names(all: &[(&PortNote, Verdict)], which: impl Fn(Verdict) -> bool) -> (usiz
     (some.len(), some.join(", "))
 }
 
+/// Ways of being blocked.
+const BLOCKED: [Blocked; 4] = [
+    Blocked {
+        key: "silent",
+        name: "blocked silently",
+        verdicts: &[Verdict::Silent],
+        severity: Severity::Warning,
+        what: "blocked silently",
+        means: "Programs that use them hang until they give up, which can take minutes.",
+    },
+    Blocked {
+        key: "refused",
+        name: "refused on the way",
+        verdicts: &[Verdict::Refused],
+        severity: Severity::Warning,
+        what: "refused by a box on the way",
+        means: "Programs that use them fail at once. Other ports of the same service may be open.",
+    },
+    Blocked {
+        key: "somebody",
+        name: "answered by somebody else",
+        verdicts: &[Verdict::Somebody, Verdict::Changed],
+        severity: Severity::Serious,
+        what: "somebody on the way answers for the server",
+        means: "What is said there is heard, and may be changed, by a box between here and the server. Use encrypted services only.",
+    },
+    Blocked {
+        key: "one_way",
+        name: "let through one way only",
+        verdicts: &[Verdict::AnswerLost, Verdict::Swallowed],
+        severity: Severity::Warning,
+        what: "let through one way only",
+        means: "Programs that use them connect or send, and hang.",
+    },
+];
+
+/// Way of being blocked: its figure, and its alert with the consequence for programs.
+struct Blocked {
+    key: &'static str,
+    name: &'static str,
+    verdicts: &'static [Verdict],
+    severity: Severity,
+    what: &'static str,
+    means: &'static str,
+}
+
 fn answer(_: &Words, recording: &Recording) -> Outcome {
     let notes: Vec<PortNote> = PortNote::all_of(recording).map(|(_, n)| n).collect();
     let all: Vec<(&PortNote, Verdict)> = notes.iter().map(|n| (n, verdict(n))).collect();
@@ -181,39 +227,15 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     let of = |which: &[Verdict]| names(&all, |v| which.contains(&v));
     let (open, _) = of(&[Verdict::Open]);
     let (unknown, unknown_names) = of(&[Verdict::Unknown]);
-    let (silent, silent_names) = of(&[Verdict::Silent]);
-    let (refused, refused_names) = of(&[Verdict::Refused]);
-    let (somebody, somebody_names) = of(&[Verdict::Somebody, Verdict::Changed]);
-    let (half, half_names) = of(&[Verdict::AnswerLost, Verdict::Swallowed]);
-    let mut alerts = Vec::new();
-    if somebody > 0 {
-        alerts.push(Alert::new(
-            Severity::Serious,
-            format!("somebody on the way answers for the server: {somebody_names}"),
-            "What is said there is heard, and may be changed, by a box between here and the server. Use encrypted services only.",
-        ));
-    }
-    if silent > 0 {
-        alerts.push(Alert::new(
-            Severity::Warning,
-            format!("blocked silently: {silent_names}"),
-            "Programs that use them hang until they give up, which can take minutes.",
-        ));
-    }
-    if refused > 0 {
-        alerts.push(Alert::new(
-            Severity::Warning,
-            format!("refused by a box on the way: {refused_names}"),
-            "Programs that use them fail at once. Other ports of the same service may be open.",
-        ));
-    }
-    if half > 0 {
-        alerts.push(Alert::new(
-            Severity::Warning,
-            format!("let through one way only: {half_names}"),
-            "Programs that use them connect or send, and hang.",
-        ));
-    }
+    let blocked = BLOCKED.map(|b| {
+        let (count, names) = of(b.verdicts);
+        (b, count, names)
+    });
+    let mut found: Vec<_> = blocked.iter().filter(|(_, count, _)| *count > 0).collect();
+    found.sort_by_key(|(b, ..)| b.severity);
+    let alerts = found
+        .iter()
+        .map(|(b, _, names)| Alert::new(b.severity, format!("{}: {names}", b.what), b.means));
     let tried = all.len() - unknown;
     let says = if tried == 0 {
         format!(
@@ -223,58 +245,46 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     } else if open == tried {
         format!("All {tried} ports that were tried can be reached.")
     } else {
-        let mut parts = Vec::new();
-        for (count, what, names) in [
-            (somebody, "answered by somebody else", &somebody_names),
-            (silent, "blocked silently", &silent_names),
-            (refused, "refused on the way", &refused_names),
-            (half, "let through one way only", &half_names),
-        ] {
-            if count > 0 {
-                parts.push(format!("{what}: {names}"));
-            }
-        }
+        let parts: Vec<String> = found
+            .iter()
+            .map(|(b, _, names)| format!("{}: {names}", b.name))
+            .collect();
         format!(
             "{open} of {tried} ports can be reached; {}.",
             parts.join("; ")
         )
     };
-    let mut doubts = Vec::new();
-    if unknown > 0 {
-        doubts.push(format!("{unknown} ports could not be tried, because the server could not open them: {unknown_names}"));
-    }
-    let count = |n: usize| Figure::exactly(n as f64);
     let figured =
-        |key: &str, name: &str, n: usize| Figured::new(key, name, Quantity::Count, count(n));
+        |key: &str, name: &str, n: usize| Figured::count(key, name, Figure::exactly(n as f64));
+    let mut figures = vec![figured("open", "can be reached", open)];
+    figures.extend(
+        blocked
+            .iter()
+            .map(|(b, count, _)| figured(b.key, b.name, *count)),
+    );
+    figures.push(figured("untried", "could not be tried", unknown));
     Outcome {
         says,
-        figures: vec![
-            figured("open", "can be reached", open),
-            figured("silent", "blocked silently", silent),
-            figured("refused", "refused on the way", refused),
-            figured("somebody", "answered by somebody else", somebody),
-            figured("one_way", "let through one way only", half),
-            figured("untried", "could not be tried", unknown),
-        ],
-        alerts: alert::sorted(alerts),
-        doubts,
-        tables: vec![Table {
-            title: "Ports".into(),
-            columns: ["port", "found", "used for", "seen"]
-                .map(str::to_owned)
-                .to_vec(),
-            rows: all
-                .iter()
-                .map(|(n, v)| {
-                    vec![
-                        format!("{} {}", n.transport, n.port),
-                        word(*v).to_owned(),
-                        used_for(n).to_owned(),
-                        why(n, *v),
-                    ]
-                })
-                .collect(),
-        }],
+        figures,
+        alerts: alerts.collect(),
+        doubts: (unknown > 0).then(|| format!("{unknown} ports could not be tried, because the server could not open them: {unknown_names}")).into_iter().collect(),
+        tables: vec![table(&all)],
         ..Outcome::default()
     }
+}
+
+fn table(all: &[(&PortNote, Verdict)]) -> Table {
+    let row = |(n, v): &(&PortNote, Verdict)| {
+        vec![
+            format!("{} {}", n.transport, n.port),
+            word(*v).to_owned(),
+            used_for(n).to_owned(),
+            why(n, *v),
+        ]
+    };
+    Table::new(
+        "Ports",
+        ["port", "found", "used for", "seen"],
+        all.iter().map(row).collect(),
+    )
 }

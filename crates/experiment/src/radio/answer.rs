@@ -1,11 +1,11 @@
 //! Answer from all trains.
 
 use super::{Jump, Known, Params, STAGE, woken};
-use crate::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use crate::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use crate::trains::of_stage;
+use base::print::significant;
 use base::program::Train;
 use base::record::Direction;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
@@ -53,18 +53,12 @@ fn still(known: &Known, longest: f64, way: Direction, out: &mut Outcome) {
     );
     let why = format!("nothing sleeps within {} s", significant(longest, 3));
     out.figures = vec![
-        Figured::new(
+        Figured::time(
             "idle_timeout_ms",
             "it sleeps after",
-            Quantity::Time,
             Figure::cannot_tell(why.clone()),
         ),
-        Figured::new(
-            "wake_ms",
-            "waking takes",
-            Quantity::Time,
-            Figure::cannot_tell(why),
-        ),
+        Figured::time("wake_ms", "waking takes", Figure::cannot_tell(why)),
     ];
 }
 
@@ -94,8 +88,8 @@ fn sleeps(known: &Known, jumps: &[Jump], jump: &Jump, way: Direction, out: &mut 
         significant(wake.value().unwrap_or(jump.by_ms) * 1e-3, 3)
     );
     out.figures = vec![
-        Figured::new("idle_timeout_ms", "it sleeps after", Quantity::Time, after),
-        Figured::new("wake_ms", "waking takes", Quantity::Time, wake),
+        Figured::time("idle_timeout_ms", "it sleeps after", after),
+        Figured::time("wake_ms", "waking takes", wake),
     ];
     out.advice.push(format!(
         "Whoever clicks after more than {} s waits that much longer: what must answer at once sends something more often than that, at the price of the battery.",
@@ -116,16 +110,11 @@ fn plot(known: &Known) -> Plot {
         .by_silence
         .iter()
         .flat_map(|(s, all)| all.iter().map(|ms| (*s, Some(*ms))));
-    Plot {
-        title: "What the first datagram takes longer, by the silence before it".into(),
-        x: "silence, s".into(),
-        y: "ms".into(),
-        series: vec![Series {
-            name: String::new(),
-            draw: Draw::Marks,
-            points: points.collect(),
-        }],
-    }
+    Plot::new(
+        "What the first datagram takes longer, by the silence before it",
+        ("silence, s", "ms"),
+        vec![Series::new("", Draw::Marks, points.collect())],
+    )
 }
 
 fn table(known: &Known) -> Table {

@@ -39,7 +39,7 @@ const LEAST_MS: f64 = 50.0;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "radio": "After how much silence does this line's radio sleep, and how long does it take to wake up?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+    pub struct Params for "radio": "After how much silence does this link's radio sleep, and how long does it take to wake up?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "F. Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",] {
         /// direction of the datagram that wakes the radio
         direction: Direction = "up";
@@ -53,7 +53,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "three minutes where nothing sleeps, five to nine where something does; 40 kB",
+    takes: "three minutes if no radio sleeps, five to nine if one does; 40 kB",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -10,17 +10,17 @@
 
 mod steps;
 
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
+use super::answer::{Draw, Figured, Outcome, Plot, Series};
 use super::spec::{How, Spec};
 use base::Duration;
+use base::print::significant;
 use base::record::{Delay, Recording, Status};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "rtt": "What is the round-trip time of a small packet on the idle link?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// packets
         count: u64 = "50" ["2".."100000"], "Gao 2012, section 2.3.1";
         /// interval between packets
@@ -84,24 +84,18 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             ("mdev_ms", "mean deviation", d.mdev_ms),
         ]
         .into_iter()
-        .map(|(key, name, figure)| Figured::new(key, name, Quantity::Time, figure))
-        .chain([Figured::new(
-            "lost",
-            "lost",
-            Quantity::Share,
-            stats::share(&lost),
-        )])
+        .map(|(key, name, figure)| Figured::time(key, name, figure))
+        .chain([Figured::share("lost", "lost", stats::share(&lost))])
         .collect(),
-        plots: vec![Plot {
-            title: "Round trips".into(),
-            x: "s".into(),
-            y: "ms".into(),
-            series: vec![Series {
-                name: String::new(),
-                draw: Draw::Marks,
-                points: probes.iter().map(point).collect(),
-            }],
-        }],
+        plots: vec![Plot::new(
+            "Round trips",
+            ("s", "ms"),
+            vec![Series::new(
+                "",
+                Draw::Marks,
+                probes.iter().map(point).collect(),
+            )],
+        )],
         ..Outcome::default()
     }
 }

@@ -2,11 +2,11 @@
 
 use super::text::{rates_plot, rates_table, sizes_plot, sizes_table};
 use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whole};
-use crate::answer::{Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome};
 use crate::sweep;
 use crate::trains::of_stage;
+use base::print::significant;
 use base::program::{Fragments, Train};
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
@@ -68,22 +68,29 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             significant(after / 1e6, 3)
         ));
     }
-    if edges.iter().any(|e| !e.seen) {
-        outcome.doubts.push(
-            "where datagrams are cut was not seen but reckoned from the path MTU: watching an interface needs CAP_NET_RAW".into(),
-        );
-    }
     if !rates.is_empty() {
         outcome.tables.push(rates_table(&rates));
         outcome.plots.push(rates_plot(&rates));
     }
-    if let Some(lacking) = unassembled(trains) {
-        outcome.doubts.push(format!(
+    outcome.doubts = doubts(edges.iter().all(|e| e.seen), unassembled(trains));
+    add_fragments(sent, received, &mut outcome);
+    outcome
+}
+
+/// Reasons to distrust the edges, or the goodput of large sizes.
+fn doubts(edges_seen: bool, unassembled: Option<u64>) -> Vec<String> {
+    let mut doubts: Vec<String> = Vec::new();
+    if !edges_seen {
+        doubts.push(
+            "where datagrams are cut was not seen but reckoned from the path MTU: watching an interface needs CAP_NET_RAW".into(),
+        );
+    }
+    if let Some(lacking) = unassembled {
+        doubts.push(format!(
             "the receiving host did not put {lacking} datagrams together of which all pieces seem to have arrived: it had no room for more incomplete ones (net.ipv6.ip6frag_high_thresh, net.ipv4.ipfrag_high_thresh); what larger sizes bring is told too low"
         ));
     }
-    add_fragments(sent, received, &mut outcome);
-    outcome
+    doubts
 }
 
 /// Headline: the best size, and the loss of goodput beyond the first edge.
@@ -108,34 +115,29 @@ fn says(best_size: u32, best_bps: f64, longest: u32, first: Option<&(u32, f64, f
 fn figures(best_size: u32, longest: u32, headers: u32, edges: [Figure; 2]) -> Vec<Figured> {
     let [first_edge, second_edge] = edges;
     vec![
-        Figured::new(
+        Figured::count(
             "best_payload_bytes",
             "best payload, bytes",
-            Quantity::Count,
             Figure::exactly(f64::from(best_size)),
         ),
-        Figured::new(
+        Figured::count(
             "first_edge_bytes",
             "last payload of one piece, bytes",
-            Quantity::Count,
             first_edge,
         ),
-        Figured::new(
+        Figured::count(
             "second_edge_bytes",
             "last payload of two pieces, bytes",
-            Quantity::Count,
             second_edge,
         ),
-        Figured::new(
+        Figured::count(
             "whole_payload_bytes",
             "largest payload that passes in one piece, bytes",
-            Quantity::Count,
             Figure::exactly(f64::from(longest)),
         ),
-        Figured::new(
+        Figured::count(
             "path_mtu_bytes",
             "path MTU, bytes",
-            Quantity::Count,
             Figure::exactly(f64::from(longest + headers)),
         ),
     ]
@@ -150,16 +152,14 @@ fn add_fragments(sent: Option<Fragments>, received: Option<Fragments>, outcome: 
                 sent.first, sent.second, received.first, received.second
             ));
             let share = |got: u64, of: u64| stats::wilson(got.min(of) as f64, of as f64);
-            outcome.figures.push(Figured::new(
+            outcome.figures.push(Figured::share(
                 "first_fragments_arrived",
                 "first fragments that arrived",
-                Quantity::Share,
                 share(received.first, sent.first),
             ));
-            outcome.figures.push(Figured::new(
+            outcome.figures.push(Figured::share(
                 "second_fragments_arrived",
                 "second fragments that arrived",
-                Quantity::Share,
                 share(received.second, sent.second),
             ));
         }

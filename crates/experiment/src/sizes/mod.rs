@@ -37,7 +37,7 @@ const PLAIN: u32 = 1200;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+    pub struct Params for "sizes": "Which datagram size gives the best goodput, and from what size are datagrams fragmented?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
             "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;

@@ -2,20 +2,18 @@
 
 use super::{Held, only_headers, pieces};
 use crate::answer::{Draw, Plot, Series, Table};
-use base::units::significant;
+use base::print::significant;
 
 pub(super) fn rates_table(rates: &[(f64, f64, f64)]) -> Table {
     let show = |v: f64| significant(v, 3);
-    Table {
-        title: "In two fragments: B²/b and what arrived".into(),
-        columns: ["sent, Mbit/s", "B²/b", "measured"]
-            .map(String::from)
-            .into(),
-        rows: rates
+    Table::new(
+        "In two fragments: B²/b and what arrived",
+        ["sent, Mbit/s", "B²/b", "measured"],
+        rates
             .iter()
             .map(|(b, theory, got)| vec![show(*b), show(*theory), show(*got)])
             .collect(),
-    }
+    )
 }
 
 pub(super) fn rates_plot(rates: &[(f64, f64, f64)]) -> Plot {
@@ -24,16 +22,16 @@ pub(super) fn rates_plot(rates: &[(f64, f64, f64)]) -> Plot {
         x: "sent, Mbit/s of payload".into(),
         y: "arrived, Mbit/s".into(),
         series: vec![
-            Series {
-                name: "measured".into(),
-                draw: Draw::Knots,
-                points: rates.iter().map(|r| (r.0, Some(r.2))).collect(),
-            },
-            Series {
-                name: "B²/b".into(),
-                draw: Draw::Knots,
-                points: rates.iter().map(|r| (r.0, Some(r.1))).collect(),
-            },
+            Series::new(
+                "measured",
+                Draw::Knots,
+                rates.iter().map(|r| (r.0, Some(r.2))).collect(),
+            ),
+            Series::new(
+                "B²/b",
+                Draw::Knots,
+                rates.iter().map(|r| (r.0, Some(r.1))).collect(),
+            ),
         ],
     }
 }
@@ -69,19 +67,17 @@ pub(super) fn sizes_plot(held: &[Held], line: f64, longest: u32, headers: u32) -
         x: "payload, bytes".into(),
         y: "arrived, Mbit/s".into(),
         series: vec![
-            Series {
-                name: "measured".into(),
-                draw: Draw::Knots,
-                points: held
-                    .iter()
+            Series::new(
+                "measured",
+                Draw::Knots,
+                held.iter()
                     .map(|h| (f64::from(h.size), Some(h.bps / 1e6)))
                     .collect(),
-            },
-            Series {
-                name: "if only headers cost".into(),
-                draw: Draw::Thin,
-                points: held
-                    .iter()
+            ),
+            Series::new(
+                "if only headers cost",
+                Draw::Thin,
+                held.iter()
                     .map(|h| {
                         (
                             f64::from(h.size),
@@ -89,7 +85,7 @@ pub(super) fn sizes_plot(held: &[Held], line: f64, longest: u32, headers: u32) -
                         )
                     })
                     .collect(),
-            },
+            ),
         ],
     }
 }

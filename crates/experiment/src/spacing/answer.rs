@@ -2,11 +2,11 @@
 
 use super::text::{plot, table};
 use super::{Counts, FACTORS, Params};
-use crate::answer::{Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome};
 use crate::sweep;
 use crate::trains::{of_stage, received_rate};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 fn counts(train: &Train, targeted: f64) -> Counts {
@@ -47,8 +47,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         return Outcome::cannot_tell("the run ended before both patterns were sent");
     };
     let lost = |(sent, got): (u64, u64)| stats::wilson((sent - got) as f64, sent as f64);
-    let figure =
-        |key: &str, name: &str, figure: Figure| Figured::new(key, name, Quantity::Share, figure);
+    let figure = |key: &str, name: &str, figure: Figure| Figured::share(key, name, figure);
     let [a1, b1, a2, b2] = [
         worst.late_a,
         worst.late_b,
@@ -56,25 +55,11 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         worst_even.late_b,
     ]
     .map(lost);
-    let percent = |f: &Figure| f.value().map_or("?".into(), |v| significant(v * 100.0, 3));
     let matters = match (&a1, &b1) {
         (Figure::Is { high, .. }, Figure::Is { low, .. }) => low > high,
         _ => false,
     };
-    let says = format!(
-        "At {} Mbit/s, {} times what the line carries, pairs lose {} % of their first and {} % of their second datagrams; evenly spaced {} % and {} %.{}",
-        significant(worst.targeted / 1e6, 3),
-        significant(worst.targeted / plateau, 3),
-        percent(&a1),
-        percent(&b1),
-        percent(&a2),
-        percent(&b2),
-        if matters {
-            " Spacing decides which are lost."
-        } else {
-            " Spacing makes no difference here."
-        },
-    );
+    let says = says(worst, plateau, [&a1, &b1, &a2, &b2], matters);
     Outcome {
         says,
         figures: vec![
@@ -82,10 +67,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             figure("pairs_second_lost", "in pairs: second ones lost", b1),
             figure("even_first_lost", "evenly: first ones lost", a2),
             figure("even_second_lost", "evenly: second ones lost", b2),
-            Figured::new(
+            Figured::rate(
                 "plateau_bps",
                 "what comes out under overload",
-                Quantity::Rate,
                 sweep::overloaded_rate(trains),
             ),
         ],
@@ -105,4 +89,23 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         plots: vec![plot(&pairs, &even)],
         ..Outcome::default()
     }
+}
+
+/// Headline: loss of first and second datagrams in pairs and evenly spaced.
+fn says(worst: &Counts, plateau: f64, [a1, b1, a2, b2]: [&Figure; 4], matters: bool) -> String {
+    let percent = |f: &Figure| f.value().map_or("?".into(), |v| significant(v * 100.0, 3));
+    format!(
+        "At {} Mbit/s, {} times what the line carries, pairs lose {} % of their first and {} % of their second datagrams; evenly spaced {} % and {} %.{}",
+        significant(worst.targeted / 1e6, 3),
+        significant(worst.targeted / plateau, 3),
+        percent(a1),
+        percent(b1),
+        percent(a2),
+        percent(b2),
+        if matters {
+            " Spacing decides which are lost."
+        } else {
+            " Spacing makes no difference here."
+        },
+    )
 }

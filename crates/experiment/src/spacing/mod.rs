@@ -28,14 +28,14 @@ const FACTORS: [f64; 8] = [1.624, 1.523, 1.421, 1.320, 1.218, 1.117, 1.015, 0.91
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "spacing": "Does it matter on this line whether datagrams come in pairs or evenly spaced?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "spacing": "Does it matter on this link whether datagrams are sent in pairs or evenly spaced?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;
         /// payload of the first of each pair
         a: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
         /// payload of the second of each pair
         b: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
-        /// number of each, at each rate; the source sends 10000
+        /// datagrams of each size at each rate; the source sends 10000
         count: u64 as Packets = "500" ["20".."100000"], PENG;
         /// silence between trains, once the queue is empty
         rest: Duration = "1 s" ["0 s".."60 s"];
@@ -45,7 +45,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about two minutes on a line of 2 Mbit/s, and 24 MB with datagrams of 1452 bytes",
+    takes: "about two minutes at 2 Mbit/s, 24 MB with datagrams of 1452 bytes",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -2,7 +2,7 @@
 
 use super::{Counts, Params};
 use crate::answer::{Draw, Plot, Series, Table};
-use base::units::significant;
+use base::print::significant;
 
 pub(super) fn table(params: &Params, title: &str, rows: &[Counts]) -> Table {
     let mbit = |r: f64| significant(r / 1e6, 3);
@@ -23,30 +23,30 @@ pub(super) fn table(params: &Params, title: &str, rows: &[Counts]) -> Table {
 }
 
 pub(super) fn plot(pairs: &[Counts], even: &[Counts]) -> Plot {
-    let series = |name: &str, rows: &[Counts], which: fn(&Counts) -> (u64, u64)| Series {
-        name: name.into(),
-        draw: Draw::Knots,
-        points: rows
-            .iter()
-            .rev()
-            .map(|c| {
-                let (sent, got) = which(c);
-                (
-                    c.targeted / 1e6,
-                    (sent > 0).then(|| 100.0 * got as f64 / sent as f64),
-                )
-            })
-            .collect(),
+    let series = |name: &str, rows: &[Counts], which: fn(&Counts) -> (u64, u64)| {
+        Series::new(
+            name,
+            Draw::Knots,
+            rows.iter()
+                .rev()
+                .map(|c| {
+                    let (sent, got) = which(c);
+                    (
+                        c.targeted / 1e6,
+                        (sent > 0).then(|| 100.0 * got as f64 / sent as f64),
+                    )
+                })
+                .collect(),
+        )
     };
-    Plot {
-        title: "Datagrams that get through".into(),
-        x: "targeted, Mbit/s of payload".into(),
-        y: "arrived, %".into(),
-        series: vec![
+    Plot::new(
+        "Datagrams that get through",
+        ("targeted, Mbit/s of payload", "arrived, %"),
+        vec![
             series("pairs: first", pairs, |c| c.a),
             series("pairs: second", pairs, |c| c.b),
             series("evenly: first", even, |c| c.a),
             series("evenly: second", even, |c| c.b),
         ],
-    }
+    )
 }

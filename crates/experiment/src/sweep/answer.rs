@@ -2,10 +2,10 @@
 
 use super::text::{plot, table, told};
 use super::{Found, Held, Params, found, held, overload, overloaded_rate};
-use crate::answer::{Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome};
 use crate::trains::{SCOUT, of_stage, overloads};
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
@@ -30,35 +30,79 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         .map(|h| h.rate)
         .fold(None, |a: Option<f64>, r| Some(a.map_or(r, |a| a.min(r))));
     let other = first_bad.and_then(|bad| not_the_queue(&held, bad, &found));
-    let lossless = match (best, first_bad) {
+    let lossless = match (best, other) {
         (None, _) => Figure::cannot_tell("no rate that was tried passed without loss"),
-        _ if other.is_some() => Figure::cannot_tell(other.unwrap_or_default()),
-        (Some(b), bad) => {
-            // Above what comes out under overload nothing lasts, whatever a short hold says.
-            let least = match plateau_figure {
-                Figure::Is { low, .. } => b.min(low),
-                Figure::CannotTell { .. } => b,
-            };
-            // Between a step that passes and the next, which does not, lies what comes out under overload.
-            let value = match bad {
-                Some(bad) if (b..bad).contains(&plateau) => plateau,
-                _ => b.min(plateau),
-            };
-            Figure::Is {
-                value,
-                low: least,
-                high: bad
-                    .and_then(|bad| held.iter().find(|h| h.rate == bad))
-                    .map_or(b, |h| ceiling(h, plateau))
-                    .max(value),
-            }
-        }
+        (_, Some(other)) => Figure::cannot_tell(other),
+        (Some(best), None) => lossless(&held, best, first_bad, &plateau_figure, plateau),
     };
     let size = params.size.get() as f64;
     let headers = trains.first().map_or(28.0, |t| f64::from(t.facts.headers));
     let whole = |f: &Figure| f.map(|r| r * (size + headers) / size);
+    let mut outcome = Outcome {
+        says: says(params, &held, &lossless, best, plateau),
+        figures: vec![
+            Figured::rate("lossless_bps", "highest rate without loss", lossless),
+            Figured::rate(
+                "plateau_bps",
+                "what comes out under overload",
+                plateau_figure.clone(),
+            ),
+            Figured::rate(
+                "link_bps",
+                "the same in whole IP packets",
+                whole(&plateau_figure),
+            ),
+        ],
+        evidence: held.iter().map(|h| told(h)).collect(),
+        tables: vec![table(&held)],
+        plots: vec![plot(&held, &found)],
+        ..Outcome::default()
+    };
+    if held.iter().any(|h| h.passes) && first_bad.is_none() {
+        outcome
+            .doubts
+            .push("every rate that was tried passed: the highest may be higher".into());
+    }
+    outcome
+}
+
+/// Highest rate without loss, from `best`, the highest that passed, to the lowest that failed.
+fn lossless(
+    held: &[Held],
+    best: f64,
+    failed: Option<f64>,
+    overloaded: &Figure,
+    plateau: f64,
+) -> Figure {
+    // A rate above the arrivals under overload cannot last; only a short hold lets it pass.
+    let least = match overloaded {
+        Figure::Is { low, .. } => best.min(*low),
+        Figure::CannotTell { .. } => best,
+    };
+    // The true rate lies between the last step that passes and the first that fails; arrivals under overload may, too.
+    let value = match failed {
+        Some(failed) if (best..failed).contains(&plateau) => plateau,
+        _ => best.min(plateau),
+    };
+    let first = held.iter().find(|h| Some(h.rate) == failed);
+    Figure::Is {
+        value,
+        low: least,
+        high: first.map_or(best, |h| ceiling(h, plateau)).max(value),
+    }
+}
+
+/// Headline: the rate without loss, and arrivals under overload.
+fn says(
+    params: &Params,
+    held: &[Held],
+    lossless: &Figure,
+    best: Option<f64>,
+    plateau: f64,
+) -> String {
+    let size = params.size.get() as f64;
     let rates: Vec<f64> = held.iter().map(|h| h.rate).collect();
-    let says = match &lossless {
+    match lossless {
         Figure::Is { value, .. } => format!(
             "{} Mbit/s of datagrams with {size} bytes pass {} without loss; {} Mbit/s is what comes out when more is sent.",
             significant(value / 1e6, 4),
@@ -74,40 +118,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             significant(rates.iter().copied().fold(f64::INFINITY, f64::min) / 1e6, 3),
             significant(plateau / 1e6, 4),
         ),
-    };
-    let mut outcome = Outcome {
-        says,
-        figures: vec![
-            Figured::new(
-                "lossless_bps",
-                "highest rate without loss",
-                Quantity::Rate,
-                lossless,
-            ),
-            Figured::new(
-                "plateau_bps",
-                "what comes out under overload",
-                Quantity::Rate,
-                plateau_figure.clone(),
-            ),
-            Figured::new(
-                "link_bps",
-                "the same in whole IP packets",
-                Quantity::Rate,
-                whole(&plateau_figure),
-            ),
-        ],
-        evidence: held.iter().map(|h| told(h)).collect(),
-        tables: vec![table(&held)],
-        plots: vec![plot(&held, &found)],
-        ..Outcome::default()
-    };
-    if held.iter().any(|h| h.passes) && first_bad.is_none() {
-        outcome
-            .doubts
-            .push("every rate that was tried passed: the highest may be higher".into());
     }
-    outcome
 }
 
 /// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's

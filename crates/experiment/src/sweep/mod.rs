@@ -39,7 +39,7 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "sweep": "What is the highest rate of datagrams that this link carries without loss?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;
         /// payload of each datagram
@@ -63,7 +63,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",
+    takes: "about 30 s at the link's full rate (full mode: 15 s a step)",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

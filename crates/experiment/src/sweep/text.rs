@@ -3,7 +3,7 @@
 use super::{Found, Held};
 use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::{growth, loss, received_rate};
-use base::units::significant;
+use base::print::significant;
 use stats::Figure;
 
 /// Milliseconds to a hundredth: smaller parts are the hosts' own.
@@ -30,19 +30,16 @@ pub(super) fn table(held: &[Held]) -> Table {
     rows.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let percent = |f: &Figure| f.value().map_or("?".into(), |v| significant(v * 100.0, 3));
     let kbit = |r: f64| significant(r / 1e3, 5);
-    Table {
-        title: "Rates that were held".into(),
-        columns: [
+    Table::new(
+        "Rates that were held",
+        [
             "targeted, kbit/s",
             "achieved, kbit/s",
             "lost, %",
             "delay grew, ms",
             "passes",
-        ]
-        .map(String::from)
-        .into(),
-        rows: rows
-            .iter()
+        ],
+        rows.iter()
             .map(|h| {
                 vec![
                     kbit(h.rate),
@@ -53,7 +50,7 @@ pub(super) fn table(held: &[Held]) -> Table {
                 ]
             })
             .collect(),
-    }
+    )
 }
 
 pub(super) fn plot(held: &[Held], found: &Found) -> Plot {
@@ -63,21 +60,16 @@ pub(super) fn plot(held: &[Held], found: &Found) -> Plot {
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ends = [points.first(), points.last()].map(|p| p.map_or(0.0, |p| p.0));
-    Plot {
-        title: "Achieved against targeted rate".into(),
-        x: "targeted, Mbit/s of payload".into(),
-        y: "achieved, Mbit/s".into(),
-        series: vec![
-            Series {
-                name: "achieved".into(),
-                draw: Draw::Knots,
-                points,
-            },
-            Series {
-                name: "under overload".into(),
-                draw: Draw::Thin,
-                points: ends.map(|x| (x, Some(found.plateau / 1e6))).into(),
-            },
+    Plot::new(
+        "Achieved against targeted rate",
+        ("targeted, Mbit/s of payload", "achieved, Mbit/s"),
+        vec![
+            Series::new("achieved", Draw::Knots, points),
+            Series::new(
+                "under overload",
+                Draw::Thin,
+                ends.map(|x| (x, Some(found.plateau / 1e6))).into(),
+            ),
         ],
-    }
+    )
 }

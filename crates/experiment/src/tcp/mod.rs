@@ -15,14 +15,14 @@
 
 mod steps;
 
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ends;
 use base::Bytes;
 use base::print::RATE;
+use base::print::significant;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};
-use base::units::significant;
 use base::words::Words;
 use serde::Deserialize;
 use stats::Figure;
@@ -43,7 +43,7 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload fare on this line?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+    pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload perform on this link?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 6928, Increasing TCP's Initial Window",] {
         /// congestion control; by default all of the three that the sender's kernel has
         control: Control = "all";
@@ -64,7 +64,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
+    takes: "the time of 16 MB for each controller; as much again for the other direction, each further initial window and each offload setting",
     beside_others: false,
     comes_near_budget: true,
     warning: None,
@@ -139,6 +139,30 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Controller, with the variant if there is one.
+    fn named(&self) -> String {
+        let variant = self.variant();
+        match variant.is_empty() {
+            true => self.congestion.clone(),
+            false => format!("{} ({variant})", self.congestion),
+        }
+    }
+
+    /// Rate with its interval, or the reason why it is unknown.
+    fn rated(&self) -> String {
+        match self.rate() {
+            Figure::Is { value, low, high } => {
+                let bps = |v: f64| RATE.print(v);
+                let [value, low, high] = [value, low, high].map(bps);
+                match low == high {
+                    true => value,
+                    false => format!("{value} ({low} to {high})"),
+                }
+            }
+            Figure::CannotTell { cannot_tell } => cannot_tell,
+        }
+    }
+
     fn rate(&self) -> Figure {
         mean(&self.all.iter().filter_map(|t| t.bps()).collect::<Vec<_>>())
     }
@@ -209,60 +233,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         ..Outcome::default()
     };
     for g in groups.iter().filter(|g| g.size == largest) {
-        let variant = g.variant();
-        let mut key = g.congestion.clone();
-        let mut name = format!("{} by {}", noun(g.direction), g.congestion);
-        if g.direction == Direction::Down {
-            key += "_down";
-        }
-        if !variant.is_empty() {
-            key += &format!("_{}", variant.replace([' ', ','], ""));
-            name += &format!(", {variant}");
-        }
-        let srtt = srtt(g, recording);
-        out.figures.extend([
-            Figured::new(
-                &format!("{key}_bps"),
-                &format!("{name}: rate"),
-                Quantity::Rate,
-                g.rate(),
-            ),
-            Figured::new(
-                &format!("{key}_again"),
-                &format!("{name}: packets sent again"),
-                Quantity::Count,
-                g.again(),
-            ),
-            Figured::new(
-                &format!("{key}_srtt_ms"),
-                &format!("{name}: its own round trip, median"),
-                Quantity::Time,
-                srtt,
-            ),
-        ]);
+        out.figures.extend(figures(g, recording));
     }
     out.evidence = breaks(&transfers, &recording.delay);
     for &way in &ways {
-        let of_way = || transfers.iter().filter(move |t| t.direction == way);
-        let window = of_way().filter_map(|t| t.window_packets).min();
-        if let (true, Some(window)) = (of_way().all(|t| t.asked_window_packets.is_none()), window) {
-            let whose = match way {
-                Direction::Up => "this host's",
-                Direction::Down => "the server's",
-            };
-            out.evidence.push(format!(
-                "The initial window of {}s is {whose}: {window} packets were allowed when they began.",
-                noun(way)
-            ));
-        }
-        let silent = of_way().filter(|t| t.retransmits.is_none()).count();
-        if silent > 0 {
-            out.doubts.push(format!(
-                "Of {silent} of {} {}s nobody knows what was sent again, nor their windows: the server's report did not come",
-                of_way().count(),
-                noun(way)
-            ));
-        }
+        told(&transfers, way, &mut out);
     }
     let failed = transfers.iter().filter(|t| t.failed.is_some());
     out.doubts.extend(failed.map(|t| {
@@ -279,6 +254,58 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         out.plots.extend(plots(&transfers, way, largest, recording));
     }
     out
+}
+
+/// Rate, retransmissions and round trip of transfers of one kind.
+fn figures(g: &Group, recording: &Recording) -> [Figured; 3] {
+    let variant = g.variant();
+    let mut key = g.congestion.clone();
+    let mut name = format!("{} by {}", noun(g.direction), g.congestion);
+    if g.direction == Direction::Down {
+        key += "_down";
+    }
+    if !variant.is_empty() {
+        key += &format!("_{}", variant.replace([' ', ','], ""));
+        name += &format!(", {variant}");
+    }
+    let srtt = srtt(g, recording);
+    [
+        Figured::rate(&format!("{key}_bps"), &format!("{name}: rate"), g.rate()),
+        Figured::count(
+            &format!("{key}_again"),
+            &format!("{name}: packets sent again"),
+            g.again(),
+        ),
+        Figured::time(
+            &format!("{key}_srtt_ms"),
+            &format!("{name}: its own round trip, median"),
+            srtt,
+        ),
+    ]
+}
+
+/// Adds the initial window of a direction, and the transfers whose server sent no report.
+fn told(transfers: &[Transfer], way: Direction, out: &mut Outcome) {
+    let of_way = || transfers.iter().filter(move |t| t.direction == way);
+    let window = of_way().filter_map(|t| t.window_packets).min();
+    if let (true, Some(window)) = (of_way().all(|t| t.asked_window_packets.is_none()), window) {
+        let whose = match way {
+            Direction::Up => "this host's",
+            Direction::Down => "the server's",
+        };
+        out.evidence.push(format!(
+            "The initial window of {}s is {whose}: {window} packets were allowed when they began.",
+            noun(way)
+        ));
+    }
+    let silent = of_way().filter(|t| t.retransmits.is_none()).count();
+    if silent > 0 {
+        out.doubts.push(format!(
+            "Of {silent} of {} {}s nobody knows what was sent again, nor their windows: the server's report did not come",
+            of_way().count(),
+            noun(way)
+        ));
+    }
 }
 
 fn groups(transfers: &[Transfer]) -> Vec<Group<'_>> {
@@ -308,13 +335,6 @@ fn groups(transfers: &[Transfer]) -> Vec<Group<'_>> {
 fn says(groups: &[Group], way: Direction, largest: u64) -> String {
     let groups = groups.iter().filter(|g| g.direction == way);
     let of_largest: Vec<&Group> = groups.clone().filter(|g| g.size == largest).collect();
-    let named = |g: &Group| {
-        let variant = g.variant();
-        match variant.is_empty() {
-            true => g.congestion.clone(),
-            false => format!("{} ({variant})", g.congestion),
-        }
-    };
     let by_rate = |a: &&&Group, b: &&&Group| {
         let of = |g: &&Group| g.rate().value().unwrap_or(0.0);
         of(a).total_cmp(&of(b))
@@ -327,31 +347,20 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
             noun(way)
         );
     };
-    let rated = |g: &Group| match g.rate() {
-        Figure::Is { value, low, high } => {
-            let bps = |v: f64| RATE.print(v);
-            let [value, low, high] = [value, low, high].map(bps);
-            match low == high {
-                true => value,
-                false => format!("{value} ({low} to {high})"),
-            }
-        }
-        Figure::CannotTell { cannot_tell } => cannot_tell,
-    };
     let size = format!("{}s of {}", noun(way), Bytes::new(largest));
     let size = format!("{}{}", size[..1].to_uppercase(), &size[1..]);
     let mut said = match (best.rate(), worst.rate()) {
         (Figure::Is { low, .. }, Figure::Is { high, .. }) if low > high => format!(
             "{size} are fastest with {}, at {}, and slowest with {}, at {}.",
-            named(best),
-            rated(best),
-            named(worst),
-            rated(worst)
+            best.named(),
+            best.rated(),
+            worst.named(),
+            worst.rated()
         ),
         _ => format!(
             "{size} go at {} with {}; no difference between the kinds can be told.",
-            rated(best),
-            named(best)
+            best.rated(),
+            best.named()
         ),
     };
     let again = |g: &&&Group| g.again().value().unwrap_or(0.0);
@@ -369,9 +378,9 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
     {
         said += &format!(
             " {} sends {} packets again, {} only {}.",
-            named(most),
+            most.named(),
             significant(many, 3),
-            named(least),
+            least.named(),
             significant(few, 3)
         );
     }
@@ -502,24 +511,27 @@ fn plots(transfers: &[Transfer], way: Direction, largest: u64, recording: &Recor
     let series = |of: fn(&base::record::Flow) -> Option<f64>| -> Vec<Series> {
         shown
             .iter()
-            .map(|t| Series {
-                name: t.congestion.clone(),
-                draw: Draw::Line,
-                points: recording
-                    .flow
-                    .iter()
-                    // Its sender's: of a download there are the receiver's, too.
-                    .filter(|f| f.flow == t.number && f.cwnd_bytes.is_some())
-                    .map(|f| ((f.t_ns - t.began_ns) as f64 * 1e-9, of(f)))
-                    .collect(),
+            .map(|t| {
+                Series::new(
+                    t.congestion.clone(),
+                    Draw::Line,
+                    recording
+                        .flow
+                        .iter()
+                        // Its sender's: of a download there are the receiver's, too.
+                        .filter(|f| f.flow == t.number && f.cwnd_bytes.is_some())
+                        .map(|f| ((f.t_ns - t.began_ns) as f64 * 1e-9, of(f)))
+                        .collect(),
+                )
             })
             .collect()
     };
-    let plot = |title: &str, y: &str, series| Plot {
-        title: format!("{title}, {}s", noun(way)),
-        x: "s since it began".into(),
-        y: y.into(),
-        series,
+    let plot = |title: &str, y: &str, series| {
+        Plot::new(
+            format!("{title}, {}s", noun(way)),
+            ("s since it began", y),
+            series,
+        )
     };
     vec![
         plot(

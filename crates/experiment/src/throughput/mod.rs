@@ -15,17 +15,17 @@
 
 mod steps;
 
-use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
 use super::trains::Ways;
 use crate::{phases, rate};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
+use base::print::significant;
 use base::print::{DELAY, RATE};
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
-use base::units::significant;
 use base::words::Words;
 use stats::{Delays, Figure};
 use std::ops::Range;
@@ -42,16 +42,16 @@ const POINT_S: f64 = 0.5;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
+    pub struct Params for "throughput": "How much does the link carry, measured by several methods, and how long do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
         /// direction to fill
         direction: Ways = "both";
         /// connections of the first method
         flows: u32 = "3" ["2".."64"], DOCUMENT;
-        /// warm-up: time from the begin of a step until counting begins
+        /// warm-up: time from the start of a step until counting starts
         warm_up: Duration = "5 s" ["0 s".."60 s"], DOCUMENT;
         /// counted time of a step; less if the budget ends
         hold: Duration = "10 s" ["1 s".."600 s"];
-        /// time at rest before the first step
+        /// idle time before the first step
         idle: Duration = "10 s" ["1 s".."600 s"];
     }
 }
@@ -59,7 +59,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "two minutes, or what the budget allows; all that the line carries in them",
+    takes: "two minutes at the link's full rate, less if the budget ends",
     beside_others: false,
     comes_near_budget: false,
     warning: None,
@@ -255,33 +255,25 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         ..Outcome::default()
     };
     out.figures = vec![
-        Figured::new(
+        Figured::time(
             "latency_ms",
             "round trip at rest, median",
-            Quantity::Time,
             rest.p50_ms.clone(),
         ),
-        Figured::new(
-            "jitter_ms",
-            "jitter at rest",
-            Quantity::Time,
-            jitter(recording, idle),
-        ),
+        Figured::time("jitter_ms", "jitter at rest", jitter(recording, idle)),
     ];
     for s in &steps {
         let (way, method) = (s.step.direction.word(), key(s.step.method));
         let told = name(&s.step);
         out.figures.extend([
-            Figured::new(
+            Figured::rate(
                 &format!("{way}_{method}_bps"),
                 &format!("{way}, {told}"),
-                Quantity::Rate,
                 s.packets.clone(),
             ),
-            Figured::new(
+            Figured::time(
                 &format!("{way}_{method}_latency_ms"),
                 &format!("{way}, {told}: round trip meanwhile, median"),
-                Quantity::Time,
                 s.delays.p50_ms.clone(),
             ),
         ]);
@@ -421,9 +413,9 @@ fn table(steps: &[Seen], rest: &Delays, rest_lost: &Figure) -> Table {
         row.extend(delays(&s.delays, &s.lost));
         row
     }));
-    Table {
-        title: "By method: Mbit/s, and what probes saw meanwhile".into(),
-        columns: [
+    Table::new(
+        "By method: Mbit/s, and what probes saw meanwhile",
+        [
             "method",
             "payload",
             "whole packets",
@@ -431,11 +423,9 @@ fn table(steps: &[Seen], rest: &Delays, rest_lost: &Figure) -> Table {
             "round trip, ms",
             "95 %, ms",
             "lost, %",
-        ]
-        .map(String::from)
-        .to_vec(),
+        ],
         rows,
-    }
+    )
 }
 
 fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
@@ -444,17 +434,14 @@ fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
         .filter_map(|direction| {
             let its = steps.iter().filter(|s| s.step.direction == direction);
             let series: Vec<Series> = its
-                .map(|s| Series {
-                    name: name(&s.step),
-                    draw: Draw::Line,
-                    points: s.course.clone(),
-                })
+                .map(|s| Series::new(name(&s.step), Draw::Line, s.course.clone()))
                 .collect();
-            (!series.is_empty()).then(|| Plot {
-                title: format!("What was carried, {}", direction.word()),
-                x: "s since a method began".into(),
-                y: "Mbit/s of payload".into(),
-                series,
+            (!series.is_empty()).then(|| {
+                Plot::new(
+                    format!("What was carried, {}", direction.word()),
+                    ("s since a method began", "Mbit/s of payload"),
+                    series,
+                )
             })
         })
         .collect();
@@ -463,16 +450,11 @@ fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
         let s = (d.sent_ns - began_ns) as f64 * 1e-9;
         (s, d.rtt_ms())
     });
-    out.push(Plot {
-        title: "Round trips of the whole run".into(),
-        x: "s".into(),
-        y: "ms".into(),
-        series: vec![Series {
-            name: String::new(),
-            draw: Draw::Line,
-            points: points.collect(),
-        }],
-    });
+    out.push(Plot::new(
+        "Round trips of the whole run",
+        ("s", "ms"),
+        vec![Series::new("", Draw::Line, points.collect())],
+    ));
     out
 }
 

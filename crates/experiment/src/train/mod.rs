@@ -25,7 +25,7 @@ const CHANDELE: &str = "Chandele 2012, section 3.4 (g)";
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "train": "What becomes of these datagrams: so many, so large, so fast?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+    pub struct Params for "train": "How are the datagrams of a given train delayed, lost and reordered?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 3393",
             "RFC 4737",] {
         /// direction; both is one after the other
@@ -36,7 +36,7 @@ params! {
         size: Bytes = "1000 B" ["20 B".."65507 B"], CHANDELE;
         /// payload rate; datagrams are evenly spaced
         rate: BitsPerSec = "100 kbit/s" ["1 bit/s".."100 Gbit/s"], CHANDELE;
-        /// program of datagrams instead of these: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df
+        /// other train, as a program: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df
         send: Option<Program>;
         /// number of trains in each direction
         repeats: u64 = "1" ["1".."1000"];
@@ -48,7 +48,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "as long as the datagrams take, 80 s each way unless told otherwise",
+    takes: "the length of the trains, by default 80 s in each direction",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -4,8 +4,8 @@ use super::Way;
 use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::waits;
 use base::BitsPerSec;
+use base::print::significant;
 use base::program::Train;
-use base::units::significant;
 
 pub(super) fn said(way: &Way) -> String {
     let (sent, lost) = (way.sum(Train::sent), way.sum(Train::lost));
@@ -59,13 +59,11 @@ pub(super) fn table(ways: &[Way]) -> Table {
             ]);
         }
     }
-    Table {
-        title: "By size of payload".into(),
-        columns: ["way", "bytes", "sent", "arrived", "lost, %"]
-            .map(String::from)
-            .to_vec(),
+    Table::new(
+        "By size of payload",
+        ["way", "bytes", "sent", "arrived", "lost, %"],
         rows,
-    }
+    )
 }
 
 /// Plot of the first repeat.
@@ -80,22 +78,13 @@ pub(super) fn plot(way: &Way) -> Plot {
     let came = train.map_or_else(Vec::new, |t| {
         waits(t).into_iter().map(|(s, ms)| (s, Some(ms))).collect()
     });
-    let mut series = vec![Series {
-        name: "arrived".into(),
-        draw: Draw::Dots,
-        points: came,
-    }];
+    let mut series = vec![Series::new("arrived", Draw::Dots, came)];
     if !lost.is_empty() {
-        series.push(Series {
-            name: "lost".into(),
-            draw: Draw::Marks,
-            points: lost,
-        });
+        series.push(Series::new("lost", Draw::Marks, lost));
     }
-    Plot {
-        title: format!("Delay above the least, {}", way.direction.word()),
-        x: "s since the first left".into(),
-        y: "ms".into(),
+    Plot::new(
+        format!("Delay above the least, {}", way.direction.word()),
+        ("s since the first left", "ms"),
         series,
-    }
+    )
 }

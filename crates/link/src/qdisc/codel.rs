@@ -141,10 +141,6 @@ impl CodelLaw {
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// True in the dropping state.
-    pub fn is_dropping(&self) -> bool {
-        self.dropping
-    }
 }
 
 #[derive(Clone, Debug, Default)]

@@ -133,8 +133,11 @@ pub struct Backlog {
 
 /// Queue discipline, called with the current time.
 pub trait Qdisc {
+    /// Takes a packet; `fates` gets those that it drops or marks.
     fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates);
+    /// Returns the packet to transmit next, if there is one.
     fn dequeue(&mut self, now: Time, fates: &mut Fates) -> Option<Packet>;
+    /// Returns packets and bytes queued now.
     fn backlog(&self) -> Backlog;
     /// Returns the time at which the discipline needs a call even without arrivals; `None` for most.
     fn next_wakeup(&self) -> Option<Time>;

@@ -136,6 +136,17 @@ impl RedLaw {
         }
     }
 
+    /// Probability at an average below the upper end of the gentle range.
+    fn below_top(&self, min: f64, max: f64) -> f64 {
+        if self.average >= max {
+            self.max_p + (1.0 - self.max_p) * (self.average - max) / max
+        } else if self.average >= min {
+            self.max_p * (self.average - min) / (max - min)
+        } else {
+            0.0
+        }
+    }
+
     /// Judges an arriving packet of `len`, with `backlog` queued before it; `idle` is how long the queue has been
     /// empty. `draw` returns a uniform number in [0, 1) and is called at most once.
     pub fn judge(
@@ -164,15 +175,7 @@ impl RedLaw {
         let (min, max) = (params.min as f64, params.max as f64);
         let average = self.average;
         let top = average >= if params.gentle { 2.0 * max } else { max };
-        self.probability = if top {
-            1.0
-        } else if average >= max {
-            self.max_p + (1.0 - self.max_p) * (average - max) / max
-        } else if average >= min {
-            self.max_p * (average - min) / (max - min)
-        } else {
-            0.0
-        };
+        self.probability = if top { 1.0 } else { self.below_top(min, max) };
         if average < min && average < max || ns2 && backlog.packets == 0 {
             self.since = None;
             return Verdict::Forward;

@@ -142,21 +142,6 @@ pub fn run(
     experiment::run(&mut steps, &plan.bounds(), &mut Sockets::new(setup), watch)
 }
 
-/// Waits until there is no cross traffic, as long as the plan allows; for kinds that send no trains.
-///
-/// # Errors Cross traffic, or an interruption by the user.
-pub fn await_quiet(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<(), CraftError> {
-    if plan.beside_others {
-        return Ok(());
-    }
-    run(plan, &mut |_| None, clock, rows, watch).map(drop)
-}
-
 /// Sends a train at once. Runs in the calling thread's network namespace.
 ///
 /// # Errors The server refuses, vanishes or is unreachable; `passing` stops the run.
@@ -192,7 +177,44 @@ struct Agreed {
     program: Program,
 }
 
+fn timed_out(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
+}
+
 impl Run<'_> {
+    /// Sends greetings until the server has heard one and says so.
+    fn greet(
+        &self,
+        stream: &Line,
+        socket: &UdpSocket,
+        token: u64,
+        stop: &AtomicBool,
+    ) -> Result<Response, LoadError> {
+        let began = mono_ns();
+        loop {
+            passage::hello(socket, token);
+            let again = mono_ns() + TICK.as_nanos() as i64;
+            let mut told = false;
+            while !told && mono_ns() < again {
+                told = wait(stream, PollFlags::POLLIN, ANSWER_NS).intersects(PollFlags::POLLIN);
+                passage::prove(socket, token);
+            }
+            if told {
+                return self.peer.hear(stream, began + READY_WITHIN_NS, stop);
+            }
+            if mono_ns() - began > READY_WITHIN_NS {
+                return Err(LoadError::Talk {
+                    server: self.peer.server,
+                    what: "its answer",
+                    source: io::ErrorKind::TimedOut.into(),
+                });
+            }
+        }
+    }
+
     fn agree(&self, direction: Direction, program: &Program) -> Result<Agreed, CraftError> {
         let peer = self.peer;
         let stop = AtomicBool::new(false);
@@ -234,25 +256,7 @@ impl Run<'_> {
         let socket = passage::socket(any, far)
             .map_err(CraftError::socket("open a UDP socket for a train"))?;
         let began = mono_ns();
-        let ready = loop {
-            passage::hello(&socket, token);
-            let again = mono_ns() + TICK.as_nanos() as i64;
-            let mut told = false;
-            while !told && mono_ns() < again {
-                told = wait(&stream, PollFlags::POLLIN, ANSWER_NS).intersects(PollFlags::POLLIN);
-                passage::prove(&socket, token);
-            }
-            if told {
-                break peer.hear(&stream, began + READY_WITHIN_NS, &stop);
-            }
-            if mono_ns() - began > READY_WITHIN_NS {
-                break Err(LoadError::Talk {
-                    server: peer.server,
-                    what: "its answer",
-                    source: io::ErrorKind::TimedOut.into(),
-                });
-            }
-        };
+        let ready = self.greet(&stream, &socket, token, &stop);
         match ready {
             Ok(Response::Ready) => Ok(Agreed {
                 stream,
@@ -263,7 +267,8 @@ impl Run<'_> {
             Ok(_) => Err(CraftError::Unexpected {
                 server: peer.server,
             }),
-            Err(LoadError::Talk { .. }) => Err(CraftError::NoUdp {
+            // Other failures to talk are the server's own, and no firewall's.
+            Err(LoadError::Talk { source, .. }) if timed_out(&source) => Err(CraftError::NoUdp {
                 server: far,
                 waited: Duration::from_nanos((mono_ns() - began) as u64),
             }),

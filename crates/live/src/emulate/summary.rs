@@ -3,7 +3,7 @@
 
 use super::header::ip_len;
 use super::way::Way;
-use base::units::significant;
+use base::print::significant;
 use base::{BitsPerSec, Duration};
 use link::qdisc::Reason;
 use serde::Serialize;

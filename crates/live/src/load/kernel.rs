@@ -14,11 +14,14 @@ use std::os::fd::{AsFd, AsRawFd};
 pub struct TcpInfo {
     raw: [u8; 256],
     len: usize,
+    /// Most payload that was ever known to be delivered; see [`TcpInfo::read_after`].
+    delivered: u64,
 }
 
 // Byte offsets in struct tcp_info, include/uapi/linux/tcp.h.
 const OPTIONS: usize = 5;
 const SND_MSS: usize = 16;
+const SACKED: usize = 28;
 const RTT_US: usize = 68;
 const RTTVAR_US: usize = 72;
 const SND_SSTHRESH: usize = 76;
@@ -29,11 +32,11 @@ const BYTES_RECEIVED: usize = 128;
 const SEGS_OUT: usize = 136;
 const SEGS_IN: usize = 140;
 const MIN_RTT_US: usize = 148;
+const DATA_SEGS_OUT: usize = 156;
 const DELIVERY_RATE: usize = 160;
 const BUSY_TIME_US: usize = 168;
 const RWND_LIMITED_US: usize = 176;
 const SNDBUF_LIMITED_US: usize = 184;
-const DELIVERED: usize = 192;
 const BYTES_SENT: usize = 200;
 /// Option bit: both ends stamp their packets.
 const OPTION_TIMESTAMPS: u8 = 1;
@@ -50,7 +53,38 @@ impl TcpInfo {
             libc::TCP_INFO,
             &mut raw,
         )?;
-        Ok(TcpInfo { raw, len })
+        let mut info = TcpInfo {
+            raw,
+            len,
+            delivered: 0,
+        };
+        info.delivered = info.delivered_now().unwrap_or(0);
+        Ok(info)
+    }
+
+    /// Reads it once more. The count of delivered payload is an estimate while a hole is open, and never falls below
+    /// `most`, which it raises.
+    ///
+    /// # Errors
+    /// Those of [`TcpInfo::read`].
+    pub fn read_after(socket: &TcpStream, most: &mut u64) -> io::Result<TcpInfo> {
+        let mut info = TcpInfo::read(socket)?;
+        *most = info.delivered.max(*most);
+        info.delivered = *most;
+        Ok(info)
+    }
+
+    /// Payload acknowledged, and that of the segments acknowledged selectively. The kernel counts those in segments, which
+    /// are shorter than the MSS where the receiver's window or the application makes them so: their mean size counts.
+    fn delivered_now(&self) -> Option<u64> {
+        let acked = self.bytes_acked()?;
+        let sacked = u64::from(self.u32(SACKED)?);
+        let sent = self.u64(BYTES_SENT).zip(self.u32(DATA_SEGS_OUT));
+        let mss = u64::from(self.u32(SND_MSS)?);
+        let mean = sent
+            .and_then(|(bytes, segments)| bytes.checked_div(u64::from(segments)))
+            .map_or(mss, |mean| mean.min(mss));
+        Some(acked + sacked * mean)
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
@@ -105,7 +139,7 @@ impl TcpInfo {
             rttvar_ns: micros(RTTVAR_US),
             min_rtt_ns: micros(MIN_RTT_US),
             retransmits: u64::from(self.u32(TOTAL_RETRANS).unwrap_or(0)),
-            delivered_bytes: self.u32(DELIVERED).map(|n| u64::from(n) * mss),
+            delivered_bytes: self.bytes_acked().map(|_| self.delivered),
             delivery_rate_bps: self
                 .u64(DELIVERY_RATE)
                 .filter(|r| *r > 0)
@@ -231,4 +265,37 @@ pub fn congestion_of(socket: &TcpStream) -> String {
     String::from_utf8_lossy(&name)
         .trim_end_matches('\0')
         .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn short_segments_count_with_the_bytes_that_they_carry() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut far = listener.accept().unwrap().0;
+        near.set_nodelay(true).unwrap();
+        // The kernel joins what waits: each piece is read before the next one leaves.
+        let mut most = 0;
+        for size in [88usize, 1_000, 3, 20_000, 88] {
+            near.write_all(&vec![7; size]).unwrap();
+            far.read_exact(&mut vec![0; size]).unwrap();
+            let before = most;
+            let info = TcpInfo::read_after(&near, &mut most).unwrap();
+            assert!(most >= before, "{most} after {before}");
+            let state = info.sender();
+            assert!(state.delivered_bytes <= info.bytes_acked(), "{state:?}");
+        }
+        // The last acknowledgement may be on its way.
+        let since = std::time::Instant::now();
+        while most < 21_179 && since.elapsed() < std::time::Duration::from_secs(5) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            TcpInfo::read_after(&near, &mut most).unwrap();
+        }
+        assert_eq!(most, 21_179);
+    }
 }

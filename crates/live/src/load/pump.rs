@@ -140,8 +140,8 @@ impl Pump<'_> {
         let mut due = mono_ns();
         let mut moved = due;
         let mut place = 0usize;
-        let mut lowat = 0;
-        let mut sample = |now| match TcpInfo::read(self.socket) {
+        let (mut lowat, mut delivered) = (0, 0);
+        let mut sample = |now| match TcpInfo::read_after(self.socket, &mut delivered) {
             Ok(info) => {
                 let rate = info.sender().delivery_rate_bps.unwrap_or(1_000_000);
                 let fits = (u128::from(rate) * UNSENT_NS / 8_000_000_000) as u64;

@@ -108,9 +108,10 @@ impl Whole<'_> {
         // A receiver that reads nothing leaves no more than this in the kernel. An old kernel without it has its buffer.
         let _ = set_notsent_lowat(self.socket, MOST_UNSENT);
         let (mut sent, mut due, mut gone) = (0u64, began, false);
+        let mut delivered = 0;
         let result = loop {
             let now = mono_ns();
-            let info = match TcpInfo::read(self.socket) {
+            let info = match TcpInfo::read_after(self.socket, &mut delivered) {
                 Ok(info) => info,
                 Err(e) => break Err(End::Failed(e)),
             };

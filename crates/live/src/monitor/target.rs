@@ -92,64 +92,7 @@ impl Target {
             }
             None => (text, None),
         };
-        let host_port = |rest: &str, default: Option<u16>| -> Result<(String, u16), TargetError> {
-            let (host, port) = match rest.rsplit_once(':') {
-                Some((host, port)) if !host.ends_with(':') || host.ends_with(']') => {
-                    let port = port.parse().ok().filter(|p| *p > 0);
-                    (
-                        host,
-                        port.ok_or_else(|| {
-                            unreadable("its port must be a number from 1 to 65535")
-                        })?,
-                    )
-                }
-                _ => (
-                    rest,
-                    default.ok_or_else(|| unreadable("its port is missing"))?,
-                ),
-            };
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            if host.is_empty() {
-                return Err(unreadable("its host is missing"));
-            }
-            Ok((host.into(), port))
-        };
-        let address = |rest: &str, port: u16| -> Result<(String, u16, String), TargetError> {
-            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let (host, port) = host_port(authority, Some(port))?;
-            if path.chars().any(|c| c.is_whitespace() || c.is_control()) {
-                return Err(unreadable("a path has no blanks: write them as %20"));
-            }
-            Ok((host, port, format!("/{path}")))
-        };
-        let kind = if let Some(host) = what.strip_prefix("icmp:") {
-            TargetKind::Icmp(host_port(host, Some(1)).map(|_| host.to_owned())?)
-        } else if let Some(rest) = what.strip_prefix("tcp:") {
-            let (host, port) = host_port(rest, None)?;
-            TargetKind::Tcp { host, port }
-        } else if let Some(rest) = what.strip_prefix("http://") {
-            let (host, port, path) = address(rest, 80)?;
-            TargetKind::Http { host, port, path }
-        } else if let Some(rest) = what.strip_prefix("https://") {
-            let (host, port, path) = address(rest, 443)?;
-            if Tls::new(&host).is_err() {
-                return Err(unreadable("no certificate can be for such a host"));
-            }
-            TargetKind::Https { host, port, path }
-        } else if let Some(rest) = what.strip_prefix("dns:") {
-            let (name, server) = rest
-                .rsplit_once('@')
-                .ok_or_else(|| unreadable("write dns:NAME@SERVER"))?;
-            if dns::encode(0, name).is_none() {
-                return Err(unreadable("no such name can be asked for"));
-            }
-            let (name, server) = (name.to_owned(), server.to_owned());
-            TargetKind::Dns { name, server }
-        } else if what.is_empty() {
-            return Err(unreadable("it is empty"));
-        } else {
-            TargetKind::Server(what.to_owned())
-        };
+        let kind = kind(what).map_err(unreadable)?;
         let least = match kind {
             TargetKind::Server(_) | TargetKind::Icmp(_) => Duration::from_millis(1),
             _ => Duration::from_millis(10),
@@ -201,6 +144,65 @@ impl Target {
             TargetKind::Dns { server, .. } => (server, 53),
         }
     }
+}
+
+/// Host and port of `HOST:PORT`, or the fault.
+fn host_port(rest: &str, default: Option<u16>) -> Result<(String, u16), &'static str> {
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') || host.ends_with(']') => {
+            let port = port.parse().ok().filter(|p| *p > 0);
+            (
+                host,
+                port.ok_or("its port must be a number from 1 to 65535")?,
+            )
+        }
+        _ => (rest, default.ok_or("its port is missing")?),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if host.is_empty() {
+        return Err("its host is missing");
+    }
+    Ok((host.into(), port))
+}
+
+/// Host, port and path of a web address without its scheme, or the fault.
+fn address(rest: &str, port: u16) -> Result<(String, u16, String), &'static str> {
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (host, port) = host_port(authority, Some(port))?;
+    if path.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("a path has no blanks: write them as %20");
+    }
+    Ok((host, port, format!("/{path}")))
+}
+
+/// Kind of target, or the fault of the text.
+fn kind(what: &str) -> Result<TargetKind, &'static str> {
+    Ok(if let Some(host) = what.strip_prefix("icmp:") {
+        TargetKind::Icmp(host_port(host, Some(1)).map(|_| host.to_owned())?)
+    } else if let Some(rest) = what.strip_prefix("tcp:") {
+        let (host, port) = host_port(rest, None)?;
+        TargetKind::Tcp { host, port }
+    } else if let Some(rest) = what.strip_prefix("http://") {
+        let (host, port, path) = address(rest, 80)?;
+        TargetKind::Http { host, port, path }
+    } else if let Some(rest) = what.strip_prefix("https://") {
+        let (host, port, path) = address(rest, 443)?;
+        if Tls::new(&host).is_err() {
+            return Err("no certificate can be for such a host");
+        }
+        TargetKind::Https { host, port, path }
+    } else if let Some(rest) = what.strip_prefix("dns:") {
+        let (name, server) = rest.rsplit_once('@').ok_or("write dns:NAME@SERVER")?;
+        if dns::encode(0, name).is_none() {
+            return Err("no such name can be asked for");
+        }
+        let (name, server) = (name.to_owned(), server.to_owned());
+        TargetKind::Dns { name, server }
+    } else if what.is_empty() {
+        return Err("it is empty");
+    } else {
+        TargetKind::Server(what.to_owned())
+    })
 }
 
 #[cfg(test)]

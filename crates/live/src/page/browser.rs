@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What it is called in Debian and elsewhere.
+/// Names of the program in Debian and elsewhere.
 const NAMES: [&str; 5] = [
     "chromium",
     "chromium-browser",
@@ -24,10 +24,10 @@ const NAMES: [&str; 5] = [
 ];
 /// A command that no network is needed for is answered by then, even on a busy host.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take to leave when it is told to.
+/// Time limit for the browser to close when it is asked to.
 const LEAVES_WITHIN: Duration = Duration::from_secs(10);
 
-/// Hosts that it would talk to by itself soon after it started: its updates. Nothing of ours may lie on the line.
+/// Hosts that it would contact by itself soon after its start, for updates: such traffic would disturb the measurement.
 const OWN_HOSTS: &str = "MAP update.googleapis.com ~NOTFOUND, MAP clients2.google.com ~NOTFOUND";
 
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, BrowserError> {
         .ok_or(BrowserError::Missing)
 }
 
-/// How it is started.
+/// Options of its start.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub path: PathBuf,
@@ -94,6 +94,29 @@ pub struct Browser {
     dir: PathBuf,
     pub product: String,
 }
+
+/// Switches of every start: no window, and no traffic of the browser's own.
+const SWITCHES: [&str; 19] = [
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--no-proxy-server",
+    "--no-pings",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-dev-shm-usage",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-gpu",
+    "--disable-sync",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--disable-features=OptimizationHints,MediaRouter,Translate,AutofillServerCommunication,NetworkTimeServiceQuerying",
+];
 
 impl Browser {
     /// Starts one in the calling thread's network namespace.
@@ -116,27 +139,7 @@ impl Browser {
         let said = File::create(dir.join("said")).map_err(failed)?;
         let mut command = Command::new(&options.path);
         command
-            .args([
-                "--headless=new",
-                "--remote-debugging-pipe",
-                "--no-first-run",
-                "--no-default-browser-check",
-                "--no-proxy-server",
-                "--no-pings",
-                "--disable-background-networking",
-                "--disable-breakpad",
-                "--disable-client-side-phishing-detection",
-                "--disable-component-update",
-                "--disable-default-apps",
-                "--disable-dev-shm-usage",
-                "--disable-domain-reliability",
-                "--disable-extensions",
-                "--disable-gpu",
-                "--disable-sync",
-                "--metrics-recording-only",
-                "--mute-audio",
-                "--disable-features=OptimizationHints,MediaRouter,Translate,AutofillServerCommunication,NetworkTimeServiceQuerying",
-            ])
+            .args(SWITCHES)
             .arg(format!("--host-resolver-rules={OWN_HOSTS}"))
             .arg(format!("--user-data-dir={}", dir.join("profile").display()))
             .arg(format!("--log-net-log={}", log_in(&dir).display()));

@@ -1,4 +1,4 @@
-//! The browser's own log of its network: which connections came about, used or not, which names it looked up, and how much
+//! Browser's own log of its network: connections that were set up, used or not, names that it looked up, and bytes that
 //! passed.
 //!
 //! The format is that of `net/log/` in Chromium's sources: a line of constants, which name the numbers of the events, then
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Add;
 
-/// What a log tells of one connection or lookup.
+/// Connection or lookup in a log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// A connection of TCP to this address and port, or one of QUIC to this host.
@@ -18,7 +18,7 @@ pub enum Seen {
     LookedUp { host: String, took_ms: f64 },
 }
 
-/// What a log tells.
+/// Contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// With the time at which it was begun, ms of the monotonic clock.
@@ -57,7 +57,7 @@ impl Passed {
         self.bytes += payload + packets * header;
     }
 
-    /// What so much took, with nothing known of its connection.
+    /// Packets of an object of this size, if nothing is known of its connection.
     pub fn of_object(bytes: u64) -> Passed {
         let mut passed = Passed::default();
         passed.received(bytes, 20);
@@ -103,93 +103,130 @@ struct Params {
 const BEGIN: u32 = 1;
 const END: u32 = 2;
 
-/// What a log says; none where it is of a kind that is not known. What was not written to its end counts as far as it goes.
+/// Reads a log; `None` if its format is unknown. A log that breaks off counts up to there.
 pub fn read(log: impl Read) -> Option<Log> {
     let mut lines = BufReader::new(log).lines().map_while(Result::ok);
     let first = lines.next()?;
     let head: Head =
         serde_json::from_str(&format!("{}}}", first.trim_end().trim_end_matches(','))).ok()?;
-    let number = |name: &str| head.constants.types.get(name).copied();
-    let (connect, lookup) = (number("TCP_CONNECT")?, number("HOST_RESOLVER_MANAGER_JOB")?);
-    let quic = number("QUIC_SESSION");
-    let [tcp_out, tcp_in, udp_out, udp_in] = [
-        "SOCKET_BYTES_SENT",
-        "SOCKET_BYTES_RECEIVED",
-        "UDP_BYTES_SENT",
-        "UDP_BYTES_RECEIVED",
-    ]
-    .map(number);
-    let mut log = Log::default();
-    // Of sockets, the length of IP's header.
-    let mut headers: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut begun: BTreeMap<(u32, u64), (f64, Option<String>)> = BTreeMap::new();
+    let mut reader = Reader::new(&head)?;
     for line in lines {
-        // The last one has the end of the list behind it.
+        // The last event has the end of the list behind it.
         let text = line.trim_end_matches(',');
-        let Ok(entry) = serde_json::from_str::<Entry>(text)
-            .or_else(|_| serde_json::from_str(text.trim_end_matches(']')))
-        else {
-            continue;
-        };
-        let kind = Some(entry.kind);
-        if let Some(n) = entry.params.as_ref().and_then(|p| p.byte_count) {
-            let ip = headers.get(&entry.source.id).copied().unwrap_or(20);
-            let passed = &mut log.passed;
-            match kind {
-                _ if kind == tcp_in => passed.received(n, ip),
-                _ if kind == tcp_out => {
-                    passed.count(n.div_ceil(Passed::FULL), ip + Passed::TCP, n);
-                }
-                _ if kind == udp_in || kind == udp_out => passed.count(1, ip + 8, n),
-                _ => {}
-            }
-            continue;
+        let entry = serde_json::from_str::<Entry>(text)
+            .or_else(|_| serde_json::from_str(text.trim_end_matches(']')));
+        if let Ok(entry) = entry {
+            reader.take(entry);
         }
-        let known = [Some(connect), Some(lookup), quic].contains(&kind);
+    }
+    Some(reader.log)
+}
+
+/// Numbers of the events that count, and the events that have begun.
+struct Reader {
+    connect: u32,
+    lookup: u32,
+    quic: Option<u32>,
+    /// Numbers of bytes sent and received, by TCP and by UDP.
+    bytes: [Option<u32>; 4],
+    /// Length of the IP header, by socket.
+    headers: BTreeMap<u64, u64>,
+    begun: BTreeMap<(u32, u64), (f64, Option<String>)>,
+    log: Log,
+}
+
+impl Reader {
+    fn new(head: &Head) -> Option<Reader> {
+        let number = |name: &str| head.constants.types.get(name).copied();
+        Some(Reader {
+            connect: number("TCP_CONNECT")?,
+            lookup: number("HOST_RESOLVER_MANAGER_JOB")?,
+            quic: number("QUIC_SESSION"),
+            bytes: [
+                "SOCKET_BYTES_SENT",
+                "SOCKET_BYTES_RECEIVED",
+                "UDP_BYTES_SENT",
+                "UDP_BYTES_RECEIVED",
+            ]
+            .map(number),
+            headers: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            log: Log::default(),
+        })
+    }
+
+    fn take(&mut self, entry: Entry) {
+        if let Some(n) = entry.params.as_ref().and_then(|p| p.byte_count) {
+            return self.passed(&entry, n);
+        }
+        let kind = entry.kind;
+        let known = [Some(self.connect), Some(self.lookup), self.quic].contains(&Some(kind));
         let (true, Ok(t_ms)) = (known, entry.time.parse::<f64>()) else {
-            continue;
+            return;
         };
-        let key = (entry.kind, entry.source.id);
+        let key = (kind, entry.source.id);
         let params = entry.params;
         match entry.phase {
-            BEGIN if Some(entry.kind) == quic => {
+            BEGIN if Some(kind) == self.quic => {
                 if let Some(host) = params.and_then(|p| p.host) {
                     let to = host_of(&host).to_owned();
-                    log.seen.push((t_ms, Seen::Opened { to }));
+                    self.log.seen.push((t_ms, Seen::Opened { to }));
                 }
             }
             BEGIN => {
-                begun.insert(key, (t_ms, params.and_then(|p| p.host)));
+                self.begun.insert(key, (t_ms, params.and_then(|p| p.host)));
             }
             END => {
-                let Some((from, host)) = begun.remove(&key) else {
-                    continue;
-                };
-                let what = match host {
-                    Some(host) if entry.kind == lookup => Seen::LookedUp {
-                        host: host_of(&host).to_owned(),
-                        took_ms: t_ms - from,
-                    },
-                    _ => match params.and_then(|p| p.remote_address) {
-                        // One that failed has no address.
-                        Some(to) if entry.kind == connect => {
-                            let ip = if to.starts_with('[') { 40 } else { 20 };
-                            headers.insert(entry.source.id, ip);
-                            log.passed.count(7, ip + Passed::TCP, 0);
-                            Seen::Opened { to }
-                        }
-                        _ => continue,
-                    },
-                };
-                log.seen.push((from, what));
+                if let Some((from, host)) = self.begun.remove(&key) {
+                    let to = params.and_then(|p| p.remote_address);
+                    let seen = self.ended(key, host, to, t_ms - from);
+                    self.log.seen.extend(seen.map(|seen| (from, seen)));
+                }
             }
             _ => {}
         }
     }
-    Some(log)
+
+    /// Counts `n` bytes that a socket sent or received.
+    fn passed(&mut self, entry: &Entry, n: u64) {
+        let ip = self.headers.get(&entry.source.id).copied().unwrap_or(20);
+        let kind = Some(entry.kind);
+        let passed = &mut self.log.passed;
+        let [tcp_out, tcp_in, udp_out, udp_in] = self.bytes;
+        if kind == tcp_in {
+            passed.received(n, ip);
+        } else if kind == tcp_out {
+            passed.count(n.div_ceil(Passed::FULL), ip + Passed::TCP, n);
+        } else if kind == udp_in || kind == udp_out {
+            passed.count(1, ip + 8, n);
+        }
+    }
+
+    /// Lookup or connection that has ended; a connection that failed has no address and is none.
+    fn ended(
+        &mut self,
+        (kind, socket): (u32, u64),
+        host: Option<String>,
+        to: Option<String>,
+        took_ms: f64,
+    ) -> Option<Seen> {
+        match (host, to) {
+            (Some(host), _) if kind == self.lookup => Some(Seen::LookedUp {
+                host: host_of(&host).to_owned(),
+                took_ms,
+            }),
+            (_, Some(to)) if kind == self.connect => {
+                let ip = if to.starts_with('[') { 40 } else { 20 };
+                self.headers.insert(socket, ip);
+                self.log.passed.count(7, ip + Passed::TCP, 0);
+                Some(Seen::Opened { to })
+            }
+            _ => None,
+        }
+    }
 }
 
-/// Of `https://host:port` the host.
+/// Host of `https://host:port`.
 pub fn host_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How often the caller is asked whether to go on.
+/// Interval at which the caller is asked to continue.
 const TICK: Duration = Duration::from_millis(100);
-/// Messages of the network's process come a little after the one that all is there.
+/// Time for messages of the network process that follow the one that the page is complete.
 const STRAGGLERS: Duration = Duration::from_millis(100);
 
-/// How a load went.
+/// Result of a page load.
 #[derive(Debug)]
 pub struct Visit {
     pub end: PageEnd,
@@ -41,7 +41,7 @@ struct Object {
     parts: Vec<(f64, u64)>,
 }
 
-/// What has been seen of a page.
+/// Observations of a page so far.
 #[derive(Debug, Default)]
 struct Page {
     main: String,

@@ -23,7 +23,7 @@ use tracer::Tracer;
 /// Interval at which a round is looked at.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Where a tracer sends to, and where its rows go.
+/// Destination of a tracer's probes and of its rows.
 pub(crate) struct Line<'a> {
     pub server: IpAddr,
     pub clock: Clock,

@@ -27,7 +27,7 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 const APART: Duration = Duration::from_millis(2);
 /// From one ICMP echo to the next, where so many fit into the time that all of a round may take.
 const ECHO_APART: Duration = Duration::from_millis(30);
-/// How often sockets are looked at: the kernel has stamped what waits there.
+/// Interval at which sockets are read; the kernel has stamped the packets that wait there.
 const LOOK: Duration = Duration::from_millis(20);
 /// IPv4's destination unreachable and time exceeded; IPv6 has 1 and 3.
 const UNREACHABLE: u8 = 3;
@@ -64,7 +64,7 @@ pub struct Tracer {
     pub hops: Vec<Hop>,
     /// Other hosts that are asked, too.
     pub landmarks: Vec<IpAddr>,
-    /// How long the echoes of a round may take to leave.
+    /// Time limit for the echoes of a round to leave.
     pub echoes_within: Duration,
     /// By hop; 0 is the server. Landmarks follow from [`BEYOND`] on.
     echoes: BTreeMap<usize, Echo>,
@@ -397,7 +397,7 @@ impl Tracer {
         }
     }
 
-    /// What was never answered and had a second for it is lost; of the rest nobody knows.
+    /// Ends the trace: echoes without a reply for a second are lost, later ones are unknown.
     pub fn finish(mut self) {
         self.listen(Duration::from_secs(1), true);
         let enough = self.clock.now();

@@ -218,6 +218,21 @@ impl Wire {
         each: &mut dyn FnMut(Time, Found<'_>),
     ) {
         let began = clock.now();
+        self.look_at_errors(batch, clock, wall, each);
+        self.look_at_arrivals(batch, clock, wall, each);
+        self.last_look = began;
+        self.sends = 0;
+    }
+
+    /// Send times and ICMP errors, from the socket's error queue.
+    fn look_at_errors(
+        &mut self,
+        batch: &mut Batch,
+        clock: Clock,
+        wall: &mut Wall,
+        each: &mut dyn FnMut(Time, Found<'_>),
+    ) {
+        let began = clock.now();
         loop {
             self.system_calls += 1;
             let Ok(n) = batch.receive(self.fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) else {
@@ -253,6 +268,16 @@ impl Wire {
                 break;
             }
         }
+    }
+
+    /// Datagrams that arrived.
+    fn look_at_arrivals(
+        &mut self,
+        batch: &mut Batch,
+        clock: Clock,
+        wall: &mut Wall,
+        each: &mut dyn FnMut(Time, Found<'_>),
+    ) {
         loop {
             self.system_calls += 1;
             let got = batch.receive(self.fd(), libc::MSG_DONTWAIT);
@@ -291,8 +316,6 @@ impl Wire {
                 break;
             }
         }
-        self.last_look = began;
-        self.sends = 0;
     }
 }
 

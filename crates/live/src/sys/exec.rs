@@ -1,4 +1,4 @@
-//! What a child does between fork and exec: system calls only, no heap and no locks.
+//! Work of a child between fork and exec: system calls only, no heap and no locks.
 
 use super::check;
 use super::keeper::{self, Plan};

@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     /// Said where the names could not be set up.
     pub no_names: Vec<u8>,
     pub parent: libc::pid_t,
-    /// Whether the command is to have the network's rights, though it is not root.
+    /// True if the command gets the capability for networks although it is not root.
     pub hand_on_rights: bool,
 }
 

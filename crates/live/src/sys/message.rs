@@ -28,7 +28,7 @@ pub struct NetError {
     pub offender: Option<IpAddr>,
 }
 
-/// What came with one message of a socket's receive queue or error queue.
+/// Message of a socket's receive queue or error queue, without its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     pub len: usize,

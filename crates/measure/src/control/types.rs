@@ -59,6 +59,7 @@ pub struct SessionId(pub [u8; 16]);
 /// Parameters common to flows of every kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
+    /// Session that the flow belongs to.
     pub session: SessionId,
     /// Client's number for the flow; the report uses it.
     pub flow: u32,
@@ -92,21 +93,30 @@ pub(super) const ENDS: [Ended; 6] = [
 /// Sender's TCP_INFO at one moment; null for fields that the kernel did not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderState {
+    /// Congestion window.
     pub cwnd_bytes: u64,
+    /// Slow-start threshold; null before the first congestion.
     pub ssthresh_bytes: Option<u64>,
+    /// Smoothed RTT.
     pub srtt_ns: Option<u64>,
+    /// RTT variation (RFC 6298).
     pub rttvar_ns: Option<u64>,
+    /// Minimum RTT in the kernel's window.
     pub min_rtt_ns: Option<u64>,
+    /// Segments retransmitted so far.
     pub retransmits: u64,
-    /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
+    /// Payload that has arrived, counted when first acknowledged, selectively or not.
     pub delivered_bytes: Option<u64>,
+    /// Latest delivery rate.
     pub delivery_rate_bps: Option<u64>,
+    /// Maximum segment size.
     pub mss_bytes: u64,
 }
 
 /// Datagram counters of a receiver. For a sender `expected` is the number it sent, and the rest is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCount {
+    /// Datagrams received.
     pub received: u64,
     /// Highest sequence number seen, plus one.
     pub expected: u64,
@@ -114,6 +124,7 @@ pub struct DatagramCount {
     pub reordered: u64,
 }
 
+/// State of a flow's endpoint, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// A receiver of bytes has no further state.
@@ -129,28 +140,39 @@ pub struct Sample {
     pub at: Duration,
     /// Payload bytes so far: acknowledged if the server sends; received if it receives.
     pub bytes: u64,
+    /// State of the endpoint.
     pub detail: Detail,
 }
 
 /// Times for which something other than the network limited a sender (tcpi_busy_time and related fields).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
+    /// Time with data to send.
     pub busy: Duration,
+    /// Time limited by the receive window.
     pub receive_window: Duration,
+    /// Time limited by the send buffer.
     pub send_buffer: Duration,
     /// Time limited by the rate ceiling that the server's operator set.
     pub server_ceiling: Duration,
 }
 
+/// Report of one flow at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowReport {
+    /// Client's number for the flow.
     pub flow: u32,
+    /// Direction of the data.
     pub direction: Direction,
     /// Server's clock at the start of the flow: the `server_ns` it accepted with.
     pub start_ns: i64,
+    /// Reason of the end.
     pub ended: Ended,
+    /// Congestion controller of the sending socket.
     pub congestion: String,
+    /// Limits on the sender.
     pub limits: Limits,
+    /// Samples, in order of time.
     pub samples: Vec<Sample>,
 }
 

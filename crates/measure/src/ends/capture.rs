@@ -99,59 +99,15 @@ impl Capture {
     /// Adds a packet.
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
         self.pass();
-        let mut p = Packet {
-            frame: self.frames,
-            t_ns: t_ns.max(self.latest_ns),
-            seq: 0,
-            ack: 0,
-            payload: 0,
-            timestamp: 0,
-            id: frame.id,
-            hash: 0,
-            ip_len: frame.ip_len,
-            flags: 0,
-            ttl: frame.ttl,
-            traffic_class: frame.traffic_class,
-        };
-        self.latest_ns = p.t_ns;
-        let mut syn = None;
-        let (protocol, ports) = match (&frame.transport, frame.fragment) {
-            (Transport::Cut { .. }, _) => return,
-            (transport, Some(piece)) => {
-                p.seq = piece.offset;
-                p.flags = u8::from(piece.more);
-                p.payload = frame.ip_len;
-                let protocol = match transport {
-                    Transport::Tcp(_) => 6,
-                    Transport::Udp { .. } => 17,
-                    Transport::Other { protocol } | Transport::Cut { protocol } => {
-                        u16::from(*protocol)
-                    }
-                };
-                (protocol | PIECES, (0, 0))
-            }
-            (Transport::Tcp(tcp), None) => {
-                syn = p.tcp(tcp, frame.body);
-                (6, (tcp.src_port, tcp.dst_port))
-            }
-            (
-                Transport::Udp {
-                    src_port,
-                    dst_port,
-                    payload,
-                },
-                None,
-            ) => {
-                p.payload = *payload;
-                p.hash = hash(frame.body.get(8..).unwrap_or(&[]));
-                (17, (*src_port, *dst_port))
-            }
-            (Transport::Other { protocol }, None) => {
-                p.payload = frame.ip_len;
-                // Starts behind a checksum that changes with the addresses.
-                p.hash = hash(frame.body.get(4..).unwrap_or(&[]));
-                (u16::from(*protocol), (0, 0))
-            }
+        self.latest_ns = t_ns.max(self.latest_ns);
+        let Some(Read {
+            p,
+            protocol,
+            ports,
+            syn,
+        }) = Packet::read(self.latest_ns, self.frames, frame)
+        else {
+            return;
         };
         let (src, dst) = (end(frame.src, ports.0), end(frame.dst, ports.1));
         let (low, high) = if src <= dst { (src, dst) } else { (dst, src) };
@@ -208,7 +164,79 @@ impl Capture {
     }
 }
 
+/// Packet with its ports and, of a SYN, the options.
+struct Read {
+    p: Packet,
+    protocol: u16,
+    ports: (u16, u16),
+    syn: Option<Syn>,
+}
+
 impl Packet {
+    /// Reads a frame; `None` if its transport header was not captured.
+    #[inline(always)]
+    fn read(t_ns: i64, number: u32, frame: &Frame<'_>) -> Option<Read> {
+        let mut p = Packet {
+            frame: number,
+            t_ns,
+            seq: 0,
+            ack: 0,
+            payload: 0,
+            timestamp: 0,
+            id: frame.id,
+            hash: 0,
+            ip_len: frame.ip_len,
+            flags: 0,
+            ttl: frame.ttl,
+            traffic_class: frame.traffic_class,
+        };
+        let mut syn = None;
+        let (protocol, ports) = match (&frame.transport, frame.fragment) {
+            (Transport::Cut { .. }, _) => return None,
+            (transport, Some(piece)) => {
+                p.seq = piece.offset;
+                p.flags = u8::from(piece.more);
+                p.payload = frame.ip_len;
+                let protocol = match transport {
+                    Transport::Tcp(_) => 6,
+                    Transport::Udp { .. } => 17,
+                    Transport::Other { protocol } | Transport::Cut { protocol } => {
+                        u16::from(*protocol)
+                    }
+                };
+                (protocol | PIECES, (0, 0))
+            }
+            (Transport::Tcp(tcp), None) => {
+                syn = p.tcp(tcp, frame.body);
+                (6, (tcp.src_port, tcp.dst_port))
+            }
+            (
+                Transport::Udp {
+                    src_port,
+                    dst_port,
+                    payload,
+                },
+                None,
+            ) => {
+                p.payload = *payload;
+                p.hash = hash(frame.body.get(8..).unwrap_or(&[]));
+                (17, (*src_port, *dst_port))
+            }
+            (Transport::Other { protocol }, None) => {
+                p.payload = frame.ip_len;
+                // Starts behind a checksum that changes with the addresses.
+                p.hash = hash(frame.body.get(4..).unwrap_or(&[]));
+                (u16::from(*protocol), (0, 0))
+            }
+        };
+        Some(Read {
+            p,
+            protocol,
+            ports,
+            syn,
+        })
+    }
+
     fn tcp(&mut self, tcp: &Tcp<'_>, body: &[u8]) -> Option<Syn> {
         let options = tcp.parse_options();
         self.seq = tcp.seq;

@@ -135,6 +135,20 @@ impl<'a> Judge<'a> {
         }
     }
 
+    fn pair(&self, up: &Packet, down: &Packet) -> Pair {
+        let (near_ns, far_ns) = match self.way {
+            Way::Up => (up.t_ns, down.t_ns),
+            Way::Down => (down.t_ns, up.t_ns),
+        };
+        Pair {
+            near_ns,
+            far_ns,
+            way: self.way,
+            flow: self.flow,
+            bytes: up.ip_len,
+        }
+    }
+
     /// Counts of the direction.
     pub fn direction(
         &self,
@@ -158,21 +172,9 @@ impl<'a> Judge<'a> {
             d.changes.syn = Some((a, b));
         }
         for (u, v) in &t.pairs {
-            d.changes.note(self.up(*u), self.down(*v));
-        }
-        for (u, v) in &t.pairs {
             let (u, v) = (self.up(*u), self.down(*v));
-            let (near_ns, far_ns) = match self.way {
-                Way::Up => (u.t_ns, v.t_ns),
-                Way::Down => (v.t_ns, u.t_ns),
-            };
-            out.pairs.push(Pair {
-                near_ns,
-                far_ns,
-                way: self.way,
-                flow: self.flow,
-                bytes: u.ip_len,
-            });
+            d.changes.note(u, v);
+            out.pairs.push(self.pair(u, v));
         }
         d.arrived = t.pairs.len() as u64;
         reordering(&t.pairs, &mut d);

@@ -212,13 +212,6 @@ impl Bursts {
         }
     }
 
-    /// Forgets bursts before this one: no segment of them is outstanding any more.
-    pub fn forget_before(&mut self, number: u32) {
-        while self.kept.front().is_some_and(|(b, _)| b.number < number) {
-            self.kept.pop_front();
-        }
-    }
-
     /// Kind of the burst with that number, if the segment at `start` was not its first.
     pub fn of(&self, number: u32, start: u64, mss: u64) -> Option<BurstKind> {
         let later = |b: &Burst| start > b.start;

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use store::{Name, Options, Writer};
-use thinning::Guard;
-use writer::MonitorWriter;
+pub(crate) use thinning::Guard;
+pub(crate) use writer::MonitorWriter;
 
 /// Targets to probe, and the recording to write.
 #[derive(Clone, Debug, Serialize, Deserialize)]

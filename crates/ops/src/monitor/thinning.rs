@@ -78,6 +78,7 @@ impl Stage {
             TableId::Flow
             | TableId::Queue
             | TableId::Datagram
+            | TableId::Decision
             | TableId::Segment
             | TableId::Course => Some(Stage::Gone),
             TableId::Event

@@ -23,8 +23,8 @@ const HOUSEKEEPING_NS: i64 = 60_000_000_000;
 const GRACE_NS: i64 = 600_000_000_000;
 
 /// Thread that takes the rows of a monitor.
-pub(super) struct MonitorWriter {
-    pub(super) rows: Sender<Row>,
+pub(crate) struct MonitorWriter {
+    pub(crate) rows: Sender<Row>,
     /// Sentences about the disk, for an observer.
     said: Receiver<String>,
     stop: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ pub(super) struct MonitorWriter {
 }
 
 impl MonitorWriter {
-    pub(super) fn start(writer: Writer, guard: Guard) -> std::io::Result<MonitorWriter> {
+    pub(crate) fn start(writer: Writer, guard: Guard) -> std::io::Result<MonitorWriter> {
         let (rows, inbox) = channel();
         let (say, said) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -60,12 +60,12 @@ impl MonitorWriter {
     }
 
     /// Forwards the sentences about the disk since the last call.
-    pub(super) fn tell(&self, observer: &dyn Observer) {
+    pub(crate) fn tell(&self, observer: &dyn Observer) {
         self.said.try_iter().for_each(|line| observer.warn(&line));
     }
 
     /// Waits until every row has been taken. Returns the writer, to be closed.
-    pub(super) fn finish(self, observer: &dyn Observer) -> Writer {
+    pub(crate) fn finish(self, observer: &dyn Observer) -> Writer {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
         let writer = self.thread.join().expect("the writer does not panic");

@@ -192,9 +192,8 @@ impl Material {
         column.2 |= lost;
     }
 
-    /// Returns curves for the page's script: ranges of columns, or single probes if they are few.
-    pub fn curves(&self) -> Curves {
-        let step_s = self.length_ns() as f64 / 1e9 / STRETCHES as f64;
+    /// Round trips of single probes if they are few, otherwise least and greatest of each column; and times of loss, s.
+    fn probes(&self) -> (Vec<Point>, Vec<f64>) {
         let since = |t: i64| (t - self.scope.from_ns) as f64 / 1e9;
         let column_s = self.length_ns() as f64 / 1e9 / COLUMNS as f64;
         let mut probes: Vec<Point> = Vec::new();
@@ -238,6 +237,13 @@ impl Material {
                 });
             }
         }
+        (probes, lost_s)
+    }
+
+    /// Returns curves for the page's script: ranges of columns, or single probes if they are few.
+    pub fn curves(&self) -> Curves {
+        let step_s = self.length_ns() as f64 / 1e9 / STRETCHES as f64;
+        let (probes, lost_s) = self.probes();
         let answered = self.whole.delays.len() as f64 / self.whole.sent().max(1) as f64;
         let steps = self.whole.delays.shares();
         let steps: Vec<(f64, f64)> = steps

@@ -97,6 +97,7 @@ pub struct Done {
 pub trait Application: Send {
     /// Connections that it starts with.
     fn openings(&self) -> Vec<Opening>;
+    /// Takes an event, and adds its requests to `asks`; returns the result once it is done.
     fn told(&mut self, now: Time, what: Told, asks: &mut Vec<Ask>) -> Option<Done>;
     /// True if it never has more than its first connection and does not need to know when a message arrives.
     fn is_alone(&self) -> bool {

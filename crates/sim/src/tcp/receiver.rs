@@ -87,34 +87,9 @@ impl Receiver {
         self.ack_due
     }
 
-    /// Handles a segment that has arrived; returns the acknowledgement to send now, if one is due.
-    pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> Option<Segment> {
-        if segment.is(flag::SYN) {
-            return Some(Segment {
-                flags: flag::SYN | flag::ACK,
-                ack: self.next,
-                ..Segment::default()
-            });
-        }
-        if segment.len == 0 {
-            // Ignores the last ACK of the handshake.
-            return None;
-        }
-        if segment.is(flag::CWR | flag::FIN) {
-            self.echo &= !segment.is(flag::CWR);
-            if segment.is(flag::FIN) {
-                self.ends_at = segment.end();
-            }
-        }
-        self.delay = now.saturating_since(segment.sent);
-        let ce = ecn == Ecn::Ce;
-        if ce {
-            self.echo = true;
-            self.ce_bytes += u64::from(segment.len);
-        }
-        // RFC 8257 section 3.2: a change of CE is acknowledged at once, so that the echo is not averaged.
-        let changed = std::mem::replace(&mut self.last_ce, ce) != ce;
-        let (from, to) = (segment.seq, segment.end());
+    /// Takes the bytes of a segment; returns true if it is acknowledged at once, and the bytes if they came before.
+    #[inline]
+    fn take(&mut self, from: u64, to: u64) -> (bool, Option<(u64, u64)>) {
         let mut duplicate = None;
         let at_once = if to <= self.next || (from < self.next && self.early.is_empty()) {
             self.next = self.next.max(to);
@@ -143,6 +118,38 @@ impl Receiver {
             self.remember(from);
             true
         };
+        (at_once, duplicate)
+    }
+
+    /// Handles a segment that has arrived; returns the acknowledgement to send now, if one is due.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> Option<Segment> {
+        if segment.is(flag::SYN) {
+            return Some(Segment {
+                flags: flag::SYN | flag::ACK,
+                ack: self.next,
+                ..Segment::default()
+            });
+        }
+        if segment.len == 0 {
+            // Ignores the last ACK of the handshake.
+            return None;
+        }
+        if segment.is(flag::CWR | flag::FIN) {
+            self.echo &= !segment.is(flag::CWR);
+            if segment.is(flag::FIN) {
+                self.ends_at = segment.end();
+            }
+        }
+        self.delay = now.saturating_since(segment.sent);
+        let ce = ecn == Ecn::Ce;
+        if ce {
+            self.echo = true;
+            self.ce_bytes += u64::from(segment.len);
+        }
+        // RFC 8257 section 3.2: a change of CE is acknowledged at once, so that the echo is not averaged.
+        let changed = std::mem::replace(&mut self.last_ce, ce) != ce;
+        let (from, to) = (segment.seq, segment.end());
+        let (at_once, duplicate) = self.take(from, to);
         self.waiting += 1;
         let quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);

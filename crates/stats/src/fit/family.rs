@@ -234,25 +234,18 @@ const STEP: f64 = 1e-3;
 /// Shape from which a Pareto differs from an exponential by less than any capture can tell.
 const LIGHTEST_PARETO: f64 = 1e3;
 
-pub(super) fn maximise(sample: &Sample, family: Family) -> Result<Peak, FitError> {
-    let logs: Vec<f64> = sample
-        .cells
-        .iter()
-        .map(|c| if c.rounded { 0.0 } else { c.value.ln() })
-        .collect();
-    let f = |p: Place| {
-        let value = Shape::at(family, p).log_likelihood(sample, &logs);
-        if value.is_finite() {
-            value
-        } else {
-            f64::NEG_INFINITY
-        }
-    };
+/// Highest place of `f` that Newton's steps reach from `p`, with the value there.
+///
+/// # Errors A Pareto's tail that gets too light: it has no peak.
+fn climb(
+    f: &impl Fn(Place) -> f64,
+    mut p: Place,
+    family: Family,
+) -> Result<(Place, f64), FitError> {
     let free = family.parameters().len();
-    let mut p = start(sample, family);
     let mut here = f(p);
     for _ in 0..200 {
-        let (gradient, second) = derivatives(&f, p, here, free);
+        let (gradient, second) = derivatives(f, p, here, free);
         let mut step = newton(gradient, second, free);
         let length = step[0].hypot(step[1]);
         if length > 1.0 {
@@ -277,28 +270,51 @@ pub(super) fn maximise(sample: &Sample, family: Family) -> Result<Peak, FitError
             break;
         }
     }
-    let (gradient, [[aa, ab], [_, bb]]) = derivatives(&f, p, here, free);
-    let no_peak = || FitError::NoPeak {
-        family: family.word(),
-    };
-    if gradient.iter().any(|g| g.abs() > 1e-4) {
-        return Err(no_peak());
-    }
-    // The inverse of the observed information.
+    Ok((p, here))
+}
+
+/// Standard errors of the parameters, from the inverse of the observed information.
+fn standard_errors(family: Family, [[aa, ab], [_, bb]]: Second, free: usize, n: f64) -> Vec<f64> {
     let (va, vab, vb) = if free == 1 {
         (0.0, 0.0, -1.0 / bb)
     } else {
         let det = aa * bb - ab * ab;
         (-bb / det, ab / det, -aa / det)
     };
-    let of = |variance: f64| (variance / sample.n).sqrt();
-    let errors = match family {
+    let of = |variance: f64| (variance / n).sqrt();
+    match family {
         Family::Exponential => vec![of(vb)],
         Family::Weibull => vec![of(va), of(vb)],
         Family::LogNormal => vec![of(vb), of(va)],
         Family::Pareto => vec![of(va), of(va + vb + 2.0 * vab)],
         Family::Gamma => vec![of(va), of(va + vb - 2.0 * vab)],
+    }
+}
+
+pub(super) fn maximise(sample: &Sample, family: Family) -> Result<Peak, FitError> {
+    let logs: Vec<f64> = sample
+        .cells
+        .iter()
+        .map(|c| if c.rounded { 0.0 } else { c.value.ln() })
+        .collect();
+    let f = |p: Place| {
+        let value = Shape::at(family, p).log_likelihood(sample, &logs);
+        if value.is_finite() {
+            value
+        } else {
+            f64::NEG_INFINITY
+        }
     };
+    let free = family.parameters().len();
+    let (p, here) = climb(&f, start(sample, family), family)?;
+    let (gradient, second) = derivatives(&f, p, here, free);
+    let no_peak = || FitError::NoPeak {
+        family: family.word(),
+    };
+    if gradient.iter().any(|g| g.abs() > 1e-4) {
+        return Err(no_peak());
+    }
+    let errors = standard_errors(family, second, free, sample.n);
     if errors.iter().any(|e| !e.is_finite()) {
         return Err(no_peak());
     }

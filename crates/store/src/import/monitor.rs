@@ -78,6 +78,22 @@ struct Stale {
     received_ns: i64,
 }
 
+/// Packet number, send time, receive time and round trip of a line, the last three in ns; otherwise the fault.
+fn parsed(
+    line: &[u8],
+    [send, receive]: [&mut Local; 2],
+    told: &mut Imported,
+) -> Result<(i64, i64, i64, i64), String> {
+    let [seq, sent, received, rtt, _, _] =
+        fields(line).ok_or_else(|| format!("{} has not the six fields of a delay", shown(line)))?;
+    let wrong = |text: &[u8], what: &str| format!("{} is no {what}", shown(text));
+    let number = int(seq).ok_or_else(|| wrong(seq, "packet number"))?;
+    let rtt_ns = billionths(rtt).ok_or_else(|| wrong(rtt, "round trip in seconds"))?;
+    let sent_ns = stamp(sent, send, told).ok_or_else(|| wrong(sent, "time"))?;
+    let received_ns = stamp(received, receive, told).ok_or_else(|| wrong(received, "time"))?;
+    Ok((number, sent_ns, received_ns, rtt_ns))
+}
+
 pub fn delay(
     mut lines: Lines,
     settings: &Settings,
@@ -95,32 +111,14 @@ pub fn delay(
         if line.is_empty() || is_header(line, number) {
             continue;
         }
-        let Some([seq, sent, received, rtt, _, _]) = fields(line) else {
-            told.wrong(
-                number,
-                format_args!("{} has not the six fields of a delay", shown(line)),
-            );
-            continue;
-        };
-        let Some(seq) = int(seq) else {
-            told.wrong(number, format_args!("{} is no packet number", shown(seq)));
-            continue;
-        };
-        let Some(rtt_ns) = billionths(rtt) else {
-            told.wrong(
-                number,
-                format_args!("{} is no round trip in seconds", shown(rtt)),
-            );
-            continue;
-        };
-        let Some(sent_ns) = stamp(sent, &mut send, told) else {
-            told.wrong(number, format_args!("{} is no time", shown(sent)));
-            continue;
-        };
-        let Some(received_ns) = stamp(received, &mut receive, told) else {
-            told.wrong(number, format_args!("{} is no time", shown(received)));
-            continue;
-        };
+        let (seq, sent_ns, received_ns, rtt_ns) =
+            match parsed(line, [&mut send, &mut receive], told) {
+                Ok(read) => read,
+                Err(why) => {
+                    told.wrong(number, why);
+                    continue;
+                }
+            };
         numbers.answered(seq);
         let mut row = Delay::unanswered(sent_ns, seq, target.clone());
         if let Some((sound_seq, sound_ns, sound_rtt)) = sound

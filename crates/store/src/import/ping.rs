@@ -224,6 +224,38 @@ fn fping_line(text: &str) -> Option<(&str, Said<'_>)> {
     }
 }
 
+/// Adds the statement of a line to its train.
+fn taken(said: Said, at: Option<i64>, number: u64, train: &mut Train, told: &mut Imported) {
+    match said {
+        Said::Answer {
+            index,
+            rtt_ns,
+            duplicate,
+        } => train.answer(index, at, rtt_ns, duplicate),
+        Said::Lost { index } => train.lost(index, at),
+        Said::Error => told.repaired(UNREACHABLE),
+        Said::Counts { sent, received } => {
+            (train.transmitted, train.received) = (Some(sent), Some(received));
+        }
+        // The summary follows the lines of -C.
+        Said::All(_) if train.last().is_some() => {}
+        Said::All(all) => {
+            for (index, rtt) in (0..).zip(all) {
+                match rtt {
+                    Some(rtt_ns) => train.answer(index, None, rtt_ns, false),
+                    None => train.lost(index, None),
+                }
+            }
+        }
+        Said::Other(said) => {
+            told.wrong(
+                number,
+                format_args!("{said:?} says nothing of one probe (use -l, -c or -C)"),
+            );
+        }
+    }
+}
+
 pub fn fping(
     mut lines: Lines,
     settings: &Settings,
@@ -261,34 +293,7 @@ pub fn fping(
             );
             continue;
         }
-        match said {
-            Said::Answer {
-                index,
-                rtt_ns,
-                duplicate,
-            } => train.answer(index, at, rtt_ns, duplicate),
-            Said::Lost { index } => train.lost(index, at),
-            Said::Error => told.repaired(UNREACHABLE),
-            Said::Counts { sent, received } => {
-                (train.transmitted, train.received) = (Some(sent), Some(received));
-            }
-            // The summary follows the lines of -C.
-            Said::All(_) if train.last().is_some() => {}
-            Said::All(all) => {
-                for (index, rtt) in (0..).zip(all) {
-                    match rtt {
-                        Some(rtt_ns) => train.answer(index, None, rtt_ns, false),
-                        None => train.lost(index, None),
-                    }
-                }
-            }
-            Said::Other(said) => {
-                told.wrong(
-                    number,
-                    format_args!("{said:?} says nothing of one probe (use -l, -c or -C)"),
-                );
-            }
-        }
+        taken(said, at, number, train, told);
     }
     for (_, train) in trains {
         if !train.is_empty() {

@@ -1,13 +1,13 @@
 //! Runs of published experiments: the runs that a document needs, and the comparison of our figures with the printed
 //! ones.
 
-use crate::document::{Document, Expectation, Plot, PlotKind, Side, State, Variant, anything};
-use crate::draft::Draft;
-use crate::error::ScenarioError;
-use crate::estimate::Estimate;
-use crate::scenario::Scenario;
 use base::Duration;
 use serde::{Deserialize, Serialize};
+use sim::Draft;
+use sim::Estimate;
+use sim::Scenario;
+use sim::ScenarioError;
+use sim::document::{Document, Expectation, Plot, PlotKind, Side, State, Variant, anything};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -265,7 +265,7 @@ impl Reproduction {
                 if let Some((from, to)) = case.window {
                     // The same seed gives the same run, so this is the same window of the whole run.
                     (scenario.warmup, scenario.duration) = (from, to);
-                    crate::plan::check(&scenario)?;
+                    sim::plan::check(&scenario)?;
                 }
                 Ok(Run::Packets(Box::new(scenario)))
             }

@@ -1,0 +1,225 @@
+//! Program at the egress of the WAN interface: TCX, Linux 6.6 and later.
+//!
+//! The program is `egress.c`. It counts what passes, and marks or drops what it is ordered to. Its link belongs to this
+//! process: the kernel removes it when the process ends, however it ends.
+
+use super::ControlError;
+use crate::clock::Clock;
+use aya::maps::{Array, MapData};
+use aya::programs::tc::{TcAttachOptions, TcAttachType};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier};
+use aya::sys::SyscallError;
+use aya::{Ebpf, EbpfLoader};
+use base::{Bytes, Time};
+use control::upload::Room;
+use std::io;
+
+/// Object file of `egress.c`, built by `make egress`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("egress.o");
+/// Name of the program, as `bpftool net` shows it.
+pub const PROGRAM: &str = "tailback_egress";
+
+/// Settings of the program, fixed while it is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exempt {
+    /// Bytes that the link adds to each packet beyond what the kernel counts at this interface; may be negative.
+    pub overhead: i64,
+    /// Packets of at most this size are never signalled.
+    pub small: Bytes,
+    /// Bit n is set if packets of DSCP n are never signalled.
+    pub dscp: u64,
+}
+
+/// Counts of the program since it was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that passed; each segment of a GSO packet counts.
+    pub packets: u64,
+    /// Their bytes, with the link's overhead.
+    pub bytes: u64,
+    /// Packets marked with CE.
+    pub marks: u64,
+    /// Packets dropped, those above the cap included.
+    pub drops: u64,
+}
+
+/// Orders to the program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Orders {
+    /// Time of the order.
+    pub at: Time,
+    /// Bytes that have passed at that time.
+    pub passed: u64,
+    /// Bytes that may pass from then on; none: no limit.
+    pub room: Option<Room>,
+    /// Packets to signal since the start.
+    pub signals: u64,
+    /// True to mark ECN-capable packets, false to drop them too.
+    pub mark: bool,
+}
+
+impl Orders {
+    /// Words of `struct orders`.
+    fn words(&self, clock: Clock) -> [u64; 6] {
+        let limit = |room: Room| (self.passed as f64 + room.bytes).max(0.0) as u64;
+        [
+            clock.mono_of(self.at).max(0).cast_unsigned(),
+            self.room.map_or(0, limit),
+            self.room.map_or(0, |r| r.rate.max(0.0) as u64),
+            self.room.is_some().into(),
+            self.signals,
+            self.mark.into(),
+        ]
+    }
+}
+
+/// Attached program; dropping it detaches it.
+pub struct Hook {
+    orders: Array<MapData, [u64; 6]>,
+    slot: Array<MapData, u32>,
+    counters: Array<MapData, [u64; 6]>,
+    /// Slot of the orders that bind.
+    bound: u32,
+    _ebpf: Ebpf,
+}
+
+impl Hook {
+    /// Loads the program and attaches it to the egress of the interface, behind the programs that are there.
+    ///
+    /// # Errors No permission, no such interface, or a kernel that refuses the program.
+    pub fn attach(interface: &str, exempt: Exempt) -> Result<Hook, ControlError> {
+        let refused = |what: &'static str| {
+            move |e: &(dyn std::error::Error + 'static)| ControlError::of_kernel(what, e)
+        };
+        // Without the kernel's own types, which the program does not need: they take 14 MB and 0.1 s to read.
+        let mut ebpf = EbpfLoader::new()
+            .btf(None)
+            .load(OBJECT)
+            .map_err(|e| refused("load the eBPF program")(&e))?;
+        let mut map = |name: &'static str| ebpf.take_map(name).ok_or(ControlError::Object { name });
+        let array = |e: aya::maps::MapError| refused("open the maps of the eBPF program")(&e);
+        let mut settings: Array<MapData, [u64; 3]> = map("SETTINGS")?.try_into().map_err(array)?;
+        let orders = map("ORDERS")?.try_into().map_err(array)?;
+        let slot = map("SLOT")?.try_into().map_err(array)?;
+        let counters = map("COUNTERS")?.try_into().map_err(array)?;
+        let words = [
+            exempt.overhead.cast_unsigned(),
+            exempt.small.get(),
+            exempt.dscp,
+        ];
+        settings.set(0, words, 0).map_err(array)?;
+        let program: &mut SchedClassifier = ebpf
+            .program_mut(PROGRAM)
+            .and_then(|p| p.try_into().ok())
+            .ok_or(ControlError::Object { name: PROGRAM })?;
+        program
+            .load()
+            .map_err(|e| refused("load the eBPF program")(&e))?;
+        let order = TcAttachOptions::TcxOrder(LinkOrder::default());
+        program
+            .attach_with_options(interface, TcAttachType::Egress, order)
+            .map_err(|e| refused("attach the eBPF program")(&e))?;
+        Ok(Hook {
+            orders,
+            slot,
+            counters,
+            bound: 0,
+            _ebpf: ebpf,
+        })
+    }
+
+    /// Counts so far.
+    ///
+    /// # Errors The kernel refuses to read the map.
+    pub fn counts(&self) -> io::Result<Counts> {
+        let words = self.counters.get(&0, 0).map_err(io::Error::other)?;
+        let [packets, bytes, _signalled, marks, drops, capped] = words;
+        Ok(Counts {
+            packets,
+            bytes,
+            marks,
+            drops: drops + capped,
+        })
+    }
+
+    /// Gives orders. They bind for a quarter of a second, unless others follow.
+    ///
+    /// # Errors The kernel refuses to write the map.
+    pub fn order(&mut self, orders: &Orders, clock: Clock) -> io::Result<()> {
+        let free = 1 - self.bound;
+        self.orders
+            .set(free, orders.words(clock), 0)
+            .and_then(|()| self.slot.set(0, free, 0))
+            .map_err(io::Error::other)?;
+        self.bound = free;
+        Ok(())
+    }
+}
+
+/// Programs at the egress of the interface, in their order.
+///
+/// # Errors No permission, no such interface, or a kernel without TCX.
+pub fn programs(interface: &str) -> Result<Vec<String>, ControlError> {
+    match SchedClassifier::query_tcx(interface, TcAttachType::Egress) {
+        Ok((_, programs)) => Ok(programs
+            .iter()
+            .map(|p| p.name_as_str().unwrap_or("without a name").to_owned())
+            .collect()),
+        Err(ProgramError::SyscallError(SyscallError { io_error, .. }))
+            if io_error.raw_os_error() == Some(libc::ENOENT) =>
+        {
+            // Nothing was ever attached there.
+            Ok(Vec::new())
+        }
+        Err(e) => Err(ControlError::of_kernel("ask for TCX programs", &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    /// Source and object as they were built together by `make egress`.
+    const BUILT: &str = include_str!("egress.sha256");
+
+    #[test]
+    fn the_object_was_built_from_the_source() {
+        let sum = |bytes: &[u8], name| {
+            let hex: String = Sha256::digest(bytes)
+                .iter()
+                .map(|b| format!("{b:02x}"))
+                .collect();
+            format!("{hex}  {name}\n")
+        };
+        let source = sum(include_bytes!("egress.c"), "egress.c");
+        let object = sum(OBJECT, "egress.o");
+        assert_eq!(
+            BUILT,
+            source + &object,
+            "run `make egress` and commit its files"
+        );
+    }
+
+    #[test]
+    fn a_limit_below_zero_lets_nothing_pass() {
+        let orders = Orders {
+            at: Time::ZERO,
+            passed: 1000,
+            room: Some(Room {
+                bytes: -5000.0,
+                rate: 1.25e6,
+            }),
+            signals: 3,
+            mark: true,
+        };
+        let words = orders.words(Clock::start());
+        assert_eq!(words[1..], [0, 1_250_000, 1, 3, 1]);
+        let free = Orders {
+            room: None,
+            mark: false,
+            ..orders
+        };
+        assert_eq!(free.words(Clock::start())[1..], [0, 0, 0, 3, 0]);
+    }
+}

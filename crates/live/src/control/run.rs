@@ -1,0 +1,441 @@
+//! The run: one thread that probes, reads the counters, asks the controller, and gives its orders to the kernel.
+
+use super::desk::Desk;
+use super::hook::{Counts, Exempt, Hook, Orders};
+use super::probes::Probes;
+use super::{ControlError, check_interface};
+use crate::clock::Clock;
+use crate::load::Access;
+use crate::probe::host::{PROBES, random, wake_exactly};
+use crate::traffic::SentReader;
+use base::record::{Decision as DecisionRow, Direction, Event, Row};
+use base::rng::{Rng, Streams, uniform};
+use base::{Bytes, Duration, Time};
+use control::upload::{Controller, Decision, Upload, Why};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
+
+/// Settings of a run; the recording stores them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// WAN interface of the gateway.
+    pub wan: String,
+    /// Law, target and cap of the upload.
+    pub upload: Upload,
+    /// Interval between probes.
+    pub interval: Duration,
+    /// Bytes that the link adds to each packet beyond its IP size; may be negative.
+    pub overhead: i64,
+    /// Packets of at most this IP size are never signalled.
+    pub small: Bytes,
+    /// DSCPs that are never signalled: the real-time band.
+    pub exempt: Vec<u8>,
+    /// True to act; false for a dry run.
+    pub apply: bool,
+    /// Longest wait for the server at the start.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            wan: String::new(),
+            upload: Upload::default(),
+            interval: Duration::from_millis(20),
+            overhead: 0,
+            small: Bytes::new(256),
+            // Expedited forwarding (RFC 3246), voice admit (RFC 5865).
+            exempt: vec![46, 44],
+            apply: false,
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// State of a run, for a live display and for `tailback control status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    pub wan: String,
+    pub server: SocketAddr,
+    pub applied: bool,
+    pub elapsed_s: f64,
+    pub why: Why,
+    pub wait_ms: Option<f64>,
+    pub probed_wait_ms: Option<f64>,
+    pub capacity_bps: Option<f64>,
+    /// Rate that passes the interface, mean of the last second.
+    pub rate_bps: Option<f64>,
+    pub passed_bytes: u64,
+    pub signals: u64,
+    pub marks: u64,
+    pub drops: u64,
+    /// Reason why the server does not answer, if known.
+    pub trouble: Option<String>,
+}
+
+/// Questions of the run to its caller, about once a second.
+pub trait Overseer {
+    fn status(&mut self, status: &Status);
+    /// True if the user asked to stop.
+    fn interrupted(&mut self) -> bool;
+}
+
+/// Interval of the orders while the direction carries traffic; while it is idle they come with the law's updates.
+const BUSY: Duration = Duration::from_millis(5);
+/// Rate in bytes per second below which the direction is idle.
+const IDLE_RATE: u64 = 20_000;
+const SECOND: Duration = Duration::from_secs(1);
+/// Size of the Ethernet header, which the kernel counts and a modem's link need not carry.
+const ETHERNET: i64 = 14;
+
+/// Reasons why a wait is over, besides time.
+#[derive(Clone, Copy)]
+struct Woken {
+    desk: bool,
+    /// A signal came, or a second is over: ask if the user wants to stop.
+    signal: bool,
+}
+
+/// Counters of the interface: the program's, or in a dry run the kernel's.
+enum Eyes {
+    Hook(Box<Hook>),
+    Dry { reader: SentReader, first: Counts },
+}
+
+/// Gateway under control; dropping it restores the interface.
+pub struct Gateway {
+    settings: Settings,
+    clock: Clock,
+    rows: Sender<Row>,
+    desk: Desk,
+    probes: Probes,
+    eyes: Eyes,
+    controller: Controller,
+    draws: Rng,
+    /// Counts at the last tick.
+    seen: Counts,
+    signals: u64,
+    began: Time,
+    /// Times of the next tick, the next idle row, and the next report.
+    tick: Time,
+    idle_row: Time,
+    second: Time,
+    second_bytes: u64,
+    rate: Option<f64>,
+    last: Option<Decision>,
+    trouble: Option<String>,
+}
+
+impl Gateway {
+    /// Opens the session with the server, then attaches the program, unless this is a dry run.
+    ///
+    /// # Errors The server, the interface or the kernel refuses; nothing is changed then.
+    pub fn start(
+        settings: Settings,
+        server: SocketAddr,
+        access: &Access,
+        clock: Clock,
+        rows: Sender<Row>,
+    ) -> Result<Gateway, ControlError> {
+        let local = |what| move |source| ControlError::Local { what, source };
+        check_interface(&settings.wan)?;
+        let place = settings.apply.then(|| super::inspect(&settings.wan));
+        if place.transpose()?.is_some_and(|p| p.owned) {
+            return Err(ControlError::Owned {
+                interface: settings.wan,
+            });
+        }
+        let desk = Desk::open(&settings.wan)?;
+        let Settings {
+            interval, patience, ..
+        } = settings;
+        let probes = Probes::open(server, access, interval, patience, clock)?;
+        let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
+        let eyes = open_eyes(&settings)?;
+        let now = clock.now();
+        Ok(Gateway {
+            controller: Controller::new(settings.upload),
+            draws: Streams::new(seed).stream("gateway"),
+            settings,
+            clock,
+            rows,
+            desk,
+            probes,
+            eyes,
+            seen: Counts::default(),
+            signals: 0,
+            began: now,
+            tick: now,
+            idle_row: now,
+            second: now + SECOND,
+            second_bytes: 0,
+            rate: None,
+            last: None,
+            trouble: None,
+        })
+    }
+
+    /// Controls until it is told to stop, then restores the interface.
+    ///
+    /// # Errors The counters cannot be read, or orders cannot be given: the interface is restored.
+    pub fn run(mut self, overseer: &mut dyn Overseer) -> Result<Status, ControlError> {
+        wake_exactly(PROBES);
+        let result = self.control(overseer);
+        let status = self.status();
+        let Gateway { probes, rows, .. } = self;
+        probes.close(&rows);
+        result
+            .map(|()| status)
+            .map_err(|source| ControlError::Local {
+                what: "read the counters or give orders",
+                source,
+            })
+    }
+
+    fn control(&mut self, overseer: &mut dyn Overseer) -> io::Result<()> {
+        loop {
+            let woken = self.wait();
+            self.send()?;
+            let now = self.clock.now();
+            let tick = now >= self.tick;
+            if tick {
+                self.hear();
+            }
+            if now >= self.controller.due() {
+                self.decide(now);
+            }
+            if tick {
+                self.order(now)?;
+            }
+            self.probes.advance(&self.rows);
+            if now >= self.second {
+                self.each_second(now);
+                overseer.status(&self.status());
+            }
+            if woken.signal && overseer.interrupted() {
+                return Ok(());
+            }
+            let status = || serde_json::to_string(&self.status()).unwrap_or_default();
+            if woken.desk && self.desk.answer(&status) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for the next thing to do.
+    fn wait(&self) -> Woken {
+        let due = [self.tick, self.controller.due(), self.second];
+        let next = due.into_iter().fold(self.probes.next_wakeup(), Time::min);
+        let wait = next.saturating_since(self.clock.now());
+        let timeout = TimeSpec::from_duration(wait.to_std());
+        // Answers wait for the next tick: the kernel has stamped them.
+        let mut fds = [PollFd::new(self.desk.fd(), PollFlags::POLLIN)];
+        let interrupted = ppoll(&mut fds, Some(timeout), None).is_err();
+        Woken {
+            desk: interrupted || fds[0].any().unwrap_or(true),
+            signal: interrupted || self.clock.now() >= self.second,
+        }
+    }
+
+    /// Sends probes that are due; what has passed is counted with each.
+    fn send(&mut self) -> io::Result<()> {
+        let Gateway { probes, eyes, .. } = self;
+        let mut failed = None;
+        let mut newest = None;
+        probes.transmit(&mut || match eyes.counts() {
+            Ok(counts) => {
+                newest = Some(counts);
+                counts.bytes
+            }
+            Err(e) => {
+                failed = Some(e);
+                0
+            }
+        });
+        if let Some(counts) = newest {
+            self.passed(self.clock.now(), counts);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Hands answers to the controller.
+    fn hear(&mut self) {
+        let now = self.clock.now();
+        for a in self.probes.look() {
+            self.controller.probed(now, a.sent, a.rtt, a.up_ns);
+        }
+    }
+
+    /// Tells the controller what has passed.
+    fn passed(&mut self, now: Time, counts: Counts) {
+        let draws = &mut self.draws;
+        self.signals += self.controller.passed(
+            now,
+            Bytes::new(counts.bytes.saturating_sub(self.seen.bytes)),
+            counts.packets.saturating_sub(self.seen.packets),
+            || uniform(draws),
+        );
+        self.seen = counts;
+    }
+
+    /// Reads the counters and renews the orders.
+    fn order(&mut self, now: Time) -> io::Result<()> {
+        let counts = self.eyes.counts()?;
+        let before = self.seen.bytes;
+        self.passed(now, counts);
+        let idle = self.rate.is_none_or(|r| r < IDLE_RATE as f64 * 8.0) && counts.bytes == before;
+        // One wake-up serves the law's update too, if that is near.
+        let (next, due) = (now + BUSY, self.controller.due());
+        self.tick = match idle || due < next + BUSY / 2 {
+            true => due.max(now + BUSY / 2),
+            false => next,
+        };
+        let orders = Orders {
+            at: now,
+            passed: counts.bytes,
+            room: self.controller.room(now),
+            signals: self.signals,
+            mark: self.controller.marks(),
+        };
+        match &mut self.eyes {
+            Eyes::Hook(hook) => hook.order(&orders, self.clock),
+            Eyes::Dry { .. } => Ok(()),
+        }
+    }
+
+    /// Updates the controller; each update is a row while there is traffic.
+    fn decide(&mut self, now: Time) {
+        let decision = self.controller.update(now);
+        let changed = self.last.is_none_or(|l| l.why != decision.why);
+        let active = decision.signals > 0 || !decision.wait.is_zero();
+        if changed || active || now >= self.idle_row {
+            self.idle_row = now + SECOND;
+            let _ = self.rows.send(Row::Decision(self.row(&decision)));
+        }
+        self.last = Some(decision);
+    }
+
+    fn row(&self, decision: &Decision) -> DecisionRow {
+        let ns = |d: Duration| d.as_nanos() as i64;
+        let bps =
+            |bytes_per_s: f64| (bytes_per_s.is_finite()).then_some((bytes_per_s * 8.0) as i64);
+        let capacity = decision.capacity;
+        let why = serde_json::to_value(decision.why).unwrap_or_default();
+        DecisionRow {
+            t_ns: self.clock.from_mono_ns(self.clock.mono_of(decision.at)),
+            interface: self.settings.wan.as_str().into(),
+            direction: Direction::Up,
+            why: why.as_str().unwrap_or_default().into(),
+            applied: self.settings.apply,
+            wait_ns: (decision.why != Why::Blind).then(|| ns(decision.wait)),
+            probed_wait_ns: decision.probed.map(ns),
+            capacity_bps: capacity.and_then(|c| bps(c.value)),
+            capacity_low_bps: capacity.and_then(|c| bps(c.low)),
+            capacity_high_bps: capacity.and_then(|c| bps(c.high)),
+            passed_bytes: self.seen.bytes as i64,
+            signals: self.signals as i64,
+            probability: self.controller.probability(),
+            marks: self.seen.marks as i64,
+            drops: self.seen.drops as i64,
+        }
+    }
+
+    fn each_second(&mut self, now: Time) {
+        let span = now.saturating_since(self.second) + SECOND;
+        let bytes = self.seen.bytes.saturating_sub(self.second_bytes);
+        self.rate = Some(bytes as f64 * 8.0 / span.as_secs_f64());
+        self.second_bytes = self.seen.bytes;
+        self.second = now + SECOND;
+        let trouble = self.probes.trouble().map(str::to_owned);
+        if trouble != self.trouble {
+            let detail = serde_json::json!({ "server": trouble });
+            let _ = self.rows.send(Row::Event(Event {
+                t_ns: self.clock.unix_ns(),
+                kind: "control".into(),
+                subject: self.settings.wan.as_str().into(),
+                detail: detail.to_string().into(),
+            }));
+            self.trouble = trouble;
+        }
+    }
+
+    fn status(&self) -> Status {
+        let known = self.last.filter(|d| d.why != Why::Blind);
+        Status {
+            wan: self.settings.wan.clone(),
+            server: self.probes.server(),
+            applied: self.settings.apply,
+            elapsed_s: self.clock.now().saturating_since(self.began).as_secs_f64(),
+            why: self.last.map_or(Why::Blind, |d| d.why),
+            wait_ms: known.map(|d| d.wait.as_millis_f64()),
+            probed_wait_ms: self.last.and_then(|d| d.probed).map(|w| w.as_millis_f64()),
+            capacity_bps: self.last.and_then(|d| d.capacity).map(|c| c.value * 8.0),
+            rate_bps: self.rate,
+            passed_bytes: self.seen.bytes,
+            signals: self.signals,
+            marks: self.seen.marks,
+            drops: self.seen.drops,
+            trouble: self.trouble.clone(),
+        }
+    }
+}
+
+/// Attaches the program; in a dry run opens the kernel's counters.
+fn open_eyes(settings: &Settings) -> Result<Eyes, ControlError> {
+    if settings.apply {
+        let exempt = Exempt {
+            overhead: settings.overhead - header(&settings.wan),
+            small: settings.small,
+            dscp: settings.exempt.iter().fold(0, |m, d| m | 1 << (d & 63)),
+        };
+        return Ok(Eyes::Hook(Box::new(Hook::attach(&settings.wan, exempt)?)));
+    }
+    let local = |source| ControlError::Local {
+        what: "read the interface counters",
+        source,
+    };
+    let mut eyes = Eyes::Dry {
+        reader: SentReader::open(&settings.wan).map_err(local)?,
+        first: Counts::default(),
+    };
+    let now = eyes.counts().map_err(local)?;
+    if let Eyes::Dry { first, .. } = &mut eyes {
+        *first = now;
+    }
+    Ok(eyes)
+}
+
+/// Bytes of the link-layer header that the kernel counts at this interface: none on those that carry IP alone.
+fn header(interface: &str) -> i64 {
+    let ethernet = nix::ifaddrs::getifaddrs().is_ok_and(|mut all| {
+        all.any(|a| {
+            let link = a.address.as_ref().and_then(|a| a.as_link_addr().copied());
+            a.interface_name == interface && link.is_some_and(|l| l.hatype() == libc::ARPHRD_ETHER)
+        })
+    });
+    if ethernet { ETHERNET } else { 0 }
+}
+
+impl Eyes {
+    /// What has passed since the start.
+    fn counts(&mut self) -> io::Result<Counts> {
+        match self {
+            Eyes::Hook(hook) => hook.counts(),
+            Eyes::Dry { reader, first } => {
+                let sent = reader.read()?.ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::NotFound, "the interface is gone")
+                })?;
+                Ok(Counts {
+                    bytes: sent.bytes.saturating_sub(first.bytes),
+                    packets: sent.packets.saturating_sub(first.packets),
+                    ..Counts::default()
+                })
+            }
+        }
+    }
+}

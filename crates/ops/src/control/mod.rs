@@ -1,0 +1,248 @@
+//! `tailback control`: latency control of a gateway's uplink.
+
+mod place;
+
+pub use live::control::{Asked, Law, Settings, Status};
+pub use place::{Answer as Place, plan};
+
+use crate::monitor::{Guard, MonitorWriter};
+use crate::progress::{Event as News, Observer, Shared};
+use crate::{Progress, usage};
+use base::record::{FORMAT_VERSION, Meta, Origin};
+use base::{BitsPerSec, Bytes, Duration};
+use live::clock::Clock;
+use live::control::{ControlError, Gateway, Overseer};
+use live::load::Access;
+use live::resolve;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use store::{Name, Options};
+
+/// Gateway, server and recording of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    pub settings: Settings,
+    /// Server beyond the link, as the user names it.
+    pub server: String,
+    /// True to use only addresses of this family.
+    #[serde(default)]
+    pub ipv4: bool,
+    #[serde(default)]
+    pub ipv6: bool,
+    /// Recording to write; a number is added if it exists.
+    pub output: PathBuf,
+    /// Name of the recording in reports.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Largest size of the recording, above which old detail is thinned.
+    #[serde(default)]
+    pub max_size: Option<Bytes>,
+    /// Time after which control ends; by default it runs until interrupted.
+    #[serde(default)]
+    pub duration: Option<Duration>,
+}
+
+impl Plan {
+    /// Plan with the usual settings, as a dry run.
+    pub fn new(wan: &str, server: &str) -> Plan {
+        Plan {
+            settings: Settings {
+                wan: wan.into(),
+                ..Settings::default()
+            },
+            server: server.into(),
+            ipv4: false,
+            ipv6: false,
+            output: "control.rec".into(),
+            title: None,
+            max_size: None,
+            duration: None,
+        }
+    }
+
+    /// # Errors
+    /// Values out of their ranges.
+    fn check(&self) -> anyhow::Result<()> {
+        let Settings {
+            upload,
+            interval,
+            exempt,
+            overhead,
+            ..
+        } = &self.settings;
+        let ms = Duration::from_millis;
+        if *interval < ms(5) || *interval > ms(200) {
+            return Err(usage("--interval must be from 5 ms to 200 ms"));
+        }
+        if upload.target < ms(1) || upload.cap <= upload.target {
+            return Err(usage(format!(
+                "--target {} and --cap {}: the target is at least 1 ms, and the cap is above it",
+                upload.target, upload.cap
+            )));
+        }
+        if let Some(dscp) = exempt.iter().find(|&&d| d > 63) {
+            return Err(usage(format!("--exempt {dscp}: a DSCP is from 0 to 63")));
+        }
+        if overhead.abs() > 200 {
+            return Err(usage("--overhead must be from -200 to 200 bytes"));
+        }
+        Ok(())
+    }
+}
+
+/// Recording of a run, and its state at the end.
+pub struct Answer {
+    pub recording: PathBuf,
+    pub status: Status,
+}
+
+/// Error of the gateway as that of the verb: a wrong name is the user's to change.
+fn told(e: ControlError) -> anyhow::Error {
+    match e {
+        ControlError::NoInterface { .. } => usage(e.to_string()),
+        e => e.into(),
+    }
+}
+
+/// Checks a plan without running it.
+///
+/// # Errors Values out of their ranges.
+pub fn check(plan: &Plan) -> anyhow::Result<()> {
+    plan.check()
+}
+
+/// Controls the uplink until the plan's end, an interruption or `tailback control stop`; then restores it.
+///
+/// # Errors An invalid plan, a server or a host that refuses, a recording that cannot be written. Nothing is changed
+/// then.
+pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    plan.check()?;
+    observer.tell(News::Interruptible);
+    let server = resolve::server(
+        &plan.server,
+        measure::control::DEFAULT_PORT,
+        plan.ipv4,
+        plan.ipv6,
+    )
+    .map_err(|e| usage(e.to_string()))?;
+    let clock = Clock::start();
+    let (rows, waiting) = std::sync::mpsc::channel();
+    let gateway =
+        Gateway::start(plan.settings.clone(), server, access, clock, rows).map_err(told)?;
+    let meta = meta(plan, clock)?;
+    let options = Options {
+        name: Name::NextFree,
+        utc_offset_s: jiff::Zoned::now().offset().seconds(),
+        flush_every: Some(Duration::from_millis(500)),
+        ..Options::default()
+    };
+    let writer = options.create(&plan.output, meta.clone())?;
+    let recording = writer.path().to_owned();
+    let guard = Guard {
+        keep_free: None,
+        max_size: plan.max_size,
+    };
+    let writer = MonitorWriter::start(writer, guard)?;
+    let to_disk = writer.rows.clone();
+    // Ends with the gateway, which holds the only sender.
+    let forward = std::thread::Builder::new()
+        .name("rows".into())
+        .stack_size(256 << 10)
+        .spawn(move || waiting.iter().try_for_each(|row| to_disk.send(row)))?;
+    observer.tell(News::Recording {
+        path: &recording,
+        resumed: false,
+    });
+    let result = gateway.run(&mut Watch {
+        observer,
+        writer: &writer,
+        duration: plan.duration,
+        over: false,
+    });
+    let _ = forward.join();
+    observer.tell(News::Finished);
+    let closed = writer.finish(observer).close(Meta {
+        ended_ns: Some(live::clock::wall_ns()),
+        complete: result.is_ok(),
+        ..meta
+    });
+    let status = result.map_err(told)?;
+    closed?;
+    Ok(Answer { recording, status })
+}
+
+fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
+    let wan = &plan.settings.wan;
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: Origin::Measured,
+        verb: "control".into(),
+        title: plan
+            .title
+            .clone()
+            .unwrap_or_else(|| format!("Latency control of {wan}")),
+        started_ns: clock.unix_ns(),
+        plan: serde_json::to_value(plan)?,
+        host: live::host::facts(Some(wan)),
+        ..Meta::default()
+    })
+}
+
+/// Asks the run on this interface for its state, or to stop; it has restored the interface then.
+///
+/// # Errors There is no such run, or it does not answer.
+pub fn ask(wan: &str, asked: Asked) -> anyhow::Result<Status> {
+    let answer = live::control::ask(wan, asked)?;
+    serde_json::from_str(&answer)
+        .map_err(|e| anyhow::anyhow!("the run on {wan} answered something else: {e}"))
+}
+
+/// State of a gateway in one line.
+pub fn line(s: &Status) -> String {
+    let ms = |w: Option<f64>| w.map_or("unknown".to_owned(), |w| format!("{w:.1} ms"));
+    let rate = |r: Option<f64>| {
+        r.map_or("unknown".to_owned(), |r| {
+            format!("{:.3}", BitsPerSec::new(r.max(0.0) as u64))
+        })
+    };
+    let mut line = format!(
+        "{}{} wait {} (probe {}), capacity {}, up {}, marked {}, dropped {}",
+        s.wan,
+        if s.applied { "" } else { " (dry run)" },
+        ms(s.wait_ms),
+        ms(s.probed_wait_ms),
+        rate(s.capacity_bps),
+        rate(s.rate_bps),
+        s.marks,
+        s.drops
+    );
+    if let Some(why) = &s.trouble {
+        line.push_str(&format!(" [{why}]"));
+    }
+    line
+}
+
+/// Forwards the state of the gateway, and ends the run in time.
+struct Watch<'w> {
+    observer: &'w dyn Observer,
+    writer: &'w MonitorWriter,
+    duration: Option<Duration>,
+    over: bool,
+}
+
+impl Overseer for Watch<'_> {
+    fn status(&mut self, status: &Status) {
+        let end = self.duration.map(Duration::as_secs_f64);
+        self.over = end.is_some_and(|end| status.elapsed_s >= end);
+        self.observer.tell(News::Control(status));
+        self.writer.tell(self.observer);
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.over || self.observer.interrupted()
+    }
+}
