@@ -16,9 +16,11 @@ use std::path::PathBuf;
         they enter the queue. Only the upload direction is controlled.",
     after_help = "Examples:\n  \
         tailback control plan --wan eth0\n  \
-        tailback control run --wan eth0 --server far.example            a dry run\n  \
-        tailback control run --wan eth0 --server far.example --apply\n  \
-        tailback control status --wan eth0"
+        tailback control run --wan eth0 --server far.example\n  \
+        tailback control run --wan eth0 --server far.example \\\n      \
+        --apply\n  \
+        tailback control status --wan eth0\n\n\
+        Without --apply it is a dry run."
 )]
 pub struct Args {
     #[command(subcommand)]
