@@ -18,7 +18,8 @@ extern "C" fn note(signal: i32) {
     // SAFETY: clock_gettime, signal and raise may be called in a signal handler; `now` lives across the call.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
-        let ms = (i64::from(now.tv_sec) * 1_000 + i64::from(now.tv_nsec) / 1_000_000).max(1);
+        let since = std::time::Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        let ms = (since.as_millis() as i64).max(1);
         let first = INTERRUPTED.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| ms - first > SAME_MS) {
             libc::signal(signal, libc::SIG_DFL);
