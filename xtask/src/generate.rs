@@ -70,6 +70,13 @@ fn files() -> Result<Vec<(String, String)>> {
         ),
         (
             format!(
+                "schema/before-after.v{}.json",
+                analysis::before_after::VERSION
+            ),
+            pretty(&schemars::schema_for!(analysis::before_after::BeforeAfter).to_value())?,
+        ),
+        (
+            format!(
                 "schema/hidden-queue.v{}.json",
                 analysis::hidden_queue::HIDDEN_QUEUE_VERSION
             ),

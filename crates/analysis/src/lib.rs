@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod answer;
 pub mod baseline;
+pub mod before_after;
 pub mod bottleneck;
 pub mod changes;
 pub mod clock;

@@ -177,7 +177,7 @@ impl Progress for Console {
 
 /// Progress bar in thousandths.
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {percent} %  {left}")
+    let style = ProgressStyle::with_template("{bar:24} {percent} %  {left}")
         .expect("the template is valid")
         // Nothing can be told of the time before the first step.
         .with_key(

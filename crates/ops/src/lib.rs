@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod analyse;
+pub mod compare;
 pub mod control;
 pub mod emulate;
 mod error;

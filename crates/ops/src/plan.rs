@@ -1,8 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, control, emulate, import, list, model, monitor, probe, report, serve, sim, test,
-    trace, usage,
+    analyse, compare, control, emulate, import, list, model, monitor, probe, report, serve, sim,
+    test, trace, usage,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -20,6 +20,7 @@ use std::path::Path;
 )]
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
+    Compare(Box<compare::Plan>),
     Control(Box<control::Plan>),
     Emulate(Box<emulate::Plan>),
     Import(Box<import::Plan>),
@@ -141,7 +142,11 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) | Plan::Serve(_) => {
+            Plan::Analyse(_)
+            | Plan::Compare(_)
+            | Plan::List(_)
+            | Plan::Model(_)
+            | Plan::Serve(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

@@ -256,10 +256,15 @@ fn details(answer: &Answer) -> Markup {
             }
             p.evidence { (tables::INTERVALS) }
         }
+        @if !answer.uses.is_empty() {
+            section aria-labelledby="uses" {
+                h2 id="uses" { "Uses under load" }
+                (tables::uses(answer).html("use"))
+            }
+        }
         section aria-labelledby="reliability" {
             h2 id="reliability" { "Answered in time" }
             p.evidence { "Share of all probes that were answered within each limit; a lost one counts as not answered." }
-            (tables::uses(answer).html("uses"))
             (tables::reliability(answer).html("limit"))
         }
         section aria-labelledby="responsiveness" {

@@ -10,6 +10,7 @@ use analysis::which_queue::WhichQueue;
 use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};
 use base::record::{Direction, Recording};
 
+mod before_after;
 mod brief;
 mod page;
 mod plot;
@@ -17,6 +18,7 @@ mod probe;
 mod statistics;
 
 pub use crate::table::wrapped;
+pub use before_after::before_after;
 pub use brief::brief;
 pub use page::Style;
 pub use page::shown;

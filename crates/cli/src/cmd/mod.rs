@@ -1,6 +1,7 @@
 //! The verbs.
 
 pub mod analyse;
+pub mod compare;
 pub mod control;
 pub mod emulate;
 pub mod import;

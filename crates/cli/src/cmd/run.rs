@@ -1,8 +1,8 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, control, emulate, import, model, monitor, print, probe, report, serve,
-    sim, test, trace,
+    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, report,
+    serve, sim, test, trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -56,6 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Plan::Control(p) => control::carry_out(p, &args.access.read()?, args.quiet),
         Plan::Emulate(p) => emulate::carry_out(p, args.quiet),
+        Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
             print(&ops::list::run(*p, super::table_width())?)?;

@@ -1,0 +1,47 @@
+//! `tailback compare`: recordings side by side.
+
+use super::{print, print_with, stdout_style};
+use crate::Outcome;
+use crate::console::Console;
+use ops::compare::Plan;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(
+    about = "Compare recordings: before and after, one link with another",
+    long_about = "Compares recordings with the first of them. Tests show their grades, added delays, rates and queues, \
+        with intervals, and if a change is more than chance. Other recordings show their statistics side by side.",
+    after_help = "Examples:\n  \
+        tailback compare before.rec after.rec\n  \
+        tailback compare adsl.rec lte.rec fiber.rec --json\n\n\
+        `tailback report A B` draws their distributions over each other."
+)]
+pub struct Args {
+    /// Recordings to compare; the first is the reference
+    #[arg(value_name = "RECORDING", required = true, num_args = 2..)]
+    recordings: Vec<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let plan = Plan {
+        recordings: args.recordings,
+    };
+    carry_out(&plan, args.json)
+}
+
+/// Compares the recordings of a plan.
+pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+    let answer = ops::compare::run(plan, &mut Console::new(false))?;
+    let style = stdout_style();
+    if json {
+        print_with(|out| answer.write(true, style, out))?;
+        return Ok(Outcome::Done);
+    }
+    let mut text = Vec::new();
+    answer.write(false, style, &mut text)?;
+    print(&String::from_utf8(text)?)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,115 @@
+//! `tailback compare` through the binary, on tests in virtual time: a cure is told, and chance is not.
+
+use base::record::{Recording, Row};
+use link::LinkSpec;
+use serde_json::Value;
+use std::path::Path;
+use testkit::{Program, TempDir};
+
+fn program() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_tailback"))
+}
+
+/// Test of an ADSL link with these queues, in virtual time.
+fn test(path: &Path, queue: &str, seed: u64) {
+    let mut spec = LinkSpec::named("adsl").expect("a preset");
+    for key in ["up.queue", "down.queue"] {
+        if !queue.is_empty() {
+            spec.set(key, queue).expect("a queue");
+        }
+    }
+    let outcome = sim::bufferbloat::run(&sim::bufferbloat::Plan::new(spec, seed));
+    save(path, outcome.expect("a run").recording);
+}
+
+fn save(path: &Path, recording: Recording) {
+    let mut writer = store::Writer::create(path, recording.meta.clone()).expect("a recording");
+    let rows = recording.delay.into_iter().map(Row::Delay);
+    let rows = rows.chain(recording.traffic.into_iter().map(Row::Traffic));
+    let rows = rows.chain(recording.flow.into_iter().map(Row::Flow));
+    let rows = rows.chain(recording.queue.into_iter().map(Row::Queue));
+    let rows = rows.chain(recording.datagram.into_iter().map(Row::Datagram));
+    let rows = rows.chain(recording.host.into_iter().map(Row::HostLoad));
+    let rows = rows.chain(recording.event.into_iter().map(Row::Event));
+    for row in rows {
+        writer.write(row).expect("a row");
+    }
+    writer.close(recording.meta).expect("closed");
+}
+
+/// Changes of the figures by their keys.
+fn changes(found: &Value) -> Vec<(String, String)> {
+    let rows = found["rows"].as_array().expect("rows");
+    let change = |row: &Value| {
+        let text = |v: &Value| v.as_str().expect("text").to_owned();
+        (text(&row["key"]), text(&row["changes"][0]["is"]))
+    };
+    rows.iter().map(change).collect()
+}
+
+#[test]
+fn a_cure_is_better_and_the_same_link_again_is_not() {
+    let dir = TempDir::new("compare");
+    for (name, queue, seed) in [
+        ("a.rec", "", 1),
+        ("again.rec", "", 2),
+        ("cured.rec", "fq_codel", 3),
+    ] {
+        test(&dir.join(name), queue, seed);
+    }
+    let program = program().within(&dir);
+    let cured = program.json(&["compare", "a.rec", "cured.rec", "--json"]);
+    let found = changes(&cured);
+    for key in ["added_up_p95_ms", "added_down_p95_ms", "rpm"] {
+        let is = found
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, is)| is.as_str());
+        assert_eq!(is, Some("better"), "{key}: {found:?}");
+    }
+    assert_eq!(cured["tests"][0]["grade"], "F");
+    assert!(
+        ["A+", "A"].iter().any(|g| cured["tests"][1]["grade"] == *g),
+        "{cured}"
+    );
+    let again = program.json(&["compare", "a.rec", "again.rec", "--json"]);
+    let worse = changes(&again);
+    let differ = worse
+        .iter()
+        .filter(|(_, is)| is == "better" || is == "worse")
+        .count();
+    assert!(differ <= 1, "the same link twice: {worse:?}");
+    // The text says the same.
+    let out = program
+        .command(&["compare", "a.rec", "cured.rec"])
+        .env("COLUMNS", "80")
+        .output();
+    let text = String::from_utf8(out.expect("it runs").stdout).expect("text");
+    assert!(text.starts_with("Grade F → A"), "{text}");
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        joined.contains("upload adds, 95 %") && joined.contains("(better)"),
+        "{text}"
+    );
+    let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
+    assert_eq!(wide, Vec::<&str>::new());
+    // Three of them.
+    let out = program.run(&["compare", "a.rec", "again.rec", "cured.rec"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("again.rec: Grade F → F"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let dir = TempDir::new("compare-refused");
+    let program = program().within(&dir);
+    for (args, word) in [
+        (&["compare", "a.rec"][..], "2 values required"),
+        (&["compare", "gone.rec", "gone.rec"], "gone.rec"),
+    ] {
+        let out = program.run(args);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(word), "{args:?}: {told}");
+    }
+}
