@@ -11,8 +11,9 @@ build: assets ## the binary, at target/release/tailback
 # One file that runs on any Linux of the processor, routers included; small rather than fast. Not part of `make test`.
 MUSL := x86_64-unknown-linux-musl
 static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian's musl-tools
-	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat \
-	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
+	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s \
+	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_STRIP=symbols \
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs" \
 	$(CARGO) build --release --target $(MUSL) --package tailback-cli
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/release/tailback
 
@@ -74,4 +75,4 @@ book: ## the book as a site, in target/book; needs mdBook (`cargo install mdbook
 	mdbook build docs
 
 install: build
-	$(SUDO) install -m 755 target/release/tailback /usr/local/bin/tailback
+	$(SUDO) install --strip --mode 755 target/release/tailback /usr/local/bin/tailback

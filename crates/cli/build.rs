@@ -1,9 +1,27 @@
-//! Folds functions of equal machine code in the binary, where the linker is LLD: rustc's own on this target.
+//! Makes the binary smaller while it is linked by LLD, rustc's own linker on this target: functions of equal machine
+//! code are folded, and relative relocations are packed where the C library of this machine reads them (glibc 2.36).
+
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let target = std::env::var("TARGET").unwrap_or_default();
-    if target == "x86_64-unknown-linux-gnu" {
-        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    let (host, target) = (std::env::var("HOST"), std::env::var("TARGET"));
+    if target.as_deref() != Ok("x86_64-unknown-linux-gnu") {
+        return;
     }
+    println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    if host == target && glibc().is_some_and(|version| version >= (2, 36)) {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// Returns the version of this machine's glibc: `getconf` prints it as `glibc 2.36`.
+fn glibc() -> Option<(u32, u32)> {
+    let output = Command::new("getconf")
+        .arg("GNU_LIBC_VERSION")
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
 }
