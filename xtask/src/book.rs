@@ -11,7 +11,8 @@ const BESIDE: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// Checks the list of pages and the links.
 ///
-/// # Errors Every page that is missing or unlisted, and every link that leads nowhere.
+/// # Errors
+/// Every page that is missing or unlisted, and every link that leads nowhere.
 pub fn check(root: &Path) -> Result<()> {
     let mut pages = BTreeSet::new();
     gather(root, Path::new(BOOK), &mut pages)?;

@@ -91,7 +91,8 @@ pub enum ServicesError {
     Impossible { service: String, why: String },
 }
 
-/// # Errors If the text is no such table, or holds impossible requirements.
+/// # Errors
+/// If the text is no such table, or holds impossible requirements.
 pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
     let file: File = toml::from_str(text).map_err(|e| ServicesError::Unreadable(e.to_string()))?;
     for s in file.tables.iter().flat_map(|t| &t.services) {

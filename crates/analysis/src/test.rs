@@ -108,7 +108,8 @@ pub enum AnalysisError {
 
 /// Answers a test, even one that broke off.
 ///
-/// # Errors If the recording holds no phase of a test.
+/// # Errors
+/// If the recording holds no phase of a test.
 pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, AnalysisError> {
     let list = phases::phases(rec, None);
     let options = &options.with_facts_of(rec);

@@ -133,7 +133,8 @@ fn independent(each: &[Figure]) -> Figure {
 /// Number of blocks of compared probes that show the correlation of neighbours.
 const BLOCKS: usize = 480;
 
-/// # Errors If there are not two links, or no time that they share.
+/// # Errors
+/// If there are not two links, or no time that they share.
 pub fn together(mut links: Vec<Link>, limits_ns: &[i64]) -> Result<Together, TogetherError> {
     if links.len() < 2 {
         return Err(TogetherError::TooFew(links.len()));

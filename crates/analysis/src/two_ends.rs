@@ -67,7 +67,8 @@ fn lowest(points: impl Iterator<Item = Point>, span: f64, stretches: usize) -> V
     out
 }
 
-/// # Errors Reason why the clocks cannot be compared.
+/// # Errors
+/// Reason why the clocks cannot be compared.
 pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
     if seen.len() < 10 {
         return Err(format!(

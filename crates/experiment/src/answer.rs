@@ -197,7 +197,8 @@ impl Outcome {
         }
     }
 
-    /// # Panics If there is no figure of that key, which only a test asks for.
+    /// # Panics
+    /// If there is no figure of that key, which only a test asks for.
     pub fn figure(&self, key: &str) -> &Figure {
         let known = || {
             self.figures

@@ -201,7 +201,8 @@ pub trait Host {
 
     /// Lets this much time pass.
     ///
-    /// # Errors A background task has ended.
+    /// # Errors
+    /// A background task has ended.
     fn wait(&mut self, time: Duration) -> Result<(), Self::Error>;
 
     /// Writes a row into the recording.
@@ -216,7 +217,8 @@ pub trait Host {
     /// Sends trains at once, after their rest, and numbers them from `first` on. `passing` is told the progress and
     /// decides if the run continues.
     ///
-    /// # Errors The server refuses, vanishes or is unreachable; `passing` stops the run.
+    /// # Errors
+    /// The server refuses, vanishes or is unreachable; `passing` stops the run.
     fn train(
         &mut self,
         sending: &Sending,
@@ -247,7 +249,8 @@ pub trait Host {
     /// Takes the server's uplink for this long. While another client has it, `wait` gets the expected time each second
     /// and decides if the wait continues.
     ///
-    /// # Errors `wait` stops the run; the server refuses or vanishes.
+    /// # Errors
+    /// `wait` stops the run; the server refuses or vanishes.
     fn turn(
         &mut self,
         lasts: Duration,
@@ -259,7 +262,8 @@ pub trait Host {
 
     /// Starts a session of probes, or changes the interval of the running one.
     ///
-    /// # Errors No session could be opened.
+    /// # Errors
+    /// No session could be opened.
     fn probe(&mut self, probing: Probing) -> Result<(), Self::Error> {
         let _ = probing;
         Err(Stopped::Cannot {
@@ -290,7 +294,8 @@ pub trait Host {
 
     /// Starts a load.
     ///
-    /// # Errors No flow could be started.
+    /// # Errors
+    /// No flow could be started.
     fn load(&mut self, load: &Load) -> Result<(), Self::Error> {
         let _ = load;
         Err(Stopped::Cannot {
@@ -333,7 +338,8 @@ pub trait Host {
 
     /// Starts fresh connections, or stops them.
     ///
-    /// # Errors Connections cannot be opened.
+    /// # Errors
+    /// Connections cannot be opened.
     fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), Self::Error> {
         let _ = fresh;
         Err(Stopped::Cannot {

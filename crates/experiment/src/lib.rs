@@ -65,7 +65,8 @@ pub enum ProbeError {
 
 /// Kind and parameters that a recording was made with.
 ///
-/// # Errors The recording is of something else, or of a kind that this version does not know.
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
 pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
     if recording.meta.verb != "probe" {
         return Err(ProbeError::NotAProbe {

@@ -154,7 +154,8 @@ impl Load {
 pub struct CpuSampler(Ticker);
 
 impl CpuSampler {
-    /// # Errors Failure to start the thread.
+    /// # Errors
+    /// Failure to start the thread.
     pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
         let mut load = Load::default();
         load.since_last();

@@ -37,7 +37,8 @@ impl Drop for Listeners {
 impl Listeners {
     /// Asks the server to open these for at most `open`. The control connection's traffic is counted in `tally`.
     ///
-    /// # Errors The server is unreachable, refuses, or is of a release that knows no such request.
+    /// # Errors
+    /// The server is unreachable, refuses, or is of a release that knows no such request.
     pub fn open(
         peer: &Peer,
         wanted: Vec<Wanted>,
@@ -90,7 +91,8 @@ impl Listeners {
     /// Address of the `i`th port: the server's address as it is seen from here if the port was to be at that one,
     /// otherwise the address that the server names.
     ///
-    /// # Errors Reason why the port is not open.
+    /// # Errors
+    /// Reason why the port is not open.
     pub fn at(&self, i: usize) -> Result<SocketAddr, String> {
         let v4 = self.peer.server.ip().to_canonical().is_ipv4();
         let here = match self.wanted[i].place {
@@ -127,7 +129,8 @@ impl Listeners {
 
     /// Arrivals so far.
     ///
-    /// # Errors The server does not report.
+    /// # Errors
+    /// The server does not report.
     pub fn report(&self) -> Result<Vec<Arrival>, LoadError> {
         match self.order(&Order::Report)? {
             Response::Arrivals(all) => Ok(all),
@@ -143,7 +146,8 @@ impl Listeners {
     /// Asks the server to send a datagram of this length from its `i`th port, to the address whose knock it answered.
     /// Returns the content of the datagram.
     ///
-    /// # Errors The server does not send it.
+    /// # Errors
+    /// The server does not send it.
     pub fn send(&self, i: usize, to: &Knocked, len: usize) -> Result<Vec<u8>, LoadError> {
         self.tally.datagram(to.from, len);
         let number = self.next.fetch_add(1, Ordering::Relaxed);

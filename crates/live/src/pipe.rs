@@ -78,7 +78,8 @@ impl Pipe {
 
     /// Client's end, towards the server with this pin.
     ///
-    /// # Errors Those of the TLS library.
+    /// # Errors
+    /// Those of the TLS library.
     pub fn client(pin: Pin) -> io::Result<Pipe> {
         let provider = Arc::new(ring::default_provider());
         let seen = Arc::default();
@@ -102,7 +103,8 @@ impl Pipe {
 
     /// Server's end.
     ///
-    /// # Errors Those of the TLS library.
+    /// # Errors
+    /// Those of the TLS library.
     pub fn server(config: &Arc<ServerConfig>) -> io::Result<Pipe> {
         let tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         Ok(Pipe::over(tls.into(), None))
@@ -137,7 +139,8 @@ impl Pipe {
     /// Bytes to write to the socket so that these arrive: all of them, or the begin of a handshake, after which
     /// [`Pipe::read`] writes them itself.
     ///
-    /// # Errors Those of the TLS library.
+    /// # Errors
+    /// Those of the TLS library.
     pub fn seal(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let Some(tls) = &mut self.tls else {
             return Ok(bytes.to_vec());
@@ -152,7 +155,8 @@ impl Pipe {
 
     /// Reads data from the far end: `Ok(0)` is the end of the connection.
     ///
-    /// # Errors `WouldBlock` or `TimedOut` while nothing has come; a fault of the far end or the network.
+    /// # Errors
+    /// `WouldBlock` or `TimedOut` while nothing has come; a fault of the far end or the network.
     pub fn read<S: Read + Write>(&mut self, stream: &mut S, buf: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return stream.read(buf);
@@ -237,7 +241,8 @@ impl ServerCertVerifier for Pinned {
 
 /// Pin of a certificate's public key.
 ///
-/// # Errors Bytes that are no certificate.
+/// # Errors
+/// Bytes that are no certificate.
 pub fn pin_of(certificate: &CertificateDer<'_>) -> Result<Pin, Error> {
     let parsed = ParsedCertificate::try_from(certificate)?;
     Ok(Pin::of(parsed.subject_public_key_info().as_ref()))

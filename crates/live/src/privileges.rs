@@ -46,7 +46,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// # Errors An unknown user.
+    /// # Errors
+    /// An unknown user.
     pub fn find(name: &str) -> Result<Target, PrivilegeError> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Target {
@@ -64,7 +65,8 @@ impl Target {
 
     /// Switches to this user, with its group alone. Must run before other threads start.
     ///
-    /// # Errors The system refuses, or does not do it.
+    /// # Errors
+    /// The system refuses, or does not do it.
     pub fn become_it(&self, kept: Kept) -> Result<(), PrivilegeError> {
         let refused = |what| {
             move |e: nix::errno::Errno| PrivilegeError::Refused {
@@ -104,7 +106,8 @@ pub fn is_root() -> bool {
 
 /// Forbids new rights, core files and endless memory, for this process and its threads to come.
 ///
-/// # Errors The kernel refuses, as before Linux 3.5.
+/// # Errors
+/// The kernel refuses, as before Linux 3.5.
 pub fn confine() -> io::Result<()> {
     prctl::set_no_new_privs()?;
     // Core files would hold keys. A service manager that allows no such call has limits of its own.

@@ -21,7 +21,8 @@ pub enum ResolveError {
 
 /// Address of `far.example`, `far.example:7000`, `192.0.2.1`, `2001:db8::1` or `[2001:db8::1]:7000`.
 ///
-/// # Errors An unknown name, or one without an address of the requested family.
+/// # Errors
+/// An unknown name, or one without an address of the requested family.
 pub fn server(
     name: &str,
     default_port: u16,

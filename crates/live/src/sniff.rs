@@ -74,7 +74,8 @@ mod hardware {
 impl Sniffer {
     /// Starts a capture; at most `snaplen` bytes of each packet are kept.
     ///
-    /// # Errors An unknown interface, or missing rights.
+    /// # Errors
+    /// An unknown interface, or missing rights.
     pub fn open(name: &str, snaplen: usize) -> Result<Sniffer, SniffError> {
         let index = nix::net::if_::if_nametoindex(name).map_err(|_| SniffError::NoInterface {
             name: name.to_owned(),
@@ -125,7 +126,8 @@ impl Sniffer {
 
     /// Waits for a packet, at most `most_ms` milliseconds.
     ///
-    /// # Errors The interface went down or away.
+    /// # Errors
+    /// The interface went down or away.
     pub fn wait(&self, most_ms: u16) -> Result<(), SniffError> {
         if !self.ring.is_empty() {
             return Ok(());
@@ -190,7 +192,8 @@ impl Sniffer {
 
     /// Packets that passed so far, and the number of those that the kernel dropped.
     ///
-    /// # Errors Those of the kernel.
+    /// # Errors
+    /// Those of the kernel.
     pub fn counts(&mut self) -> Result<(u64, u64), SniffError> {
         let now =
             ring::counts(&self.socket).map_err(|e| self.kernel("read the packet counters", e))?;

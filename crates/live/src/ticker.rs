@@ -17,7 +17,8 @@ impl Ticker {
     /// Starts a ticker. `each` is called after each interval with the monotonic time, until it breaks. An interval
     /// during suspend is left out, so that the next call covers both.
     ///
-    /// # Errors Failure to start the thread.
+    /// # Errors
+    /// Failure to start the thread.
     pub fn start(
         name: &str,
         interval: Duration,

@@ -19,7 +19,8 @@ pub use crate::sys::option::set_receive_timeout;
 /// Enables receive times, and with `tx` transmit times that carry the number of the datagram on its socket, counted
 /// from 0. Another call restarts the count.
 ///
-/// # Errors The kernel has no timestamps for this socket.
+/// # Errors
+/// The kernel has no timestamps for this socket.
 pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
     let mut flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
     if tx {
@@ -33,7 +34,8 @@ pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
 
 /// Enables TOS or traffic class and, with `addressee`, the local address of every datagram.
 ///
-/// # Errors The kernel refuses an option.
+/// # Errors
+/// The kernel refuses an option.
 pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
@@ -49,7 +51,8 @@ pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
 
 /// Enables ICMP errors about datagrams of this socket.
 ///
-/// # Errors The kernel refuses the option.
+/// # Errors
+/// The kernel refuses the option.
 pub fn enable_errors(fd: RawFd, v6: bool) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVERR, 1)
@@ -60,14 +63,16 @@ pub fn enable_errors(fd: RawFd, v6: bool) -> io::Result<()> {
 
 /// Enables, with every datagram, the number of those that the socket had no room for.
 ///
-/// # Errors The kernel refuses the option.
+/// # Errors
+/// The kernel refuses the option.
 pub fn enable_overflow_count(fd: RawFd) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, SO_RXQ_OVFL, 1)
 }
 
 /// Forbids fragmenting datagrams of this socket, here and on the path, for any believed path MTU; or allows it.
 ///
-/// # Errors The kernel refuses the option.
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_whole(fd: RawFd, v6: bool, whole: bool) -> io::Result<()> {
     if v6 {
         let mode = if whole {
@@ -87,7 +92,8 @@ pub fn set_whole(fd: RawFd, v6: bool, whole: bool) -> io::Result<()> {
 
 /// Sets the TOS or traffic-class byte of datagrams of this socket.
 ///
-/// # Errors The kernel refuses the value.
+/// # Errors
+/// The kernel refuses the value.
 pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, i32::from(tos))?;
@@ -97,7 +103,8 @@ pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
 
 /// Limits a raw ICMP socket to echo replies.
 ///
-/// # Errors The kernel refuses the option.
+/// # Errors
+/// The kernel refuses the option.
 pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
     /// Options ICMP_FILTER of linux/icmp.h and ICMPV6_FILTER of linux/icmpv6.h: a set bit blocks its type.
     const FILTER: i32 = 1;

@@ -117,7 +117,8 @@ fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
 
 /// Interface that packets to `server` leave by.
 ///
-/// # Errors There is no route, or the source address belongs to no interface.
+/// # Errors
+/// There is no route, or the source address belongs to no interface.
 pub fn interface_towards(server: SocketAddr) -> Result<String, TrafficError> {
     route::to_socket(server)
         .map(|route| route.interface)
@@ -187,7 +188,8 @@ impl TrafficMonitor {
     /// Watches `interface`, in the network namespace of the calling thread; without one, the one by which packets to
     /// `server` leave.
     ///
-    /// # Errors An unknown interface, or no route to the server.
+    /// # Errors
+    /// An unknown interface, or no route to the server.
     pub fn start(
         interface: Option<&str>,
         server: SocketAddr,

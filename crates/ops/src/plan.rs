@@ -60,7 +60,8 @@ impl Plan {
 
     /// Plan that made a recording.
     ///
-    /// # Errors A recording that does not hold its verb's plan, or holds one that this version does not know.
+    /// # Errors
+    /// A recording that does not hold its verb's plan, or holds one that this version does not know.
     pub fn of_recording(meta: &Meta) -> anyhow::Result<Plan> {
         let plan = &meta.plan;
         let refused = |e: &dyn std::fmt::Display| {
@@ -124,7 +125,8 @@ impl Plan {
 
     /// Sets another path for the recording or report that the plan makes.
     ///
-    /// # Errors A verb that writes nothing.
+    /// # Errors
+    /// A verb that writes nothing.
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {

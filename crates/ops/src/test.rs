@@ -105,7 +105,8 @@ impl Answer {
 
 /// Checks a plan without running it.
 ///
-/// # Errors Invalid phases, intervals or congestion control.
+/// # Errors
+/// Invalid phases, intervals or congestion control.
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     if plan.test.phases.first() != Some(&Phase::Idle) {
         return Err(usage(
@@ -250,7 +251,8 @@ fn phase_by_phase(
 
 /// Facts of the recording that the plan starts.
 ///
-/// # Errors A plan that is no JSON, which cannot happen.
+/// # Errors
+/// A plan that is no JSON, which cannot happen.
 pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
     let mut known = serde_json::Map::new();
     if let Some(link) = &plan.link {

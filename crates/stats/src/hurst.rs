@@ -51,7 +51,8 @@ pub struct Hurst {
 }
 
 impl Hurst {
-    /// # Errors Reason why there is nothing to estimate.
+    /// # Errors
+    /// Reason why there is nothing to estimate.
     pub fn of(series: &[f64]) -> Result<Hurst, String> {
         if series.len() < LEAST {
             return Err(format!(

@@ -12,7 +12,8 @@ pub fn within(runs: &[&[i64]], limit: i64) -> usize {
 
 /// `k`-th smallest value, counted from 0.
 ///
-/// # Panics If there are no more than `k` values.
+/// # Panics
+/// If there are no more than `k` values.
 pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
     let total: usize = runs.iter().map(|r| r.len()).sum();
     assert!(k < total, "value {k} of {total}");

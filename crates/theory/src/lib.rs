@@ -40,7 +40,8 @@ pub static MODELS: &[&Model] = &[
 
 /// Reads `name` or `name:key=value,key=value`.
 ///
-/// # Errors An unknown model or parameter, answered with the nearest one; a value of the wrong unit or out of its
+/// # Errors
+/// An unknown model or parameter, answered with the nearest one; a value of the wrong unit or out of its
 /// range.
 pub fn parse(text: &str) -> Result<(&'static Model, Words), WordsError> {
     let words = Words::parse("model", MODELS.iter().map(|m| &m.entry), text)?;

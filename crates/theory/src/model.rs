@@ -88,7 +88,8 @@ pub enum ModelError {
 impl Model {
     /// Computes one value for each of `outputs`.
     ///
-    /// # Errors Missing parameters without a default; parameters that the formula does not cover.
+    /// # Errors
+    /// Missing parameters without a default; parameters that the formula does not cover.
     pub fn evaluate(&self, words: &Words) -> Result<Vec<Option<f64>>, ModelError> {
         if let Some(p) = words.missing() {
             return Err(WordsError::Missing {

@@ -54,7 +54,8 @@ pub enum RegressionError {
 impl Regression {
     /// Fits a line. `rows` hold the columns, without the constant, and `values` the quantity to predict.
     ///
-    /// # Errors Fewer than three rows more than columns; a column that is constant or follows from the others.
+    /// # Errors
+    /// Fewer than three rows more than columns; a column that is constant or follows from the others.
     pub fn fit(rows: &[Vec<f64>], values: &[f64]) -> Result<Regression, RegressionError> {
         let columns = rows.first().map_or(0, Vec::len);
         let least = columns + 3;

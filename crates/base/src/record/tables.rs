@@ -692,6 +692,7 @@ mod tests {
             "flags",
             "window_scale",
             "dsacks",
+            "signals",
             "keep_alives",
             "acks_of_unseen",
             "frame",

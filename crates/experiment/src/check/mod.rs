@@ -468,11 +468,12 @@ fn says(findings: &[Finding]) -> String {
             .collect::<Vec<_>>()
     };
     let (serious, warnings) = (of(Severity::Serious), of(Severity::Warning));
-    let unknown: Vec<&str> = findings
-        .iter()
-        .filter(|f| matches!(f.state, State::Unknown(_)))
-        .map(|f| f.what.as_str())
-        .collect();
+    let in_state = |is: fn(&State) -> bool| -> Vec<&str> {
+        let found = findings.iter().filter(|f| is(&f.state));
+        found.map(|f| f.what.as_str()).collect()
+    };
+    let unknown = in_state(|s| matches!(s, State::Unknown(_)));
+    let noted = in_state(|s| matches!(s, State::Note(_)));
     let asked = findings
         .iter()
         .filter(|f| !matches!(f.state, State::NotAsked(_)));
@@ -488,6 +489,9 @@ fn says(findings: &[Finding]) -> String {
             more.join(", ")
         ),
     };
+    if !noted.is_empty() {
+        text += &format!(" Worth a look: {}.", noted.join(", "));
+    }
     if !unknown.is_empty() && told > 0 {
         text += &format!(" Cannot be told: {}.", unknown.join(", "));
     }

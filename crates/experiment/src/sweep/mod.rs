@@ -85,7 +85,8 @@ struct Found {
 
 /// Next overload of the link, repeated until it is one; or the payload rate that it shows.
 ///
-/// # Errors The next sending, or nothing if nothing arrives.
+/// # Errors
+/// The next sending, or nothing if nothing arrives.
 pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, Option<Sending>> {
     let Some(scout) = of_stage(trains, SCOUT).next() else {
         return Err(Some(trains::scout(way, payload)));

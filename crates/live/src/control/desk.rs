@@ -40,7 +40,8 @@ pub(super) struct Desk(UnixListener);
 impl Desk {
     /// Takes the interface.
     ///
-    /// # Errors Another run has it.
+    /// # Errors
+    /// Another run has it.
     pub(super) fn open(interface: &str) -> Result<Desk, ControlError> {
         let listen = || {
             let listener = UnixListener::bind_addr(&address(interface)?)?;
@@ -98,7 +99,8 @@ pub(super) fn is_held(interface: &str) -> bool {
 
 /// Asks the run on this interface, and returns its status as JSON. After `Stop`, returns once the run has ended.
 ///
-/// # Errors There is no run, or it does not answer.
+/// # Errors
+/// There is no run, or it does not answer.
 pub fn ask(interface: &str, asked: Asked) -> Result<String, ControlError> {
     let local = |source| ControlError::Local {
         what: "ask the run",

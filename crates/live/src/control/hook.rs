@@ -86,7 +86,8 @@ pub struct Hook {
 impl Hook {
     /// Loads the program and attaches it to the egress of the interface, behind the programs that are there.
     ///
-    /// # Errors No permission, no such interface, or a kernel that refuses the program.
+    /// # Errors
+    /// No permission, no such interface, or a kernel that refuses the program.
     pub fn attach(interface: &str, exempt: Exempt) -> Result<Hook, ControlError> {
         let refused = |what: &'static str| {
             move |e: &(dyn std::error::Error + 'static)| ControlError::of_kernel(what, e)
@@ -130,7 +131,8 @@ impl Hook {
 
     /// Counts so far.
     ///
-    /// # Errors The kernel refuses to read the map.
+    /// # Errors
+    /// The kernel refuses to read the map.
     pub fn counts(&self) -> io::Result<Counts> {
         let words = self.counters.get(&0, 0).map_err(io::Error::other)?;
         let [packets, bytes, _signalled, marks, drops, capped] = words;
@@ -144,7 +146,8 @@ impl Hook {
 
     /// Gives orders. They bind for a quarter of a second, unless others follow.
     ///
-    /// # Errors The kernel refuses to write the map.
+    /// # Errors
+    /// The kernel refuses to write the map.
     pub fn order(&mut self, orders: &Orders, clock: Clock) -> io::Result<()> {
         let free = 1 - self.bound;
         self.orders
@@ -158,7 +161,8 @@ impl Hook {
 
 /// Programs at the egress of the interface, in their order.
 ///
-/// # Errors No permission, no such interface, or a kernel without TCX.
+/// # Errors
+/// No permission, no such interface, or a kernel without TCX.
 pub fn programs(interface: &str) -> Result<Vec<String>, ControlError> {
     match SchedClassifier::query_tcx(interface, TcAttachType::Egress) {
         Ok((_, programs)) => Ok(programs

@@ -95,7 +95,8 @@ pub struct Place {
 
 /// Looks at the interface, and changes nothing.
 ///
-/// # Errors No such interface, no permission, or a kernel without the hook.
+/// # Errors
+/// No such interface, no permission, or a kernel without the hook.
 pub fn inspect(interface: &str) -> Result<Place, ControlError> {
     check_interface(interface)?;
     let programs = hook::programs(interface)?;

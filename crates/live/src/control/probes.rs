@@ -56,7 +56,8 @@ pub struct Probes {
 impl Probes {
     /// Opens a session with the server.
     ///
-    /// # Errors There is no server, it refuses us, or it does not answer within `patience`.
+    /// # Errors
+    /// There is no server, it refuses us, or it does not answer within `patience`.
     pub fn open(
         server: SocketAddr,
         access: &Access,

@@ -134,7 +134,8 @@ pub struct Gateway {
 impl Gateway {
     /// Opens the session with the server, then attaches the program, unless this is a dry run.
     ///
-    /// # Errors The server, the interface or the kernel refuses; nothing is changed then.
+    /// # Errors
+    /// The server, the interface or the kernel refuses; nothing is changed then.
     pub fn start(
         settings: Settings,
         server: SocketAddr,
@@ -182,7 +183,8 @@ impl Gateway {
 
     /// Controls until it is told to stop, then restores the interface.
     ///
-    /// # Errors The counters cannot be read, or orders cannot be given: the interface is restored.
+    /// # Errors
+    /// The counters cannot be read, or orders cannot be given: the interface is restored.
     pub fn run(mut self, overseer: &mut dyn Overseer) -> Result<Status, ControlError> {
         wake_exactly(PROBES);
         let result = self.control(overseer);

@@ -126,7 +126,8 @@ impl CraftError {
 /// Asks `next` for trains until there are no more; it sees every train so far. Runs in the calling thread's network
 /// namespace.
 ///
-/// # Errors The first error that ends the run; rows up to then were sent.
+/// # Errors
+/// The first error that ends the run; rows up to then were sent.
 pub fn run(
     plan: &Plan,
     next: &mut dyn FnMut(&[Train]) -> Option<Sending>,
@@ -144,7 +145,8 @@ pub fn run(
 
 /// Sends a train at once. Runs in the calling thread's network namespace.
 ///
-/// # Errors The server refuses, vanishes or is unreachable; `passing` stops the run.
+/// # Errors
+/// The server refuses, vanishes or is unreachable; `passing` stops the run.
 pub(crate) fn train(
     (peer, clock): (&Peer, Clock),
     sending: &Sending,

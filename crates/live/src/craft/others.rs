@@ -31,7 +31,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// # Errors Those of the namespaces and the sockets.
+    /// # Errors
+    /// Those of the namespaces and the sockets.
     pub fn start(
         emulation: &Emulation,
         rate: BitsPerSec,

@@ -96,7 +96,8 @@ struct Leg {
 impl Emulation {
     /// Creates the links of `hops`, the one next to the near end first. Packets may be sent at once.
     ///
-    /// # Errors If the system does not allow it, with the missing right; or if a link cannot be as described.
+    /// # Errors
+    /// If the system does not allow it, with the missing right; or if a link cannot be as described.
     pub fn start(hops: &[LinkSpec], options: Options) -> Result<Emulation, EmulateError> {
         if hops.is_empty() {
             return Err(EmulateError::NoLink);
@@ -131,7 +132,8 @@ impl Emulation {
 
     /// Removes the links. Packets in them are lost, as when a cable is pulled.
     ///
-    /// # Errors If the emulation ended before it was asked to.
+    /// # Errors
+    /// If the emulation ended before it was asked to.
     pub fn stop(self) -> Result<Summary, EmulateError> {
         let mut whole: Option<Summary> = None;
         for leg in self.legs {

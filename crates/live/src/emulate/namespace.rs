@@ -48,7 +48,8 @@ impl NetNs {
     /// Moves the calling thread into the namespace for good: without root's rights it cannot return to the host's.
     /// Sockets belong to the namespace in which they were opened.
     ///
-    /// # Errors If this thread lacks the rights; see [`super::prepare`].
+    /// # Errors
+    /// If this thread lacks the rights; see [`super::prepare`].
     pub fn enter(&self) -> Result<(), EmulateError> {
         setns(&*self.fd, CloneFlags::CLONE_NEWNET).map_err(EmulateError::errno(format!(
             "enter the network namespace \"{}\"",
@@ -67,7 +68,8 @@ impl NetNs {
 
     /// Starts a thread that lives inside.
     ///
-    /// # Errors Those of [`NetNs::enter`], and failure to start a thread.
+    /// # Errors
+    /// Those of [`NetNs::enter`], and failure to start a thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,

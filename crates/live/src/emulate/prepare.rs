@@ -25,7 +25,8 @@ pub(crate) fn rights_are_confined() -> bool {
 /// command gets the network's rights, which hold in its own network namespaces only: to choose any congestion control,
 /// to capture, to bind a low port.
 ///
-/// # Errors The setting of this system that forbids user namespaces, and the command that allows them.
+/// # Errors
+/// The setting of this system that forbids user namespaces, and the command that allows them.
 pub fn prepare() -> Result<(), EmulateError> {
     if has_rights() {
         return Ok(());

@@ -13,7 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Sets the initial window of connections to that address, in packets (`ip route replace … initcwnd`).
 ///
-/// # Errors If the kernel refuses the route.
+/// # Errors
+/// If the kernel refuses the route.
 pub fn set_initial_window(to: IpAddr, packets: u32) -> Result<(), EmulateError> {
     let gateway = path::towards(to).map(|g| g.address);
     let interface =
@@ -57,7 +58,8 @@ pub fn set_initial_window(to: IpAddr, packets: u32) -> Result<(), EmulateError> 
 
 /// Switches segments of many packets, which the kernel cuts just before the interface (GSO), on or off.
 ///
-/// # Errors If the driver rejects the ethtool request.
+/// # Errors
+/// If the driver rejects the ethtool request.
 pub fn set_segmentation(interface: &str, on: bool) -> Result<(), EmulateError> {
     offload::set_generic(interface, on)
 }

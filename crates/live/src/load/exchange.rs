@@ -90,7 +90,8 @@ impl AsFd for Line {
 impl Line {
     /// Wraps a connection that exists.
     ///
-    /// # Errors Those of the TLS library.
+    /// # Errors
+    /// Those of the TLS library.
     pub fn new(stream: TcpStream, pin: Option<Pin>) -> io::Result<Line> {
         let pipe = pin.map_or(Ok(Pipe::plain()), Pipe::client)?;
         Ok(Line {
@@ -105,7 +106,8 @@ impl Line {
 
     /// Sends a message after the request.
     ///
-    /// # Errors The connection does not take it, or there has been no request.
+    /// # Errors
+    /// The connection does not take it, or there has been no request.
     pub fn say(&self, body: &[u8]) -> io::Result<()> {
         let mut talk = self.talk();
         let end = talk.end.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -193,7 +195,8 @@ impl Peer {
 
     /// Sends the greeting and the request, and waits for the answer. It does not read beyond the answer.
     ///
-    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback, or lacks the key of the
+    /// # Errors
+    /// A refusal, with the server's reason; no answer; a far end that is no Tailback, or lacks the key of the
     /// pin.
     pub fn ask(
         &self,
@@ -247,7 +250,8 @@ impl Peer {
 
     /// Waits for the next answer on a connection until the monotonic time `until`. It does not read beyond the answer.
     ///
-    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback.
+    /// # Errors
+    /// A refusal, with the server's reason; no answer; a far end that is no Tailback.
     pub fn hear(&self, line: &Line, until: i64, stop: &AtomicBool) -> Result<Response, LoadError> {
         self.hear_in(line, &mut line.talk(), until, stop)
     }

@@ -44,7 +44,8 @@ pub struct ForeignProbe {
 }
 
 impl ForeignProbe {
-    /// # Errors Failure to start the thread.
+    /// # Errors
+    /// Failure to start the thread.
     pub fn start(plan: ForeignPlan, clock: Clock, rows: Sender<Row>) -> io::Result<ForeignProbe> {
         let stop = Arc::new(AtomicBool::new(false));
         let prober = Prober {

@@ -44,7 +44,8 @@ const OPTION_TIMESTAMPS: u8 = 1;
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl TcpInfo {
-    /// # Errors Those of `getsockopt`, which has none for an open TCP socket.
+    /// # Errors
+    /// Those of `getsockopt`, which has none for an open TCP socket.
     pub fn read(socket: &TcpStream) -> io::Result<TcpInfo> {
         let mut raw = [0u8; 256];
         let len = option::get(
@@ -227,7 +228,8 @@ pub struct NoSuchCongestionControl {
 /// Chooses the named congestion control; without a name CUBIC, or Reno if the kernel keeps CUBIC from this user. Most
 /// senders on the Internet use these, and they fill a queue; a machine's own default may be one that avoids queues.
 ///
-/// # Errors A named control that the kernel does not have, or does not let this user choose.
+/// # Errors
+/// A named control that the kernel does not have, or does not let this user choose.
 pub fn choose_congestion(
     socket: SockRef<'_>,
     name: Option<&str>,

@@ -247,7 +247,8 @@ fn event(clock: &Clock, rows: &Sender<Row>, kind: &str, subject: &str, detail: &
 impl Load {
     /// Connects all flows and starts them. Returns when each flow has started or failed.
     ///
-    /// # Errors No flow could be started, or the server refused one for a reason that will not go away. If some flows
+    /// # Errors
+    /// No flow could be started, or the server refused one for a reason that will not go away. If some flows
     /// started, the load runs with those, and an event reports the others.
     pub fn start(plan: LoadPlan, clock: Clock, rows: Sender<Row>) -> Result<Load, LoadError> {
         if plan.flows == 0 || plan.flows > MOST_FLOWS {
@@ -441,7 +442,8 @@ fn last_count(report: &FlowReport) -> Option<DatagramCount> {
 
 /// Congestion window of a connection, in packets.
 ///
-/// # Errors Those of `getsockopt`, which has none for an open TCP socket.
+/// # Errors
+/// Those of `getsockopt`, which has none for an open TCP socket.
 pub fn congestion_window(socket: &std::net::TcpStream) -> io::Result<u64> {
     let state = kernel::TcpInfo::read(socket)?.sender();
     Ok(state.cwnd_bytes.checked_div(state.mss_bytes).unwrap_or(0))

@@ -48,7 +48,8 @@ impl Peer {
     /// Takes the uplink for a load of this length. If another client has it, `wait` gets the place each second and
     /// decides if the wait continues.
     ///
-    /// # Errors Another client has the uplink and `wait` says no; the server refuses, vanishes, or is no Tailback.
+    /// # Errors
+    /// Another client has the uplink and `wait` says no; the server refuses, vanishes, or is no Tailback.
     pub fn turn(
         &self,
         lasts: Duration,

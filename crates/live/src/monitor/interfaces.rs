@@ -33,7 +33,8 @@ struct Seen {
 }
 
 impl Interfaces {
-    /// # Errors The counters cannot be read.
+    /// # Errors
+    /// The counters cannot be read.
     pub fn new(
         plan: &MonitorPlan,
         clock: Clock,

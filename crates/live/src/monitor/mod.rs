@@ -222,7 +222,8 @@ pub struct Monitor {
 impl Monitor {
     /// Resolves the targets and opens their sockets. `first_seq` holds the first number of each target's probes.
     ///
-    /// # Errors An unknown name, or a socket that is not allowed.
+    /// # Errors
+    /// An unknown name, or a socket that is not allowed.
     pub fn new(
         plan: MonitorPlan,
         access: &Access,

@@ -175,7 +175,8 @@ const UNHEARD: Duration = Duration::from_secs(20);
 const CAPACITY: usize = 16_384;
 
 impl Probed {
-    /// # Errors An unknown name, or a socket that is not allowed.
+    /// # Errors
+    /// An unknown name, or a socket that is not allowed.
     pub fn open(
         target: &Target,
         plan: &MonitorPlan,

@@ -74,7 +74,8 @@ const POLITE: Duration = Duration::from_secs(1);
 impl Target {
     /// Reads a target as a person writes it, probed each `interval` unless it says another one.
     ///
-    /// # Errors A target that cannot be read, or an interval that cannot be kept.
+    /// # Errors
+    /// A target that cannot be read, or an interval that cannot be kept.
     pub fn parse(text: &str, interval: Duration) -> Result<Target, TargetError> {
         let unreadable = |why| TargetError::Unreadable {
             text: text.into(),

@@ -39,7 +39,8 @@ impl Tls {
 
     /// Starts a handshake that sends `request` as soon as it may.
     ///
-    /// # Errors Those of the TLS library, which sends nothing yet.
+    /// # Errors
+    /// Those of the TLS library, which sends nothing yet.
     pub fn begin(&self, request: &str) -> io::Result<Session> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
@@ -60,7 +61,8 @@ impl Session {
     /// Advances the protocol as far as the socket allows. Returns the number of bytes of the answer that came, at most
     /// one; `Ok(0)` is the end of the connection.
     ///
-    /// # Errors `WouldBlock` while neither answer nor end has come; a fault of the server or the network.
+    /// # Errors
+    /// `WouldBlock` while neither answer nor end has come; a fault of the server or the network.
     pub fn read(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
         loop {
             while self.0.wants_write() {

@@ -134,7 +134,8 @@ const WARM_UP: Duration = Duration::from_millis(50);
 impl Prober {
     /// Opens a session with the server and starts probing; rows go to `rows` until [`Prober::stop`].
     ///
-    /// # Errors Reason why there is no session: no server, wrong key, no budget, no socket.
+    /// # Errors
+    /// Reason why there is no session: no server, wrong key, no budget, no socket.
     pub fn start(plan: ProbePlan, clock: Clock, rows: Sender<Row>) -> Result<Prober, ProbeError> {
         let server = plan.server;
         let local = |what: &'static str| {
@@ -204,7 +205,8 @@ impl Prober {
     /// either direction from their spacing. `None` if too few came back. Blocks for a few seconds at most. Eight of
     /// 1200 bytes take 1.2 s on a link of 65 kbit/s in each direction.
     ///
-    /// # Errors The prober has ended.
+    /// # Errors
+    /// The prober has ended.
     pub fn train(&self, count: u8, ip_size: Bytes) -> Result<Option<TrainEstimate>, ProbeError> {
         let (reply, answer) = mpsc::channel();
         let payload = ip_size
@@ -226,7 +228,8 @@ impl Prober {
 
     /// Checks that the server still answers.
     ///
-    /// # Errors Reason why it does not.
+    /// # Errors
+    /// Reason why it does not.
     pub fn health(&self) -> Result<(), ProbeError> {
         lock(&self.shared).trouble.clone().map_or(Ok(()), Err)
     }

@@ -93,7 +93,8 @@ pub enum Found<'a> {
 }
 
 impl Wire {
-    /// # Errors Such a socket is not allowed, or there is no route.
+    /// # Errors
+    /// Such a socket is not allowed, or there is no route.
     pub fn open(kind: Kind, remote: SocketAddr, clock: Clock) -> io::Result<Wire> {
         let v6 = remote.is_ipv6();
         let domain = Domain::for_address(remote);
@@ -145,7 +146,8 @@ impl Wire {
 
     /// Sets the TOS or traffic-class byte of sent datagrams.
     ///
-    /// # Errors The kernel refuses the value.
+    /// # Errors
+    /// The kernel refuses the value.
     pub fn set_tos(&self, tos: u8) -> io::Result<()> {
         timestamp::set_tos(self.fd(), self.remote.is_ipv6(), tos)
     }
@@ -157,7 +159,8 @@ impl Wire {
 
     /// Sets the hop limit of sent datagrams.
     ///
-    /// # Errors The kernel refuses the value.
+    /// # Errors
+    /// The kernel refuses the value.
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
         let (level, name) = if self.remote.is_ipv6() {
             (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS)
@@ -169,7 +172,8 @@ impl Wire {
 
     /// Waits for the next datagram, at most this long.
     ///
-    /// # Errors Nothing came (`WouldBlock`), or an error of the network.
+    /// # Errors
+    /// Nothing came (`WouldBlock`), or an error of the network.
     pub fn receive_within(&self, wait: Duration, buffer: &mut [u8]) -> io::Result<usize> {
         timestamp::set_receive_timeout(self.fd(), wait)?;
         Ok(nix::sys::socket::recv(
@@ -183,7 +187,8 @@ impl Wire {
         self.socket.as_raw_fd()
     }
 
-    /// # Errors The datagram was not sent.
+    /// # Errors
+    /// The datagram was not sent.
     pub fn send(&mut self, bytes: &[u8], probe: Option<u64>) -> io::Result<()> {
         self.sends += 1;
         let mut result = Ok(());

@@ -69,7 +69,8 @@ impl Drop for Open<'_> {
 
 /// Makes the kernel hand datagrams of load to the second socket of a port, and all others to the first.
 ///
-/// # Errors The kernel has no such filter (before 4.6).
+/// # Errors
+/// The kernel has no such filter (before 4.6).
 pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
     // linux/bpf_common.h; the offset is into the UDP payload, and a load beyond its end gives 0.
     let mut program = [

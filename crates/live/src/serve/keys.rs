@@ -50,7 +50,8 @@ pub enum KeysError {
 
 /// Reads a file of keys.
 ///
-/// # Errors The file cannot be read, other users can read it, or a line is wrong.
+/// # Errors
+/// The file cannot be read, other users can read it, or a line is wrong.
 pub fn read(path: &Path) -> Result<KeyFile, KeysError> {
     let (file, fault) = read_lines(path)?;
     fault.map_or(Ok(file), Err)
@@ -129,7 +130,8 @@ impl Drop for Served<'_> {
 }
 
 impl Ring {
-    /// # Errors The file cannot be read, or a line of it is wrong.
+    /// # Errors
+    /// The file cannot be read, or a line of it is wrong.
     pub fn new(keys: Option<&Keys>) -> Result<Ring, KeysError> {
         let (path, file) = match keys {
             None => (None, None),

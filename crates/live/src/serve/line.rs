@@ -97,7 +97,8 @@ impl<'a> Line<'a> {
 
     /// Next frame of the client, if it has come.
     ///
-    /// # Errors The connection has failed, or the bytes are no frame, or are not signed by the client.
+    /// # Errors
+    /// The connection has failed, or the bytes are no frame, or are not signed by the client.
     pub fn heard(&self) -> io::Result<Heard> {
         let (pipe, end) = &mut *self.talk.borrow_mut();
         let mut buf = [0; 256];

@@ -231,7 +231,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// # Errors An address cannot be listened on; the message gives the remedy.
+    /// # Errors
+    /// An address cannot be listened on; the message gives the remedy.
     pub fn start(config: ServeConfig) -> Result<Server, ServeError> {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);

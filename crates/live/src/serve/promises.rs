@@ -47,7 +47,8 @@ impl Promises {
 
     /// Promises a rate of whole IP packets.
     ///
-    /// # Errors The sum would exceed the limit.
+    /// # Errors
+    /// The sum would exceed the limit.
     pub fn rate(&self, rate: BitsPerSec, what: &str) -> Result<Promise<'_>, Refused> {
         let mut promised = lock(&self.promised);
         let sum = promised.saturating_add(rate.get());

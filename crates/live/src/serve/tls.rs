@@ -107,7 +107,8 @@ impl Drop for Handshake<'_> {
 impl Tls {
     /// Loads or makes the key; none if TLS is off.
     ///
-    /// # Errors The key cannot be read, made or used.
+    /// # Errors
+    /// The key cannot be read, made or used.
     pub fn new(key: &TlsKey) -> Result<Option<Tls>, TlsError> {
         let (certificates, key) = match key {
             TlsKey::Off => return Ok(None),

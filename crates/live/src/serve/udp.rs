@@ -27,7 +27,8 @@ const MOST_BEHIND_NS: i64 = 500_000_000;
 
 /// Creates a reflector with a fresh secret that knows the boot of its kernel.
 ///
-/// # Errors The kernel has no random numbers.
+/// # Errors
+/// The kernel has no random numbers.
 pub fn reflector(budget: Budget, users: Option<Arc<Users>>, clock: Clock) -> io::Result<Reflector> {
     Ok(Reflector::new(
         budget,
@@ -52,7 +53,8 @@ pub struct ServeSummary {
 
 /// Serves clients of these networks, or all if there is none, until `stop` is set: blocks the calling thread.
 ///
-/// # Errors The socket cannot be set up or fails.
+/// # Errors
+/// The socket cannot be set up or fails.
 pub fn run(
     socket: &UdpSocket,
     reflector: Reflector,

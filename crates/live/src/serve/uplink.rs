@@ -74,7 +74,8 @@ impl<K: Copy + Eq> Uplink<K> {
 
     /// Gives the uplink to a client for one flow. The flag that it returns is set when the flow has to end.
     ///
-    /// # Errors The place that the client would have in the queue.
+    /// # Errors
+    /// The place that the client would have in the queue.
     pub fn take(&mut self, now: i64, client: K, until: i64) -> Result<Arc<AtomicBool>, Standing> {
         let waits = |queue: &VecDeque<Waiter<K>>| queue.iter().any(|w| w.client != client);
         if let Some(held) = self.lease.as_mut().filter(|l| !is_over(l, now)) {

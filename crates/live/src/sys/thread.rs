@@ -6,7 +6,8 @@ use std::io;
 
 /// Random bytes from the kernel.
 ///
-/// # Errors The kernel has none, which does not happen on a running Linux.
+/// # Errors
+/// The kernel has none, which does not happen on a running Linux.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
     super::random::fill(&mut bytes)?;

@@ -107,14 +107,16 @@ fn told(e: ControlError) -> anyhow::Error {
 
 /// Checks a plan without running it.
 ///
-/// # Errors Values out of their ranges.
+/// # Errors
+/// Values out of their ranges.
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     plan.check()
 }
 
 /// Controls the uplink until the plan's end, an interruption or `tailback control stop`; then restores it.
 ///
-/// # Errors An invalid plan, a server or a host that refuses, a recording that cannot be written. Nothing is changed
+/// # Errors
+/// An invalid plan, a server or a host that refuses, a recording that cannot be written. Nothing is changed
 /// then.
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
@@ -194,7 +196,8 @@ fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
 
 /// Asks the run on this interface for its state, or to stop; it has restored the interface then.
 ///
-/// # Errors There is no such run, or it does not answer.
+/// # Errors
+/// There is no such run, or it does not answer.
 pub fn ask(wan: &str, asked: Asked) -> anyhow::Result<Status> {
     let answer = live::control::ask(wan, asked)?;
     serde_json::from_str(&answer)

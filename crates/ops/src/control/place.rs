@@ -27,7 +27,8 @@ const SHAPERS: [&str; 4] = ["cake", "htb", "hfsc", "tbf"];
 
 /// Looks at the interface.
 ///
-/// # Errors There is no such interface.
+/// # Errors
+/// There is no such interface.
 pub fn plan(wan: &str) -> anyhow::Result<Answer> {
     let mut answer = Answer {
         wan: wan.into(),

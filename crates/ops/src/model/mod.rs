@@ -59,7 +59,8 @@ pub enum Answer {
 
 /// Evaluates, explains or draws a formula.
 ///
-/// # Errors Unknown names and values, and parameters outside the formula's limits.
+/// # Errors
+/// Unknown names and values, and parameters outside the formula's limits.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -120,7 +121,8 @@ fn missing(error: &WordsError) -> String {
 impl Answer {
     /// Text of the answer for a terminal.
     ///
-    /// # Errors None: a text in memory cannot fail.
+    /// # Errors
+    /// None: a text in memory cannot fail.
     pub fn text(&self, width: usize) -> Result<String, std::fmt::Error> {
         match self {
             Answer::List => {

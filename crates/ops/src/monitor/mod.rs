@@ -92,7 +92,8 @@ impl Plan {
 
 /// Reads targets as the user names them, each probed at `interval` unless it says otherwise.
 ///
-/// # Errors A target that cannot be read.
+/// # Errors
+/// A target that cannot be read.
 pub fn targets(names: &[String], interval: Duration) -> anyhow::Result<Vec<Target>> {
     let read = |t: &String| Target::parse(t, interval).map_err(|e| usage(e.to_string()));
     names.iter().map(read).collect()
@@ -105,14 +106,16 @@ pub struct Answer {
 
 /// Checks a plan without running it.
 ///
-/// # Errors Those of [`run`].
+/// # Errors
+/// Those of [`run`].
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     plan.check()
 }
 
 /// Probes the targets until the plan's end or an interruption.
 ///
-/// # Errors An invalid plan, targets that cannot be probed, a recording that cannot be written.
+/// # Errors
+/// An invalid plan, targets that cannot be probed, a recording that cannot be written.
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;

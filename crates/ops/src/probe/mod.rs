@@ -76,7 +76,8 @@ fn yes() -> bool {
 impl Plan {
     /// Plan as `meta.json` stores it.
     ///
-    /// # Errors A link that is no JSON, which cannot happen.
+    /// # Errors
+    /// A link that is no JSON, which cannot happen.
     pub fn recorded(&self) -> anyhow::Result<serde_json::Value> {
         let mut plan = serde_json::json!({
             "probe": self.probe,
@@ -190,7 +191,8 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
 
 /// Runs the experiment once.
 ///
-/// # Errors Those of [`ready`] and [`Ready::run`].
+/// # Errors
+/// Those of [`ready`] and [`Ready::run`].
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     ready(plan, access)?.run(progress)
 }

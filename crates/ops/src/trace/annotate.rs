@@ -29,7 +29,8 @@ fn remarks(traffic: &Traffic) -> BTreeMap<u64, String> {
 
 /// Writes the copy: pcapng, with the interfaces of each file apart.
 ///
-/// # Errors A copy that exists already or cannot be written; files that cannot be read a second time.
+/// # Errors
+/// A copy that exists already or cannot be written; files that cannot be read a second time.
 pub(super) fn write(files: &[PathBuf], traffic: &Traffic, to: &Path) -> anyhow::Result<()> {
     let remarks = remarks(traffic);
     let failed = |e: std::io::Error| anyhow::anyhow!("{}: {e}", to.display());

@@ -40,7 +40,8 @@ pub struct Passed {
 impl BackgroundCapture {
     /// Starts a capture of TCP packets to and from `server` on an interface, into the file and as rows.
     ///
-    /// # Errors Missing privileges, or a file that cannot be written.
+    /// # Errors
+    /// Missing privileges, or a file that cannot be written.
     pub fn start(
         interface: &str,
         server: SocketAddr,
@@ -80,7 +81,8 @@ impl BackgroundCapture {
 
     /// Stops the capture; packets up to then are in the file and in the rows.
     ///
-    /// # Errors The interface went down, or the disk failed.
+    /// # Errors
+    /// The interface went down, or the disk failed.
     pub fn stop(self) -> anyhow::Result<Passed> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread

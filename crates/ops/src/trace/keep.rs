@@ -51,7 +51,8 @@ pub struct Keep {
 impl Keep {
     /// Creates the outputs. `live` rows cannot be made again, so they are written to disk within a second.
     ///
-    /// # Errors A recording or directory that exists already or cannot be created.
+    /// # Errors
+    /// A recording or directory that exists already or cannot be created.
     pub(super) fn create(
         outputs: &Outputs,
         title: String,
@@ -168,7 +169,8 @@ impl Keep {
 
     /// Closes the outputs.
     ///
-    /// # Errors An error of the disk, now or before.
+    /// # Errors
+    /// An error of the disk, now or before.
     pub fn close(self, complete: bool) -> anyhow::Result<()> {
         let path = self.path().map(Path::to_path_buf);
         let meta = Meta {

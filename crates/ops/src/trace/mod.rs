@@ -50,7 +50,8 @@ pub enum Found {
 
 /// Reads the captures.
 ///
-/// # Errors Files that are no captures, an interface that may not be read, outputs that exist already.
+/// # Errors
+/// Files that are no captures, an interface that may not be read, outputs that exist already.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -90,7 +91,8 @@ impl Answer {
 
     /// Writes all figures as JSON, and ends the line.
     ///
-    /// # Errors Those of the writer.
+    /// # Errors
+    /// Those of the writer.
     pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let written = match &self.found {
             Found::Packets(p) => p.json(out),

@@ -25,7 +25,8 @@ pub struct Answer {
 
 /// Reads an address with the length of its prefix, such as 192.0.2.7 or 2001:db8::/32.
 ///
-/// # Errors The fault in the text.
+/// # Errors
+/// The fault in the text.
 pub fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let (address, length) = text
         .split_once('/')

@@ -236,7 +236,8 @@ const LIGHTEST_PARETO: f64 = 1e3;
 
 /// Highest place of `f` that Newton's steps reach from `p`, with the value there.
 ///
-/// # Errors A Pareto's tail that gets too light: it has no peak.
+/// # Errors
+/// A Pareto's tail that gets too light: it has no peak.
 fn climb(
     f: &impl Fn(Place) -> f64,
     mut p: Place,

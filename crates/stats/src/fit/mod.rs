@@ -73,7 +73,8 @@ impl Fit {
 /// Fits one family. `effective` is the number of independent values with the same uncertainty, if successive values
 /// depend on each other; else the number of values.
 ///
-/// # Errors If the family has no best member for this sample.
+/// # Errors
+/// If the family has no best member for this sample.
 pub fn fit(sample: &Sample, family: Family, effective: f64) -> Result<Fit, FitError> {
     // Values of order 1: the same steps and tolerances do for nanoseconds and for bytes.
     let scale = sample.mean();

@@ -167,7 +167,8 @@ impl Quota {
     /// Confirms a connection that has made a request, with the right key if one is needed: from now on it keeps its
     /// place.
     ///
-    /// # Errors The server serves as many clients as it may; or the connection has given way to another.
+    /// # Errors
+    /// The server serves as many clients as it may; or the connection has given way to another.
     pub fn serve(&self, permit: &Permit) -> Result<(), Refused> {
         let mut ledger = lock(&self.ledger);
         let active = ledger.clients.values().filter(|c| c.served > 0).count();
@@ -216,7 +217,8 @@ impl Quota {
 
     /// Counts a report that is being sent.
     ///
-    /// # Errors Too many reports are being sent.
+    /// # Errors
+    /// Too many reports are being sent.
     pub fn reporting<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
         let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.reports, REPORTS_PER_CLIENT);
         let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.reports, REPORTS);
@@ -225,7 +227,8 @@ impl Quota {
 
     /// Counts a train that is being sent or received.
     ///
-    /// # Errors Too many trains are running.
+    /// # Errors
+    /// Too many trains are running.
     pub fn train<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
         let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.trains, TRAINS_PER_CLIENT);
         let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.trains, TRAINS);

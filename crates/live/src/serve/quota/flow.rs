@@ -151,7 +151,8 @@ impl Drop for FlowPermit<'_> {
 impl Quota {
     /// Starts a flow of a session.
     ///
-    /// # Errors The client has too many flows, or has used up its bytes; or another client loads the uplink.
+    /// # Errors
+    /// The client has too many flows, or has used up its bytes; or another client loads the uplink.
     pub fn flow<'a>(
         &self,
         permit: &'a Permit,

@@ -72,7 +72,8 @@ pub(super) fn loaded(standing: &Standing) -> Refused {
 impl Quota {
     /// Lets a client wait for the uplink, for a load of this length.
     ///
-    /// # Errors Too many clients wait.
+    /// # Errors
+    /// Too many clients wait.
     pub fn wait<'a>(&self, permit: &'a Permit, lasts: Duration) -> Result<Place<'a>, Refused> {
         let client = permit.client;
         let lasts_ns = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
