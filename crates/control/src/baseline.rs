@@ -1,8 +1,8 @@
 //! RTT of the path with an empty queue.
 //!
 //! **Method.** The base is the smallest RTT of the last [`WINDOW`]. A route that became longer is noticed where it cannot be
-//! queueing: if every sample of [`ROUTE`] taken while the gateway's own queue estimate was empty exceeds the base by
-//! [`STEP`], the smallest of these is the new base.
+//! queueing: if every sample of five seconds taken while the gateway's own queue estimate was empty exceeds the base by
+//! 3 ms, the smallest of these is the new base.
 //!
 //! **Limits.** A load that never lets the queue run empty for the whole window raises the base to the queue's floor.
 
