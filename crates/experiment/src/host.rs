@@ -89,7 +89,7 @@ pub struct Passing {
 pub struct Meanwhile {
     /// Time since the run began.
     pub now: Time,
-    /// As [`Host::tally`].
+    /// Bytes that the run has cost so far, as [`Host::tally`] counts them.
     pub tally: Bytes,
 }
 

@@ -79,7 +79,7 @@ impl Pipe {
     /// Client's end, towards the server with this pin.
     ///
     /// # Errors
-    /// Those of the TLS library.
+    /// Errors of the TLS library.
     pub fn client(pin: Pin) -> io::Result<Pipe> {
         let provider = Arc::new(ring::default_provider());
         let seen = Arc::default();
@@ -104,7 +104,7 @@ impl Pipe {
     /// Server's end.
     ///
     /// # Errors
-    /// Those of the TLS library.
+    /// Errors of the TLS library.
     pub fn server(config: &Arc<ServerConfig>) -> io::Result<Pipe> {
         let tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
         Ok(Pipe::over(tls.into(), None))
@@ -140,7 +140,7 @@ impl Pipe {
     /// [`Pipe::read`] writes them itself.
     ///
     /// # Errors
-    /// Those of the TLS library.
+    /// Errors of the TLS library.
     pub fn seal(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let Some(tls) = &mut self.tls else {
             return Ok(bytes.to_vec());

@@ -35,7 +35,7 @@ pub fn server(
 /// The same address, and all addresses that the name has.
 ///
 /// # Errors
-/// As [`server`].
+/// Errors of [`server`].
 pub fn host(
     name: &str,
     default_port: u16,

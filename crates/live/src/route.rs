@@ -28,7 +28,7 @@ pub fn to(destination: IpAddr) -> io::Result<Route> {
 /// The same for an address with a port, which over IPv6 may name an interface: `[fe80::1%2]:7117`.
 ///
 /// # Errors
-/// As [`to`].
+/// Errors of [`to`].
 pub fn to_socket(destination: SocketAddr) -> io::Result<Route> {
     let scope = match destination {
         SocketAddr::V4(_) => 0,

@@ -193,7 +193,7 @@ impl Sniffer {
     /// Packets that passed so far, and the number of those that the kernel dropped.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// Errors of the kernel.
     pub fn counts(&mut self) -> Result<(u64, u64), SniffError> {
         let now =
             ring::counts(&self.socket).map_err(|e| self.kernel("read the packet counters", e))?;

@@ -68,7 +68,7 @@ impl Answer {
     /// Writes the answer as text, or as JSON.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output.
     pub fn write(&self, json: bool, style: Style, out: &mut dyn Write) -> anyhow::Result<()> {
         match (self, json) {
             (Answer::Tests(found), true) => {

@@ -195,7 +195,7 @@ fn may_be_fresh(tls: &Tls) -> bool {
 /// Serves until somebody interrupts it.
 ///
 /// # Errors
-/// As [`start`] and [`Serving::run`].
+/// Errors of [`start`] and [`Serving::run`].
 pub fn run(
     plan: &Plan,
     log: Option<SyncSender<Entry>>,

@@ -85,7 +85,7 @@ impl Draft {
     /// Builds a scenario; files named by its rates are read through `read`, which gets the path as written.
     ///
     /// # Errors
-    /// As [`Draft::finish`], and errors from `read`.
+    /// Errors of [`Draft::finish`], and errors from `read`.
     pub fn finish_reading(&self, read: ReadFile) -> Result<Scenario, ScenarioError> {
         let mut scenario = self.parse()?;
         scenario.load_traces(read)?;
@@ -105,7 +105,7 @@ impl Draft {
     /// Prints the whole scenario with the origin of each value: the file, an override, or the default.
     ///
     /// # Errors
-    /// As [`Draft::finish_reading`].
+    /// Errors of [`Draft::finish_reading`].
     pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
         self.finish_reading(read)?;
         // Shows the names of files, not their contents.

@@ -161,7 +161,7 @@ impl Network {
     /// Fill level of each buffer, step by step, at the sizes of [`Network::smallest`]; empty if no size suffices.
     ///
     /// # Errors
-    /// As [`Network::smallest`].
+    /// Errors of [`Network::smallest`].
     pub fn courses(&self, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
         let plan = self.plan(seed)?;
         let courses = plan.smallest().map(|factor| plan.courses(factor));

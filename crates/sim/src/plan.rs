@@ -332,7 +332,7 @@ fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), Scena
 /// Builds a network that is ready to run.
 ///
 /// # Errors
-/// As [`check`].
+/// Errors of [`check`].
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     check(scenario)?;
     let streams = Streams::new(seed);

@@ -37,7 +37,7 @@ pub fn figures(table: &Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenar
 /// Returns the values of a calculation step by step, by name. Empty if it has no steps, or did not end.
 ///
 /// # Errors
-/// As [`figures`].
+/// Errors of [`figures`].
 pub fn courses(table: &Table, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
     match parted(table) {
         (what, rest) if what == "lblca" => network(rest)?.courses(seed),

@@ -275,7 +275,7 @@ impl Reproduction {
     /// Scenario of a case that is simulated packet by packet.
     ///
     /// # Errors
-    /// As [`Reproduction::run_of`]; also a case that is a calculation.
+    /// Errors of [`Reproduction::run_of`]; also a case that is a calculation.
     pub fn scenario(&self, case: &Case) -> Result<Scenario, ScenarioError> {
         match self.run_of(case)? {
             Run::Packets(scenario) => Ok(*scenario),

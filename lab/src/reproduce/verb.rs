@@ -34,7 +34,7 @@ pub struct Args {
 /// Makes the figures that are asked for; returns false if one of them does not agree as its file declares.
 ///
 /// # Errors
-/// As [`super::run`]; standard output that cannot be written; an interrupt.
+/// Errors of [`super::run`]; standard output that cannot be written; an interrupt.
 pub fn run(args: Args) -> anyhow::Result<bool> {
     let plan = Plan {
         ids: args.ids,

@@ -192,7 +192,7 @@ impl Run {
         }
     }
 
-    /// With a load: until its share of the budget is spent.
+    /// Runs one phase; with a load, until its share of the budget is spent.
     async fn phase(&self, name: &'static str, whole: Duration, load: Option<(u32, Bytes)>) {
         self.course.act(Action::event("phase", name, "")).await;
         self.state.borrow_mut().phase = Some(name);

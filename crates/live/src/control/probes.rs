@@ -11,7 +11,6 @@ use base::rng::Streams;
 use base::{Duration, Time};
 use control::upload::Sent;
 use measure::lasting::{Lasting, Params, Transmit};
-use measure::session::Arrival;
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -195,27 +194,15 @@ impl Probes {
             }
             Found::Trouble(errno) => lasting.note_trouble(now, &told(errno)),
             Found::Hop { .. } => {}
-            Found::Came {
-                at,
-                kernel,
-                steady,
-                received,
-                bytes,
-            } => {
-                let arrival = Arrival {
-                    at,
-                    kernel,
-                    steady,
-                    tos: received.tos,
-                };
+            Found::Came { arrival, bytes } => {
                 let heard = lasting.handle_datagram(now, arrival, bytes);
                 if let Some(ServerMessage::Reply { reply, .. }) = heard
-                    && steady
+                    && arrival.steady
                     && let Some(i) = flying.iter().position(|p| p.seq as u32 == reply.seq)
                 {
                     // Earlier ones may still be answered; a copy of this one is no sample.
                     let Flying { sent, .. } = flying.remove(i).expect("it was just found");
-                    answered.extend(sample(*clock, sent, at, reply.rx_ns, reply.hold_ns));
+                    answered.extend(sample(*clock, sent, arrival.at, reply.rx_ns, reply.hold_ns));
                 }
             }
         });

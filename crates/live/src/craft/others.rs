@@ -32,7 +32,7 @@ pub struct Others {
 
 impl Others {
     /// # Errors
-    /// Those of the namespaces and the sockets.
+    /// Errors of the namespaces and the sockets.
     pub fn start(
         emulation: &Emulation,
         rate: BitsPerSec,

@@ -90,7 +90,7 @@ pub struct Left {
 /// Sends a program from the monotonic time `start`; `go_on` is asked at intervals.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn send(
     socket: &UdpSocket,
     token: u64,
@@ -201,7 +201,7 @@ pub struct Arrived {
 /// Receives until `go_on` says no; it is asked after every batch and at intervals.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn receive(
     socket: &UdpSocket,
     token: u64,

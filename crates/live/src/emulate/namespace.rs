@@ -60,7 +60,7 @@ impl NetNs {
     /// Runs `f` inside, on a thread of its own, and waits for it. A panic of `f` continues in the caller.
     ///
     /// # Errors
-    /// Those of [`NetNs::enter`].
+    /// Errors of [`NetNs::enter`].
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, EmulateError> {
         let result = thread::scope(|s| s.spawn(|| self.enter().map(|()| f())).join());
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -69,7 +69,7 @@ impl NetNs {
     /// Starts a thread that lives inside.
     ///
     /// # Errors
-    /// Those of [`NetNs::enter`], and failure to start a thread.
+    /// Errors of [`NetNs::enter`], and failure to start a thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,

@@ -49,7 +49,7 @@ pub struct Outcome {
 /// thread that lives until it returns.
 ///
 /// # Errors
-/// Those of [`Emulation::start`], and failure to start a program.
+/// Errors of [`Emulation::start`], and failure to start a program.
 pub fn run_command(
     hops: &[LinkSpec],
     programs: &Programs,

@@ -91,7 +91,7 @@ impl Line {
     /// Wraps a connection that exists.
     ///
     /// # Errors
-    /// Those of the TLS library.
+    /// Errors of the TLS library.
     pub fn new(stream: TcpStream, pin: Option<Pin>) -> io::Result<Line> {
         let pipe = pin.map_or(Ok(Pipe::plain()), Pipe::client)?;
         Ok(Line {
@@ -177,7 +177,7 @@ impl Peer {
     /// Key that signs probes over UDP: the user's own, or, from a server with a pin, a ticket that comes inside TLS.
     ///
     /// # Errors
-    /// Those of [`Peer::ask`].
+    /// Errors of [`Peer::ask`].
     pub fn probe_key(&self) -> Result<Option<Credential>, LoadError> {
         let Access { key, pin, .. } = &self.access;
         if key.is_some() || pin.is_none() {

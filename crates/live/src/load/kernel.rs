@@ -45,7 +45,7 @@ const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl TcpInfo {
     /// # Errors
-    /// Those of `getsockopt`, which has none for an open TCP socket.
+    /// Errors of `getsockopt`, which has none for an open TCP socket.
     pub fn read(socket: &TcpStream) -> io::Result<TcpInfo> {
         let mut raw = [0u8; 256];
         let len = option::get(
@@ -67,7 +67,7 @@ impl TcpInfo {
     /// `most`, which it raises.
     ///
     /// # Errors
-    /// Those of [`TcpInfo::read`].
+    /// Errors of [`TcpInfo::read`].
     pub fn read_after(socket: &TcpStream, most: &mut u64) -> io::Result<TcpInfo> {
         let mut info = TcpInfo::read(socket)?;
         *most = info.delivered.max(*most);

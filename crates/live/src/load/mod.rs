@@ -443,7 +443,7 @@ fn last_count(report: &FlowReport) -> Option<DatagramCount> {
 /// Congestion window of a connection, in packets.
 ///
 /// # Errors
-/// Those of `getsockopt`, which has none for an open TCP socket.
+/// Errors of `getsockopt`, which has none for an open TCP socket.
 pub fn congestion_window(socket: &std::net::TcpStream) -> io::Result<u64> {
     let state = kernel::TcpInfo::read(socket)?.sender();
     Ok(state.cwnd_bytes.checked_div(state.mss_bytes).unwrap_or(0))

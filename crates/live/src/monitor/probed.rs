@@ -17,7 +17,6 @@ use measure::asker::{Answer, Asker};
 use measure::keys::Credential;
 use measure::lasting::{Lasting, Transmit};
 use measure::ledger::Slots;
-use measure::session::Arrival;
 use measure::wire::MAX_LEN;
 use measure::{asker, dns, icmp, lasting};
 use nix::poll::PollFlags;
@@ -413,19 +412,7 @@ impl Probed {
                     Found::Left(seq, at) => lasting.handle_tx_stamp(seq, at),
                     Found::Trouble(errno) => lasting.note_trouble(now, &told(errno)),
                     Found::Hop { .. } => {}
-                    Found::Came {
-                        at,
-                        kernel,
-                        steady,
-                        received,
-                        bytes,
-                    } => {
-                        let arrival = Arrival {
-                            at,
-                            kernel,
-                            steady,
-                            tos: received.tos,
-                        };
+                    Found::Came { arrival, bytes } => {
                         lasting.handle_datagram(now, arrival, bytes);
                     }
                 });
@@ -441,17 +428,11 @@ impl Probed {
                     Found::Left(seq, at) => asker.handle_tx_stamp(seq, at),
                     Found::Trouble(errno) => asker.note_trouble(now, &told(errno)),
                     Found::Hop { .. } => {}
-                    Found::Came {
-                        at,
-                        kernel,
-                        steady,
-                        received,
-                        bytes,
-                    } => {
+                    Found::Came { arrival, bytes } => {
                         let answer = Answer {
-                            at,
-                            steady: steady && kernel,
-                            tos: received.tos,
+                            at: arrival.at,
+                            steady: arrival.steady && arrival.kernel,
+                            tos: arrival.tos,
                         };
                         if let Some(seq) = question.answered(bytes, raw, v6, now, asker) {
                             asker.handle_answer(now, seq, answer);

@@ -40,7 +40,7 @@ impl Tls {
     /// Starts a handshake that sends `request` as soon as it may.
     ///
     /// # Errors
-    /// Those of the TLS library, which sends nothing yet.
+    /// Errors of the TLS library, which sends nothing yet.
     pub fn begin(&self, request: &str) -> io::Result<Session> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;

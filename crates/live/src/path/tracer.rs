@@ -340,9 +340,10 @@ impl Tracer {
                             open.left = Some(at);
                         }
                     }
-                    Found::Came {
-                        at, steady, bytes, ..
-                    } => came.extend(icmp::decode(bytes, v6, raw, token).map(|n| (n, at, steady))),
+                    Found::Came { arrival, bytes } => {
+                        let number = icmp::decode(bytes, v6, raw, token);
+                        came.extend(number.map(|n| (n, arrival.at, arrival.steady)));
+                    }
                     Found::Trouble(_) | Found::Hop { .. } => {}
                 },
             );

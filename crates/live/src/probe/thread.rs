@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::timestamp::Batch;
 use base::record::Row;
 use base::{BitsPerSec, Bytes, Duration, Time};
-use measure::session::{Arrival, Session, TrainResult};
+use measure::session::{Session, TrainResult};
 use measure::wire::MAX_LEN;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -184,19 +184,7 @@ impl Driver {
                 Found::Left(seq, at) => session.handle_tx_stamp(seq, at),
                 Found::Trouble(errno) => trouble = trouble.or(Some(errno)),
                 Found::Hop { .. } => {}
-                Found::Came {
-                    at,
-                    kernel,
-                    steady,
-                    received,
-                    bytes,
-                } => {
-                    let arrival = Arrival {
-                        at,
-                        kernel,
-                        steady,
-                        tos: received.tos,
-                    };
+                Found::Came { arrival, bytes } => {
                     session.handle_datagram(now, arrival, bytes);
                 }
             },

@@ -1,9 +1,10 @@
 //! Datagram socket whose kernel stamps the departure and arrival of each datagram; all probes use it.
 
 use crate::clock::Clock;
-use crate::timestamp::{self, Batch, NetError, Received, SentNumbers, compare_clocks};
+use crate::timestamp::{self, Batch, NetError, SentNumbers, compare_clocks};
 use base::{Duration, Time};
 use measure::clock::WallClock;
+use measure::session::Arrival;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
@@ -72,14 +73,8 @@ pub struct Wire {
 pub enum Found<'a> {
     /// Departure of datagram `seq` and its time.
     Left(u64, Time),
-    /// Arrival of a datagram: its time, if that is the kernel's, and if clocks ran without a step.
-    Came {
-        at: Time,
-        kernel: bool,
-        steady: bool,
-        received: &'a Received,
-        bytes: &'a [u8],
-    },
+    /// Arrival of a datagram.
+    Came { arrival: Arrival, bytes: &'a [u8] },
     /// Error of the network; [`told`] says which.
     Trouble(i32),
     /// Error from a router or the far host about a datagram of ours, with the part of its payload that is quoted; on a
@@ -308,14 +303,13 @@ impl Wire {
                     .wall_ns
                     .and_then(|ns| wall.clock.to_mono(ns))
                     .filter(|&t| t <= now);
-                let came = Found::Came {
+                let arrival = Arrival {
                     at: kernel.unwrap_or(now),
                     kernel: kernel.is_some(),
                     steady,
-                    received,
-                    bytes,
+                    tos: received.tos,
                 };
-                each(now, came);
+                each(now, Found::Came { arrival, bytes });
             }
             if n < 64 {
                 break;

@@ -94,7 +94,7 @@ impl<W: Write> Writer<W> {
     /// Adds an interface.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// Errors of [`Writer::new`].
     pub fn interface(&mut self, interface: &Interface) -> io::Result<()> {
         self.begin(1);
         self.words(&[u32::from(interface.link.0), interface.snaplen]);
@@ -112,7 +112,7 @@ impl<W: Write> Writer<W> {
     /// Writes the names of hosts.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// Errors of [`Writer::new`].
     pub fn names<'a>(
         &mut self,
         names: impl Iterator<Item = (Ipv4Addr, &'a str)>,
@@ -130,7 +130,7 @@ impl<W: Write> Writer<W> {
     /// Writes a packet.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// Errors of [`Writer::new`].
     pub fn packet(&mut self, packet: &Packet) -> io::Result<()> {
         self.begin(6);
         let t = packet.t_ns as u64;
@@ -158,7 +158,7 @@ impl<W: Write> Writer<W> {
     /// Writes the bytes still buffered; returns the output.
     ///
     /// # Errors
-    /// As [`Writer::new`].
+    /// Errors of [`Writer::new`].
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

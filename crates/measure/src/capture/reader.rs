@@ -251,7 +251,7 @@ impl<R: Read> Reader<R> {
     /// Calls `take` for each remaining packet, as [`Reader::next_record`] would, and faster.
     ///
     /// # Errors
-    /// As [`Reader::next_record`].
+    /// Errors of [`Reader::next_record`].
     #[inline(always)]
     pub fn each(&mut self, mut take: impl FnMut(&Record<'_>)) -> Result<(), CaptureError> {
         let mut plain = match self.format {

@@ -362,7 +362,7 @@ impl Answer {
     /// Writes the answer in a format. Text, Markdown and CSV are equal if an answer has no tables.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write(&self, format: Format, style: Style, out: &mut dyn Write) -> anyhow::Result<()> {
         match format {
             Format::Json => self.json(out),

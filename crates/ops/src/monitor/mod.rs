@@ -107,7 +107,7 @@ pub struct Answer {
 /// Checks a plan without running it.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Errors of [`run`].
 pub fn check(plan: &Plan) -> anyhow::Result<()> {
     plan.check()
 }

@@ -192,7 +192,7 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
 /// Runs the experiment once.
 ///
 /// # Errors
-/// Those of [`ready`] and [`Ready::run`].
+/// Errors of [`ready`] and [`Ready::run`].
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     ready(plan, access)?.run(progress)
 }

@@ -281,7 +281,7 @@ impl Capture<'_> {
 /// Opens the interface, and creates the copy of its packets.
 ///
 /// # Errors
-/// Those of [`Sniffer::open`]; an unknown interface and an existing file are mistakes of the user.
+/// Errors of [`Sniffer::open`]; an unknown interface and an existing file are mistakes of the user.
 pub fn open(plan: &Live) -> anyhow::Result<Open> {
     let name = &plan.interface;
     let sniffer = Sniffer::open(name, plan.snaplen as usize).map_err(|e| match e {

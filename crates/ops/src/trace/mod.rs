@@ -92,7 +92,7 @@ impl Answer {
     /// Writes all figures as JSON, and ends the line.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let written = match &self.found {
             Found::Packets(p) => p.json(out),

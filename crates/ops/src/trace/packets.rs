@@ -228,7 +228,7 @@ impl Packets {
     /// Writes all figures as JSON, connection by connection.
     ///
     /// # Errors
-    /// Those of the receiver.
+    /// Errors of the receiver.
     pub fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         let traffic = &self.traffic;
         let report = Report {

@@ -208,7 +208,7 @@ impl Loaded {
     /// All figures as JSON, written connection by connection.
     ///
     /// # Errors
-    /// Those of the receiver.
+    /// Errors of the receiver.
     pub fn json(&self, out: impl std::io::Write, pretty: bool) -> serde_json::Result<()> {
         let all = || {
             let firsts = (0..self.directions.len()).step_by(2);

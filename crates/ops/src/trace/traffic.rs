@@ -132,7 +132,7 @@ impl Answer {
     /// All figures as JSON.
     ///
     /// # Errors
-    /// Those of the receiver.
+    /// Errors of the receiver.
     pub fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         let list = self.found.list.iter().map(UnsolicitedRow::new).collect();
         let whole = Whole {

@@ -135,7 +135,7 @@ impl Sample {
     /// Creates a sample of exact values.
     ///
     /// # Errors
-    /// Those of [`Sample::new`].
+    /// Errors of [`Sample::new`].
     pub fn of(values: &[f64]) -> Result<Sample, FitError> {
         Sample::new(values.iter().map(|v| (*v, 1)), Rounding::Exact)
     }

@@ -36,7 +36,7 @@ impl Answer {
     /// All figures as JSON.
     ///
     /// # Errors
-    /// Those of the receiver.
+    /// Errors of the receiver.
     pub fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         serde_json::to_writer_pretty(out, &self.figures)
     }
