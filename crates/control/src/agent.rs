@@ -1,6 +1,6 @@
 //! Controller of a gateway whose kernel forwards the packets: reports of the kernel and answers to probes in, orders out.
 //!
-//! **Method.** The host reads the kernel's counters at each probe and at [`Agent::due`]. The agent tells the controller
+//! **Method.** The host wakes up for each probe and at [`Agent::due`], and reads the kernel's counters. The agent tells the controller
 //! what passed, and turns its judgements into [`Orders`]: the number of packets to signal since the start, and the number
 //! of bytes that may pass until the wait reaches the cap. [`Egress`] is the kernel's side of these orders; the simulator
 //! runs it, and the eBPF program of a real gateway follows the same rules.
@@ -12,14 +12,15 @@ use base::rng::{Rng, uniform};
 use base::{Bytes, Duration, Time};
 use link::qdisc::Verdict;
 
-/// Interval of the orders while the direction carries traffic; while it is idle they come with the law's updates.
-pub const BUSY: Duration = Duration::from_millis(5);
+/// Interval of the orders while the direction carries traffic, and while it is idle.
+pub const BUSY: Duration = Duration::from_millis(10);
+pub const IDLE: Duration = Duration::from_millis(20);
 /// Age above which orders bind no longer.
 pub const STALE: Duration = Duration::from_millis(250);
 /// Bytes in one report above which the direction carries traffic: more than its probes and a few ACKs.
 const LOADED: u64 = 600;
 /// Time without such a report after which the direction is idle.
-const IDLE: Duration = Duration::from_millis(200);
+const IDLE_AFTER: Duration = Duration::from_millis(200);
 
 /// Counts of the kernel since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +126,7 @@ impl Agent {
     pub fn passed(&mut self, now: Time, counts: Counts) {
         let bytes = counts.bytes.saturating_sub(self.seen.bytes);
         if bytes > LOADED {
-            self.busy_until = now + IDLE;
+            self.busy_until = now + IDLE_AFTER;
         }
         let draws = &mut self.draws;
         let signals = self.controller.passed(
@@ -145,8 +146,8 @@ impl Agent {
         self.controller.probed(now, a.sent, a.rtt, a.up_ns);
     }
 
-    /// Takes a report, updates law and capacity if that is due, and returns the orders that follow; call it at
-    /// [`due`](Self::due), after the answers to probes.
+    /// Takes a report, updates law and capacity if that is due, and returns the orders that follow. Call it at
+    /// [`due`](Self::due) after the answers to probes, or earlier if the host is awake anyway.
     pub fn wake(&mut self, now: Time, counts: Counts) -> (Option<Decision>, Orders) {
         self.passed(now, counts);
         let decision = (now >= self.controller.due()).then(|| self.controller.update(now));
@@ -154,12 +155,7 @@ impl Agent {
             // Nobody took them while the queue was long; later they would meet the wrong packets.
             self.pending = 0;
         }
-        // One wake-up serves the law's update too, if that is near.
-        let (next, update) = (now + BUSY, self.controller.due());
-        self.tick = match now >= self.busy_until || update < next + BUSY / 2 {
-            true => update.max(now + BUSY / 2),
-            false => next,
-        };
+        self.tick = now + if now < self.busy_until { BUSY } else { IDLE };
         let orders = Orders {
             at: now,
             passed: counts.bytes,

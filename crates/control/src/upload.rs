@@ -418,7 +418,8 @@ impl Controller {
 
     /// Updates capacity and law; call it at [`due`](Self::due).
     pub fn update(&mut self, now: Time) -> Decision {
-        self.due = now + UPDATE;
+        // Updates that come late do not make the next ones later.
+        self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.total, probed);
         match (self.curve.slope(), self.capacity) {

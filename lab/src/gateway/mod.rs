@@ -49,6 +49,9 @@ struct Figures {
     cost: Option<(f64, f64)>,
 }
 
+/// Runs of one link under all controls.
+type Run = fn(&Draw) -> anyhow::Result<Vec<Figures>>;
+
 /// Twice the target of 20 ms.
 const LONG_MS: f64 = 40.0;
 
@@ -69,9 +72,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => Family::ALL.to_vec(),
     };
     println!("Seed {}.", args.seed);
-    let runs: [(&str, u64, &dyn Fn(&Draw) -> anyhow::Result<Vec<Figures>>); 2] = [
-        ("virtual time", args.in_virtual_time, &virtual_time::figures),
-        ("network namespaces", args.namespaces, &namespaces::figures),
+    let runs: [(&str, u64, Run); 2] = [
+        ("virtual time", args.in_virtual_time, virtual_time::figures),
+        ("network namespaces", args.namespaces, namespaces::figures),
     ];
     for (place, count, figures) in runs {
         for &family in families.iter().filter(|_| count > 0) {

@@ -87,6 +87,8 @@ pub trait Overseer {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Time by which orders may be early, so that one wake-up serves a probe and the orders.
+const SLACK: Duration = Duration::from_millis(2);
 /// Size of the Ethernet header, which the kernel counts and a modem's link need not carry.
 const ETHERNET: i64 = 14;
 
@@ -220,11 +222,11 @@ impl Gateway {
     fn control(&mut self, overseer: &mut dyn Overseer) -> io::Result<()> {
         loop {
             let woken = self.wait();
-            self.send()?;
+            let counts = self.send()?;
             let now = self.clock.now();
-            if now >= self.agent.due() {
+            if counts.is_some() || now + SLACK >= self.agent.due() {
                 self.hear();
-                self.act(now)?;
+                self.act(now, counts)?;
             }
             self.probes.advance(&mut self.rows.waiting);
             if now >= self.second {
@@ -256,8 +258,8 @@ impl Gateway {
         }
     }
 
-    /// Sends probes that are due; what has passed is counted with each.
-    fn send(&mut self) -> io::Result<()> {
+    /// Sends probes that are due. Returns what had passed with the last of them, if any was sent.
+    fn send(&mut self) -> io::Result<Option<Counts>> {
         let Gateway { probes, eyes, .. } = self;
         let mut failed = None;
         let mut newest = None;
@@ -271,10 +273,7 @@ impl Gateway {
                 0
             }
         });
-        if let Some(counts) = newest {
-            self.agent.passed(self.clock.now(), counts);
-        }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(newest), Err)
     }
 
     /// Hands answers to the agent.
@@ -285,9 +284,12 @@ impl Gateway {
         }
     }
 
-    /// Reads the counters, and renews the orders.
-    fn act(&mut self, now: Time) -> io::Result<()> {
-        let counts = self.eyes.counts()?;
+    /// Renews the orders by these counters, or by what they are now.
+    fn act(&mut self, now: Time, counts: Option<Counts>) -> io::Result<()> {
+        let counts = match counts {
+            Some(counts) => counts,
+            None => self.eyes.counts()?,
+        };
         let (decision, orders) = self.agent.wake(now, counts);
         if let Eyes::Hook(hook) = &mut self.eyes {
             hook.order(&orders, self.clock)?;
