@@ -99,7 +99,7 @@ fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis
     let row = (420.0 / days as f64).clamp(9.0, 26.0);
     let step = (14.0 / row).ceil() as usize;
     let names = (0..days).step_by(step).map(|i| {
-        let name = calendar::day_name(first + i);
+        let name = calendar::month_day(first + i);
         (i as f64 + 0.5, name)
     });
     let cells = (first..=last).flat_map(|day| {
@@ -124,7 +124,7 @@ fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis,
     let step = (shown as usize).div_ceil(11);
     let marks = (0..weeks).step_by(step).map(|week| {
         let date = calendar::date(monday + 7 * week);
-        (week as f64 + 0.5, date.strftime("%-d %b %Y").to_string())
+        (week as f64 + 0.5, date.to_string())
     });
     let names = ["Mon", "", "Wed", "", "Fri", "", "Sun"].iter().enumerate();
     let names = names.map(|(d, name)| (d as f64 + 0.5, (*name).to_owned()));
