@@ -31,7 +31,7 @@ const SPARE: i64 = 100;
 pub enum Others {
     /// Cross traffic is welcome.
     Welcome,
-    /// Nobody else can reach the line, as on a private emulated link: what passes it is the run's own.
+    /// Private line, as an emulated link without added cross traffic: all packets on it are of the run.
     Nobody,
     /// The run waits this long for cross traffic to end, at the begin and before later trains.
     Keep(Duration),

@@ -29,7 +29,7 @@ const COLOURS: [(&str, &str, &str); 14] = [
     ("sound", "#2f9e5b", "#2f9e5b"),
     ("recovery", "#c77dd8", "#c77dd8"),
     ("tail", "#b8860b", "#b8860b"),
-    ("heat", "#b84f0a", "#b84f0a"),
+    ("hot", "#b84f0a", "#b84f0a"),
 ];
 
 /// Style of all plots, one rule per line. The colours of the smoke's median (`l0` to `l7`) are SmokePing's, which its

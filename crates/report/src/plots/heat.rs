@@ -95,7 +95,7 @@ fn cell(
         };
     };
     Rectangle {
-        class: "heat",
+        class: "hot",
         opacity: opacity(v),
         text: Some((number(v / size), false)),
         says: format!(
@@ -119,7 +119,7 @@ fn scale(
         let v = low * (high / low).powf(i as f64 / (steps.max(2) - 1) as f64);
         let text = format!("{} {word}", number(v / size));
         Rectangle {
-            class: "heat",
+            class: "hot",
             x: (3.0 * i as f64, 3.0 * (i + 1) as f64),
             y: (SCALE, SCALE + 1.0),
             opacity: opacity(v),
@@ -160,7 +160,7 @@ mod tests {
             panic!("no cells");
         };
         let of = |text: &str| cells.iter().find(|c| c.says.contains(text));
-        let strongest = cells.iter().filter(|c| c.class == "heat");
+        let strongest = cells.iter().filter(|c| c.class == "hot");
         let strongest = strongest.map(|c| c.opacity).fold(0.0, f64::max);
         assert_eq!(of("Sun 20 h").map(|c| c.opacity), Some(strongest));
         assert_eq!(of("all 40 probes lost").map(|c| c.class), Some("out"));

@@ -174,7 +174,7 @@ test("the cells of calendars and the bars of days are read by pointer and by key
   const figures = page.locator("figure.cells");
   assert.equal(await figures.count(), 3);
   const said = (i: number): Promise<string> => figures.nth(i).locator(".readout").innerText();
-  await figures.nth(0).locator("rect.heat").nth(12).hover();
+  await figures.nth(0).locator("rect.hot").nth(12).hover();
   assert.match(await said(0), /^Mon 12 h: p95 201 ms, median 20\d ms, lost 0 %$/);
   const box = figures.nth(0).locator("[role=img]").first();
   await box.focus();
