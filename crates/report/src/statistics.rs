@@ -146,7 +146,7 @@ pub fn targets(s: &Statistics) -> Table {
         ];
         (t.target.as_str(), cells)
     });
-    Table::new("Targets, round trips in ms", heads).with(rows)
+    Table::new("Round trips, ms", heads).with(rows)
 }
 
 /// Returns the verdicts on the uses of a home: one row a target, one column a use, and the figure that decided against.

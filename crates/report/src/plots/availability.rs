@@ -37,13 +37,13 @@ pub fn plot(m: &Material) -> PlotSpec {
     };
     let probes = (!m.available.is_empty()).then(|| {
         format!(
-            "Available for {} % of the time in which probes were due",
+            "Available for {} % of the probed time",
             nines(total(&m.available).share())
         )
     });
     let interface = noted.as_ref().map(|(s, hours)| {
         format!(
-            "{} % of {} intervals of {} s of {} were up, with an address and answered",
+            "{} % of {} intervals of {} s of {} were up and answered",
             nines(total(hours).share()),
             total(hours).all,
             significant(s.interval_ns as f64 / 1e9, 3),

@@ -55,7 +55,6 @@ pub fn plot(m: &Material) -> PlotSpec {
             height: height * ROW,
             note: format!("95th percentile of the round trip, {}", unit.0),
             series: vec![Series::new("", "", Shape::Cells(cells))],
-            ..Panel::default()
         }],
         ..PlotSpec::single(
             "round trips by weekday and hour",

@@ -627,7 +627,8 @@ mod tests {
         );
         let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
-            picture.contains("Available for 99.81 % of the time") && picture.contains("98.33 %"),
+            picture.contains("Available for 99.81 % of the probed time")
+                && picture.contains("98.33 %"),
             "{picture}"
         );
     }

@@ -264,6 +264,8 @@ function overTime(figure: HTMLElement, c: Curves): void {
   movable(upper, "Round-trip time over time", () => plots.all[0]);
 }
 
+/** Colour and dashes of a curve: those of its phase, or the ink where there are no phases. */
+const curve = (phase: string): string => (phase in DASHES || phase === "down" ? phase : "ink");
 /** The share of a delay holds up to the next one: a slope would be mass where no probe was. */
 const stairs = uPlot.paths.stepped!({ align: 1 });
 
@@ -296,7 +298,7 @@ function distribution(figure: HTMLElement, c: Curves): void {
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5 } },
         scales: { x: log ? { time: false, distr: 3, range: (_u, min, max) => [min * 0.97, max * 1.03] } : { time: false }, y: { range: [0, 100] } },
         axes: [axis({ label: "round-trip time, ms", size: 32, ...(log ? logarithmic : {}) }), axis({ size: 44 })],
-        series: [{}, ...c.cdf.phases.map((p): uPlot.Series => ({ stroke: colour(known(p.name)), width: 2, dash: DASHES[known(p.name)] ?? [], points: { show: false }, paths: stairs }))],
+        series: [{}, ...c.cdf.phases.map((p): uPlot.Series => ({ stroke: colour(curve(p.name)), width: 2, dash: DASHES[curve(p.name)] ?? [], points: { show: false }, paths: stairs }))],
         hooks: { setCursor: [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] },
       },
       [c.cdf.ms, ...c.cdf.phases.map((p) => p.percent)] as uPlot.AlignedData,
@@ -304,7 +306,7 @@ function distribution(figure: HTMLElement, c: Curves): void {
     ),
   ];
   const plots: Plots = new Plots(box, build);
-  c.cdf.phases.forEach((p, i) => tools.append(toggle(p.label, true, (on) => plots.all[0]?.setSeries(i + 1, { show: on }), known(p.name))));
+  c.cdf.phases.forEach((p, i) => tools.append(toggle(p.label, true, (on) => plots.all[0]?.setSeries(i + 1, { show: on }), curve(p.name))));
   tools.append(element("span", "push"), toggle("Logarithmic", true, (on) => {
     log = on;
     plots.again();
