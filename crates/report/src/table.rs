@@ -380,7 +380,7 @@ impl Table {
         };
         let head = |i: usize| (i > 0 && words[i]).then_some("words");
         html! {
-            div.scroll role="region" tabindex="0" aria-label=(self.title) {
+            div.scroll role="region" tabindex="0" aria-label=(format!("{} (table)", self.title)) {
                 table {
                     thead { tr {
                         @for (i, c) in self.columns.iter().enumerate() {
