@@ -31,6 +31,8 @@ mod statistics;
 pub mod test;
 pub mod times;
 pub mod trace;
+pub mod twin;
+pub mod whatif;
 
 pub use error::{Usage, is_usage, usage};
 pub use files::{counted, read_text, threads, write_file};

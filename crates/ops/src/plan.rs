@@ -2,7 +2,7 @@
 
 use crate::{
     analyse, compare, control, emulate, import, list, model, monitor, probe, report, serve, sim,
-    test, trace, usage,
+    test, trace, twin, usage, whatif,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -33,6 +33,8 @@ pub enum Plan {
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
+    Twin(Box<twin::Plan>),
+    Whatif(Box<whatif::Plan>),
 }
 
 impl Plan {
@@ -96,6 +98,10 @@ impl Plan {
                         .map(serde_json::from_value)
                         .transpose()
                         .map_err(refuse)?,
+                    virtual_seed: part("virtual_seed")
+                        .map(serde_json::from_value)
+                        .transpose()
+                        .map_err(refuse)?,
                     contract: part("contract")
                         .map(serde_json::from_value)
                         .transpose()
@@ -139,6 +145,7 @@ impl Plan {
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
+            Plan::Twin(p) => p.output = Some(output),
             Plan::Model(p) if p.curve.is_some() => {
                 if let Some(curve) = &mut p.curve {
                     curve.output = output;
@@ -148,7 +155,8 @@ impl Plan {
             | Plan::Compare(_)
             | Plan::List(_)
             | Plan::Model(_)
-            | Plan::Serve(_) => {
+            | Plan::Serve(_)
+            | Plan::Whatif(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

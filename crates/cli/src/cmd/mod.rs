@@ -16,6 +16,8 @@ mod serve_keys;
 pub mod sim;
 pub mod test;
 pub mod trace;
+pub mod twin;
+pub mod whatif;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};

@@ -2,7 +2,7 @@
 
 use super::{
     AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, report,
-    serve, sim, test, trace,
+    serve, sim, test, trace, twin, whatif,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -75,5 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             None,
         ),
         Plan::Trace(p) => trace::carry_out(p, args.json),
+        Plan::Twin(p) => twin::carry_out(p, args.json),
+        Plan::Whatif(p) => whatif::carry_out(p, args.json),
     }
 }
