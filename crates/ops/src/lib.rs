@@ -20,6 +20,7 @@ pub mod monitor;
 pub mod plan;
 pub mod probe;
 mod progress;
+pub mod prove;
 mod queue_samples;
 mod recorder;
 pub mod report;

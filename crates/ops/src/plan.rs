@@ -1,7 +1,7 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, compare, control, emulate, import, list, model, monitor, probe, report, serve, sim,
+    analyse, compare, control, emulate, import, list, model, monitor, probe, prove, report, serve, sim,
     test, trace, twin, usage, whatif,
 };
 use base::record::Meta;
@@ -28,6 +28,7 @@ pub enum Plan {
     Model(Box<model::Plan>),
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
+    Prove(Box<prove::Plan>),
     Report(Box<report::Plan>),
     Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
@@ -141,6 +142,7 @@ impl Plan {
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
+            Plan::Prove(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),

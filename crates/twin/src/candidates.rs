@@ -220,6 +220,12 @@ impl Candidate {
             .expect("a value within the range of its candidate")
     }
 
+    /// True if both are fair queueing with CoDel's law, whose variants differ in details.
+    pub fn is_sibling_of(&self, other: &Candidate) -> bool {
+        let family = |c: &Candidate| matches!(c.name, "fq_codel" | "cake");
+        family(self) && family(other)
+    }
+
     /// Name for people, with the unit of a plain queue's size.
     pub fn label(&self) -> String {
         match (self.kind, self.counted) {

@@ -35,9 +35,11 @@ const SEEDS: u64 = 8;
 /// Corrections of a parameter.
 const CORRECTIONS: usize = 5;
 /// Log-likelihood below the best up to which a candidate is a tie.
-const TIE: f64 = 3.0;
+const TIE: f64 = 6.0;
+/// The same for disciplines of one family, which differ in details alone.
+const TIE_OF_SIBLINGS: f64 = 25.0;
 /// Log-likelihood below the best up to which a simpler candidate is preferred.
-const AS_GOOD: f64 = 0.5;
+const AS_GOOD: f64 = 3.0;
 /// Shortest steady part of a phase, s.
 const SHORTEST_S: f64 = 3.0;
 
@@ -112,6 +114,15 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     let compared = work.compare(&twin, &sides)?;
     let (trust, mut because) = validate::verdict(&compared);
     because.extend(settled);
+    for (d, f) in fitted.iter_mut().enumerate() {
+        if let Some(table) = &sides[d].table {
+            // The file starts with the phase; the runs started it later.
+            of(&mut twin, DIRECTIONS[d]).rate = table.rate(0.0);
+        }
+        if let Some(f) = f {
+            doubt(f, DIRECTIONS[d], &compared);
+        }
+    }
     let [up, down] = fitted;
     Ok(Twin {
         version: TWIN_VERSION,
@@ -155,6 +166,25 @@ pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, Tw
         because,
         runs: work.runs.load(Ordering::Relaxed),
     })
+}
+
+/// Withdraws the name of a discipline whose runs do not look like the recording.
+fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
+    let unlike = compared
+        .iter()
+        .filter(|c| c.direction == direction && c.trust == Trust::Rejected)
+        .map(|c| c.phase.as_str());
+    let unlike: Vec<&str> = unlike.collect();
+    if unlike.is_empty() {
+        return;
+    }
+    f.kind = Discipline::CannotTell;
+    f.discipline = Named::CannotTell {
+        cannot_tell: format!(
+            "no known discipline explains the phase {}",
+            unlike.join(" and the phase ")
+        ),
+    };
 }
 
 /// True if the ACKs of a download may fill the uplink, or the other way round.
@@ -406,7 +436,10 @@ impl Work<'_> {
         let (candidate, x) = kept[chosen];
         let ties: Vec<(&Candidate, Tie)> = ranked
             .iter()
-            .filter(|r| best - r.0 <= TIE)
+            .filter(|(l, i)| {
+                let siblings = kept[*i].0.is_sibling_of(candidate);
+                best - l <= if siblings { TIE_OF_SIBLINGS } else { TIE }
+            })
             .map(|(l, i)| {
                 let (c, x) = kept[*i];
                 let tie = Tie {
@@ -450,7 +483,8 @@ impl Work<'_> {
         let discipline = if same {
             Named::Is(candidate.name.into())
         } else {
-            let names: Vec<&str> = ties.iter().map(|t| t.1.name.as_str()).collect();
+            let mut names: Vec<&str> = ties.iter().map(|t| t.1.name.as_str()).collect();
+            names.dedup();
             Named::CannotTell {
                 cannot_tell: format!("the recording fits {} alike", names.join(", ")),
             }

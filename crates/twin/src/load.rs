@@ -119,7 +119,7 @@ impl Load {
     }
 
     /// Script of the run: rest, warm-up, steady part, drain.
-    fn script(&self) -> Planned {
+    pub fn script(&self) -> Planned {
         let (mut plan, mut after) = self.parts();
         for action in after.drain() {
             plan.then(action);

@@ -12,6 +12,7 @@ use crate::TwinError;
 use crate::fit::Means;
 use crate::whatif::cure::Home;
 use crate::whatif::{Figures, Filled, Scene};
+use base::Duration;
 use base::rng::{Rng, Streams, uniform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,24 @@ pub enum Measure {
 }
 
 impl Measure {
+    /// All measures.
+    pub const ALL: [Measure; 4] = [
+        Measure::Delay,
+        Measure::Call,
+        Measure::Page,
+        Measure::Goodput,
+    ];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Delay => "delay",
+            Measure::Call => "call",
+            Measure::Page => "page",
+            Measure::Goodput => "goodput",
+        }
+    }
+
     /// Value of a block, signed so that more is better.
     pub fn of(self, f: &Figures, reference: &Figures) -> f64 {
         match self {
@@ -210,6 +229,8 @@ pub struct Trial {
     pub load: Filled,
     /// Pairs of blocks.
     pub pairs: u64,
+    /// Length of the counted part of a block; by default what the link's rate allows.
+    pub block: Option<Duration>,
 }
 
 /// Runs a pilot without the cure: paired differences of blocks that differ by chance alone.
@@ -223,6 +244,7 @@ pub fn pilot(trial: &Trial, means: &Means) -> Result<Vec<f64>, TwinError> {
         measure: trial.measure,
         load: trial.load,
         pairs: PILOT,
+        block: trial.block,
     };
     let proof = run(&aa, None, means, "pilot")?;
     let value = |pair, on| {
@@ -248,6 +270,10 @@ fn run(
     name: &str,
 ) -> Result<Proof, TwinError> {
     let scene = Scene::of(&trial.off.link, trial.load);
+    let scene = match trial.block {
+        Some(block) => scene.lasting(block),
+        None => scene,
+    };
     let first = order(trial.pairs, means.seed);
     let plan: Vec<(u64, bool, u64)> = first
         .iter()

@@ -283,11 +283,41 @@ fn moving(c: &mut Chance, mean: f64, satellite: bool) -> RateSpec {
     }
 }
 
+/// Relative error of the table's rates in the steady part of its phase, in windows of 100 ms.
+fn rate_error(
+    rec: &Recording,
+    phase: &str,
+    truth: &DirectionSpec,
+    twin: &DirectionSpec,
+) -> Option<f64> {
+    if matches!(twin.rate, RateSpec::Fixed(_)) {
+        return None;
+    }
+    let list = analysis::phases::phases(rec, None);
+    let phase = list.iter().find(|p| p.name == phase)?;
+    let (truth, twin) = (truth.params().unwrap().rate, twin.params().unwrap().rate);
+    let since = |t: i64| base::Duration::from_nanos((t - sim::bufferbloat::EPOCH_NS) as u64);
+    let (from, warm, to) = (since(phase.from_ns), since(phase.warm_ns), since(phase.to_ns));
+    let window = base::Duration::from_millis(100);
+    let mut at = warm;
+    let (mut sum, mut count) = (0.0, 0.0);
+    while at + window < to {
+        let own = at.saturating_sub(from);
+        let real = truth.mean_between(at, at + window).get() as f64;
+        let seen = twin.mean_between(own, own + window).get() as f64;
+        sum += (seen / real - 1.0).powi(2);
+        count += 1.0;
+        at += window;
+    }
+    Some((sum / f64::max(count, 1.0)).sqrt())
+}
+
 #[test]
 fn a_rate_that_moves_is_followed() {
     let count = variable("DRAWS", 2);
     let mut c = Chance::new("moving");
     let (mut errors, mut distances, mut refused) = (vec![], vec![], 0);
+    let mut rmses = vec![];
     for n in 0..2 * count {
         let satellite = n % 2 == 1;
         let (down, rtt) = (c.log(6e6, 40e6), c.log(20.0, 80.0));
@@ -304,7 +334,8 @@ fn a_rate_that_moves_is_followed() {
             up: side(up),
             down: side(down),
         };
-        let twin = match means(|m| twin::fit(&record(&link, n), m)) {
+        let rec = record(&link, n);
+        let twin = match means(|m| twin::fit(&rec, m)) {
             Ok(twin) => twin,
             Err(e) => {
                 println!("{n}: {e}");
@@ -312,6 +343,13 @@ fn a_rate_that_moves_is_followed() {
                 continue;
             }
         };
+        let pairs = [("up", &link.up, &twin.link.up), ("down", &link.down, &twin.link.down)];
+        for (name, truth, spec) in pairs {
+            if let Some(rmse) = rate_error(&rec, name, truth, spec) {
+                println!("   {name}: rate RMSE at 100 ms {:.2} %", 100.0 * rmse);
+                rmses.push(rmse);
+            }
+        }
         for (truth, f) in [(&link.up, &twin.up), (&link.down, &twin.down)] {
             let f = f.as_ref().unwrap();
             println!(
@@ -344,8 +382,9 @@ fn a_rate_that_moves_is_followed() {
         }
     }
     println!(
-        "seed {}: {refused} refused; held-out p95 {:?} %, W1/p95 {:?}",
+        "seed {}: {refused} refused; rate RMSE at 100 ms {:?} %, held-out p95 {:?} %, W1/p95 {:?}",
         seed(),
+        stats::median(&rmses).map(|e| 100.0 * e),
         stats::median(&errors).map(|e| 100.0 * e),
         stats::median(&distances)
     );

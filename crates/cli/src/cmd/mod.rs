@@ -9,6 +9,7 @@ pub mod list;
 pub mod model;
 pub mod monitor;
 pub mod probe;
+pub mod prove;
 pub mod report;
 pub mod run;
 pub mod serve;

@@ -34,10 +34,7 @@ pub(super) fn twin(twin: &Twin, wrote: Option<&Path>, width: usize) -> String {
     }
     out += &compared(&twin.compared).text(width);
     if let Some(path) = wrote {
-        out += &format!(
-            "\nThe twin is {p}: use it with --link {p}, or ask it: tailback whatif {p}\n",
-            p = path.display()
-        );
+        out += &format!("\nThe twin is a link file, for --link {p}.\nAsk it: tailback whatif {p}\n", p = path.display());
     }
     out
 }
@@ -85,7 +82,9 @@ fn queue(name: &str, f: &Fitted) -> String {
     });
     match &f.discipline {
         Named::Is(name_of) => {
-            let counted: Vec<&str> = f.ties.iter().map(|t| t.name.as_str()).collect();
+            let mut counted: Vec<&str> = f.ties.iter().map(|t| t.name.as_str()).collect();
+            counted.sort_unstable();
+            counted.dedup();
             let counted = match counted.len() {
                 0 | 1 => String::new(),
                 _ => format!(" ({} fit alike)", counted.join(", ")),

@@ -60,7 +60,7 @@ fn table(goal: Goal, tried: &[Tried]) -> Table {
         Column::of("added p95", ""),
         Column::of("call", "R"),
         Column::of("page", ""),
-        Column::of("goodput lost", ""),
+        Column::of("goodput", ""),
         Column::words("Pareto"),
     ];
     if matches!(goal, Goal::Gaming | Goal::All) {
@@ -69,13 +69,13 @@ fn table(goal: Goal, tried: &[Tried]) -> Table {
     }
     let mut table = Table::new("place", columns);
     for t in tried {
-        let lost = t.goodput_lost.map(|share| 100.0 * share);
+        let gained = t.goodput_gained.map(|share| 100.0 * share);
         let mut cells: Vec<Cell> = vec![
             t.cure.as_str().into(),
             Cell::figure(&t.added_p95_ms, DELAY),
             print(&t.call, None).into(),
             Cell::figure(&t.page_s, SPAN),
-            Cell::figure(&lost, PERCENT),
+            Cell::figure(&gained, PERCENT),
             if t.pareto { "yes" } else { "" }.into(),
         ];
         if matches!(goal, Goal::Gaming | Goal::All) {

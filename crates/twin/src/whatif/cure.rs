@@ -122,7 +122,7 @@ impl Cure {
                         true => &mut router.up,
                         false => &mut router.down,
                     };
-                    side.queue = queue.clone();
+                    side.queue = for_rate(queue, rate);
                     side.rate = RateSpec::Fixed(rate);
                     side.framing = own.framing.clone();
                 }
@@ -135,6 +135,22 @@ impl Cure {
     pub fn is_none(&self) -> bool {
         self.parts.is_empty()
     }
+}
+
+/// CAKE at a rate: unless it is given a target, it waits at least one and a half full packets' time (Linux sch_cake,
+/// `cake_set_rate`).
+fn for_rate(queue: &QdiscSpec, rate: BitsPerSec) -> QdiscSpec {
+    let text = queue.to_string();
+    let packet_ms = 1514.0 * 8e3 / rate.get().max(1) as f64;
+    let target_ms = 1.5 * packet_ms;
+    if queue.name() != "cake" || text.contains("target") || target_ms <= 5.0 {
+        return queue.clone();
+    }
+    let interval_ms = (100.0 + target_ms - 5.0).max(2.0 * target_ms);
+    let rest = text.strip_prefix("cake").unwrap_or("");
+    let rest = rest.strip_prefix(':').map_or(String::new(), |r| format!(",{r}"));
+    let scaled = format!("cake:target={target_ms:.3}ms,interval={interval_ms:.3}ms{rest}");
+    scaled.parse().unwrap_or_else(|_| queue.clone())
 }
 
 /// Mean rate of a direction, bit/s.
@@ -278,6 +294,10 @@ mod tests {
             RateSpec::Fixed(BitsPerSec::from_kbps(665))
         );
         assert_eq!(cured.controller.name(), "bbr1");
+        let slow = Cure::parse("up.shaper=cake:95%").unwrap().apply(&home()).unwrap();
+        let queue = slow.router.unwrap().up.queue.to_string();
+        // 1514 B at 665 kbit/s take 18.214 ms.
+        assert!(queue.starts_with("cake:target=27.32 ms,interval=122.32 ms"), "{queue}");
     }
 
     #[test]

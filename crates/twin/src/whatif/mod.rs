@@ -102,8 +102,8 @@ pub struct Tried {
     pub up_bps: Figure,
     /// Goodput of the downlink, bit/s.
     pub down_bps: Figure,
-    /// Goodput lost against the reference, as a share.
-    pub goodput_lost: Figure,
+    /// Goodput gained against the reference, as a share, the mean of the filled directions.
+    pub goodput_gained: Figure,
     /// Figure that ranks, higher is better.
     pub score: Figure,
     /// True if no other cure has both less delay and more goodput.
@@ -205,10 +205,10 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
             let values: Vec<f64> = by_cure[c].iter().map(f).collect();
             figure(&values)
         };
-        let lost: Vec<f64> = by_cure[c]
+        let gained: Vec<f64> = by_cure[c]
             .iter()
             .zip(reference)
-            .map(|(f, r)| 1.0 - f.share_of(r))
+            .map(|(f, r)| f.share_of(r) - 1.0)
             .collect();
         let dominated = goods.iter().enumerate().any(|(o, g)| {
             o != c
@@ -225,7 +225,7 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
             page_s: of(&|f| f.page_s),
             up_bps: of(&|f| f.up_bps),
             down_bps: of(&|f| f.down_bps),
-            goodput_lost: figure(&lost),
+            goodput_gained: figure(&gained),
             score: figure(&scores[c]),
             pareto: !dominated,
             as_good_as_best: alike(&scores[best], &scores[c]),
@@ -296,7 +296,7 @@ pub fn shown(goal: Goal, tried: &Tried) -> (Figure, Option<Unit>) {
         Goal::Gaming => (tried.added_p99_ms.clone(), Some(DELAY)),
         Goal::Web => (tried.page_s.clone(), Some(SPAN)),
         Goal::Bulk => (
-            tried.goodput_lost.map(|share| 100.0 * share),
+            tried.goodput_gained.map(|share| 100.0 * share),
             Some(PERCENT),
         ),
         Goal::All => (tried.score.clone(), None),

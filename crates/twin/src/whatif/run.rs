@@ -83,6 +83,25 @@ impl Scene {
         (self.load.warm + self.load.steady).as_secs_f64()
     }
 
+    /// The same load with a steady part of this length.
+    pub fn lasting(mut self, steady: Duration) -> Scene {
+        self.load.steady = steady;
+        self
+    }
+
+    /// Steps of the load alone, for a host of any kind.
+    pub fn steps(&self) -> Planned {
+        self.load.script()
+    }
+
+    /// Figures of a recording of [`Scene::steps`], without a page; none if nothing was recorded.
+    pub fn read(&self, rec: &Recording) -> Option<Figures> {
+        let list = phases::phases(rec, None);
+        let phase = list.iter().find(|p| p.name == self.load.name)?;
+        let base_ms = phases::base_rtt(rec, &list, i64::MIN).value()?;
+        Some(Figures::of(rec, phase, base_ms, f64::NAN)).filter(|f| f.added_p95_ms.is_finite())
+    }
+
     /// Runs a home under this load.
     ///
     /// # Errors
