@@ -169,7 +169,8 @@ fn a_silent_server_ends_the_cuts() {
         let after_s = (first.t_ns - rows.decision[loaded].t_ns) as f64 * 1e-9;
         println!("blind {after_s:.1} s after the first cut; {seen}");
         assert!(after_s < 6.0, "{after_s}");
-        assert!(seen.peak_ms > 150.0, "{seen}");
+        // The cap of 40 ms binds no longer.
+        assert!(seen.peak_ms > 50.0, "{seen}");
     });
 }
 
