@@ -7,6 +7,7 @@ mod accuracy;
 mod chance;
 mod console;
 mod draws;
+mod gateway;
 mod reproduce;
 mod which_queue;
 
@@ -33,6 +34,7 @@ enum Verb {
     Accuracy(accuracy::Args),
     WhichQueue(which_queue::Args),
     Cross(draws::hosts::Args),
+    Gateway(gateway::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +61,10 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         }
         Verb::WhichQueue(args) => which_queue::run(&args),
         Verb::Cross(args) => draws::hosts::run(&args)?,
+        Verb::Gateway(args) => {
+            live::emulate::prepare().context("gateways need namespaces")?;
+            gateway::run(&args)?;
+        }
     }
     Ok(true)
 }

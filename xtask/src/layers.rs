@@ -49,7 +49,10 @@ const ROOMS: &[Room] = &[
             "control",
         ],
     ),
-    pure("twin", &["stats", "sim", "analysis"]),
+    pure(
+        "twin",
+        &["stats", "link", "congestion", "analysis", "experiment", "sim"],
+    ),
     room("live", &["link", "measure", "experiment", "control"]),
     room("store", &[]),
     room("report", &["stats", "analysis", "experiment"]),

@@ -41,7 +41,7 @@ impl Default for Options {
 
 impl Options {
     /// Options after the recording's facts, which override assumptions.
-    fn with_facts_of(&self, rec: &Recording) -> Options {
+    pub fn with_facts_of(&self, rec: &Recording) -> Options {
         let told = rec
             .event
             .iter()

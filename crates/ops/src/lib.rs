@@ -20,6 +20,7 @@ pub mod monitor;
 pub mod plan;
 pub mod probe;
 mod progress;
+pub mod prove;
 mod queue_samples;
 mod recorder;
 pub mod report;
@@ -31,6 +32,8 @@ mod statistics;
 pub mod test;
 pub mod times;
 pub mod trace;
+pub mod twin;
+pub mod whatif;
 
 pub use error::{Usage, is_usage, usage};
 pub use files::{counted, read_text, threads, write_file};

@@ -1,8 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, compare, control, emulate, import, list, model, monitor, probe, report, serve, sim,
-    test, trace, usage,
+    analyse, compare, control, emulate, import, list, model, monitor, probe, prove, report, serve, sim,
+    test, trace, twin, usage, whatif,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -28,11 +28,14 @@ pub enum Plan {
     Model(Box<model::Plan>),
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
+    Prove(Box<prove::Plan>),
     Report(Box<report::Plan>),
     Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
+    Twin(Box<twin::Plan>),
+    Whatif(Box<whatif::Plan>),
 }
 
 impl Plan {
@@ -96,6 +99,10 @@ impl Plan {
                         .map(serde_json::from_value)
                         .transpose()
                         .map_err(refuse)?,
+                    virtual_seed: part("virtual_seed")
+                        .map(serde_json::from_value)
+                        .transpose()
+                        .map_err(refuse)?,
                     contract: part("contract")
                         .map(serde_json::from_value)
                         .transpose()
@@ -135,10 +142,12 @@ impl Plan {
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
+            Plan::Prove(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
+            Plan::Twin(p) => p.output = Some(output),
             Plan::Model(p) if p.curve.is_some() => {
                 if let Some(curve) = &mut p.curve {
                     curve.output = output;
@@ -148,7 +157,8 @@ impl Plan {
             | Plan::Compare(_)
             | Plan::List(_)
             | Plan::Model(_)
-            | Plan::Serve(_) => {
+            | Plan::Serve(_)
+            | Plan::Whatif(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

@@ -5,7 +5,7 @@ use crate::progress::{Event as News, Observer};
 use crate::recorder::{Recorder, Shared};
 use crate::write_file;
 use anyhow::Context;
-use base::record::{Event, Meta, Recording};
+use base::record::{Event, Meta, Recording, Row};
 use base::{BitsPerSec, Duration};
 use experiment::bufferbloat::rtt_now;
 use experiment::steps::Told;
@@ -70,6 +70,14 @@ impl Session {
         }
     }
 
+    /// Records all rows of an experiment in virtual time.
+    pub(crate) fn record(&self, recording: Recording) {
+        for row in rows(recording) {
+            // The recorder outlives the run; if it is gone, the run is being torn down.
+            let _ = self.recorder.rows.send(row);
+        }
+    }
+
     /// Waits for the last row and closes the recording; `result` is the outcome of the run.
     pub(crate) fn finish(self, result: &anyhow::Result<()>) -> Closed {
         self.finish_at(result, None)
@@ -97,6 +105,29 @@ impl Session {
         };
         let _ = self.recorder.rows.send(event.into());
     }
+}
+
+/// All rows of a simulated experiment.
+fn rows(recording: Recording) -> impl Iterator<Item = Row> {
+    let Recording {
+        delay,
+        traffic,
+        flow,
+        datagram,
+        host,
+        connection,
+        segment,
+        event,
+        ..
+    } = recording;
+    (delay.into_iter().map(Row::Delay))
+        .chain(traffic.into_iter().map(Row::Traffic))
+        .chain(flow.into_iter().map(Row::Flow))
+        .chain(datagram.into_iter().map(Row::Datagram))
+        .chain(host.into_iter().map(Row::HostLoad))
+        .chain(connection.into_iter().map(|c| Row::Connection(Box::new(c))))
+        .chain(segment.into_iter().map(Row::Segment))
+        .chain(event.into_iter().map(Row::Event))
 }
 
 fn default_path() -> PathBuf {

@@ -17,6 +17,7 @@ use live::sockets::{Setup, Sockets};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Link to test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Plan {
     /// Emulated link, both ends on this machine; none with a server.
     #[serde(default)]
     pub link: Option<LinkSpec>,
+    /// Seed of a run in virtual time over the link; none for a run in real time.
+    #[serde(default)]
+    pub virtual_seed: Option<u64>,
     #[serde(default)]
     pub contract: Option<Contract>,
     /// Name of the run in its report.
@@ -119,7 +123,10 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
             "--interval below 0.2 ms is more than a probe can do: use 1 ms or more",
         ));
     }
-    if let Some(name) = &plan.test.congestion {
+    let known = |name: &str| name.parse::<congestion::ControllerSpec>();
+    if let (Some(name), Some(_)) = (&plan.test.congestion, plan.virtual_seed) {
+        known(name).map_err(|e| usage(e.to_string()))?;
+    } else if let Some(name) = &plan.test.congestion {
         let here = CongestionControls::read().available;
         if !here.contains(name) {
             return Err(usage(format!(
@@ -140,6 +147,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let observer: &dyn Observer = &shared;
     check(plan)?;
     let server = match &plan.link {
+        Some(_) if plan.virtual_seed.is_some() => None,
         Some(_) => {
             // Namespaces must be entered while this process has a single thread.
             live::emulate::prepare()?;
@@ -154,9 +162,12 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     };
     observer.tell(News::Interruptible);
     let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
-    let result = measure(plan, server, access, &session, observer);
+    let (result, ended_ns) = match (&plan.link, plan.virtual_seed) {
+        (Some(link), Some(seed)) => simulate(plan, (link, seed), &session, observer),
+        _ => (measure(plan, server, access, &session, observer), None),
+    };
     observer.tell(News::Finished);
-    let closed = session.finish(&result);
+    let closed = session.finish_at(&result, ended_ns);
     let figures = analysis::analyse_test(&closed.recording, &analysis::Options::default());
     let figures = match figures {
         Ok(figures) => figures,
@@ -225,6 +236,33 @@ fn measure(
     result
 }
 
+/// Runs all phases in virtual time; gives the end of that time, UNIX ns.
+fn simulate(
+    plan: &Plan,
+    (link, seed): (&LinkSpec, u64),
+    session: &Session,
+    observer: &dyn Observer,
+) -> (anyhow::Result<()>, Option<i64>) {
+    let mut simulated = sim::bufferbloat::Plan::new(link.clone(), seed);
+    let named = plan.test.congestion.as_deref();
+    if let Some(controller) = named.and_then(|name| name.parse().ok()) {
+        simulated.tcp.controller = Arc::new(controller);
+    }
+    let mut steps = Bufferbloat::new(plan.test.clone());
+    let mut watch = session.watch(observer);
+    let bounds = plan.test.bounds();
+    match sim::bufferbloat::observe(&simulated, &mut steps, &bounds, &mut watch) {
+        Err(e) => (Err(e.into()), None),
+        Ok((outcome, went)) => {
+            let ended_ns = outcome.recording.meta.ended_ns;
+            session.record(outcome.recording);
+            // As over sockets, so that an interruption is known for one.
+            let went = went.map_err(|e| live::craft::CraftError::from(e).into());
+            (went, ended_ns)
+        }
+    }
+}
+
 /// Runs all phases from the calling thread's network namespace.
 fn phase_by_phase(
     plan: &Plan,
@@ -259,10 +297,14 @@ pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
         let link = serde_json::to_value(link).context("the link's definition")?;
         known.insert("link".into(), link);
     }
+    if let Some(seed) = plan.virtual_seed {
+        known.insert("virtual_seed".into(), seed.into());
+    }
     if let Some(contract) = &plan.contract {
         known.insert("contract".into(), serde_json::to_value(contract)?);
     }
     let title = plan.title.clone().unwrap_or_else(|| match &plan.link {
+        Some(link) if plan.virtual_seed.is_some() => format!("Simulated link {}", link.name),
         Some(link) => format!("Emulated link {}", link.name),
         None => format!("The line to {}", plan.test.server),
     });
@@ -270,12 +312,16 @@ pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
         format: FORMAT_VERSION,
         writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
         origin: match plan.link {
+            Some(_) if plan.virtual_seed.is_some() => Origin::Simulated,
             Some(_) => Origin::Emulated,
             None => Origin::Measured,
         },
         verb: "test".into(),
         title,
-        started_ns: clock.unix_ns(),
+        started_ns: match plan.virtual_seed {
+            Some(_) => sim::bufferbloat::EPOCH_NS,
+            None => clock.unix_ns(),
+        },
         plan: serde_json::to_value(&plan.test).context("the plan")?,
         known_link: (!known.is_empty()).then_some(known.into()),
         host: live::host::facts(plan.test.interface.as_deref()),

@@ -203,6 +203,7 @@ fn a_test_keeps_its_plan_its_link_and_its_contract() {
                 budget: base::Bytes::new((rng() * 1e9) as u64),
                 ..experiment::bufferbloat::Plan::default()
             },
+            virtual_seed: (emulated && rng() < 0.5).then_some(draw),
             link: emulated.then(|| link(&mut rng)),
             contract,
             title: Some(format!("draw {draw}")),

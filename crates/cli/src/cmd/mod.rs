@@ -9,6 +9,7 @@ pub mod list;
 pub mod model;
 pub mod monitor;
 pub mod probe;
+pub mod prove;
 pub mod report;
 pub mod run;
 pub mod serve;
@@ -16,6 +17,8 @@ mod serve_keys;
 pub mod sim;
 pub mod test;
 pub mod trace;
+pub mod twin;
+pub mod whatif;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};

@@ -1,8 +1,8 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, report,
-    serve, sim, test, trace,
+    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, prove, report,
+    serve, sim, test, trace, twin, whatif,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -65,6 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Model(p) => model::carry_out(p, args.json),
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.quiet),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
+        Plan::Prove(p) => prove::carry_out(p, args.json),
         Plan::Report(p) => report::carry_out(p),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
@@ -75,5 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             None,
         ),
         Plan::Trace(p) => trace::carry_out(p, args.json),
+        Plan::Twin(p) => twin::carry_out(p, args.json),
+        Plan::Whatif(p) => whatif::carry_out(p, args.json),
     }
 }

@@ -22,7 +22,9 @@ use std::path::PathBuf;
         tailback test far.example\n  \
         tailback test far.example --contract 50mbit/10mbit\n  \
         tailback test --link cable\n  \
-        tailback test --link cable --set up.queue=fq_codel"
+        tailback test --link cable --set up.queue=fq_codel\n  \
+        tailback test --link cable --virtual\n\n\
+        A twin of the link answers what a cure would do: tailback twin RECORDING, tailback whatif RECORDING."
 )]
 pub struct Args {
     /// Server: a name or address, with :PORT if it is not the default port
@@ -38,6 +40,12 @@ pub struct Args {
     /// Change one value of the emulated link, such as up.queue=codel or down.rate="20 Mbit/s"
     #[arg(long, conflicts_with = "server", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run in virtual time instead of emulating the link: needs no privileges, takes seconds
+    #[arg(long = "virtual", conflicts_with = "server")]
+    virtual_time: bool,
+    /// Seed of the run in virtual time
+    #[arg(long, requires = "virtual_time", value_name = "N", default_value = "1")]
+    seed: u64,
     #[command(flatten)]
     access: AccessArgs,
     /// Use IPv4 only
@@ -129,6 +137,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let plan = Plan {
         test,
         link,
+        virtual_seed: args.virtual_time.then_some(args.seed),
         contract: None,
         title: args.title.clone(),
         output: args.output.clone(),

@@ -4,7 +4,7 @@ use super::Plan;
 use crate::session::{Session, Watched};
 use crate::usage;
 use base::Duration;
-use base::record::{Direction, Recording, Row};
+use base::record::Direction;
 use experiment::spec::Far;
 use experiment::{Bounds, Setting};
 use sim::bufferbloat::{self, Cross};
@@ -53,34 +53,8 @@ pub(super) fn carry_out(
         Err(e) => return (Err(e.into()), None),
     };
     let ended_ns = outcome.recording.meta.ended_ns;
-    for row in rows(outcome.recording) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = session.recorder.rows.send(row);
-    }
+    session.record(outcome.recording);
     // As over sockets, so that an interruption is known for one.
     let went = went.map_err(|e| live::craft::CraftError::from(e).into());
     (went, ended_ns)
-}
-
-/// All rows of a simulated experiment.
-fn rows(recording: Recording) -> impl Iterator<Item = Row> {
-    let Recording {
-        delay,
-        traffic,
-        flow,
-        datagram,
-        host,
-        connection,
-        segment,
-        event,
-        ..
-    } = recording;
-    (delay.into_iter().map(Row::Delay))
-        .chain(traffic.into_iter().map(Row::Traffic))
-        .chain(flow.into_iter().map(Row::Flow))
-        .chain(datagram.into_iter().map(Row::Datagram))
-        .chain(host.into_iter().map(Row::HostLoad))
-        .chain(connection.into_iter().map(|c| Row::Connection(Box::new(c))))
-        .chain(segment.into_iter().map(Row::Segment))
-        .chain(event.into_iter().map(Row::Event))
 }

@@ -99,6 +99,9 @@ pub struct Cross {
 pub struct Plan {
     /// Link between the ends.
     pub link: LinkSpec,
+    /// Router between the near host and the link: its uplink feeds the link's, and the link's downlink feeds its own.
+    /// The true waits of [`Seen`] are those of the last queue.
+    pub router: Option<LinkSpec>,
     /// Seed of the run.
     pub seed: u64,
     /// Hosts at both ends.
@@ -118,6 +121,7 @@ impl Plan {
     pub fn new(link: LinkSpec, seed: u64) -> Plan {
         Plan {
             link,
+            router: None,
             seed,
             hosts: Hosts::default(),
             cross: Vec::new(),

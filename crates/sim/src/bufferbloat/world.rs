@@ -94,6 +94,8 @@ pub(super) struct World {
     /// Present time.
     pub now: Time,
     links: [Link; 2],
+    /// Second bottleneck between the near host and the link, by direction.
+    routers: [Option<Link>; 2],
     fates: Fates,
     flying: Vec<Flying>,
     free: Vec<u32>,
@@ -165,6 +167,13 @@ impl World {
         let mut world = World {
             now: Time::ZERO,
             links: [link(&plan.link.up, "up")?, link(&plan.link.down, "down")?],
+            routers: match &plan.router {
+                None => [None, None],
+                Some(router) => [
+                    Some(link(&router.up, "router/up")?),
+                    Some(link(&router.down, "router/down")?),
+                ],
+            },
             fates: Fates::default(),
             flying: Vec::new(),
             free: Vec::new(),
@@ -271,7 +280,8 @@ impl World {
     /// Next time of the links, of an event and of a timer of TCP.
     fn wakeups(&self) -> (Time, Time, Time) {
         let link = |l: &Link| l.next_wakeup().unwrap_or(Time::MAX);
-        let wake = link(&self.links[0]).min(link(&self.links[1]));
+        let all = self.links.iter().chain(self.routers.iter().flatten());
+        let wake = all.map(link).min().unwrap_or(Time::MAX);
         let due = self.due.peek().map_or(Time::MAX, |d| d.0.0);
         let timer = self.transfers[self.first_running..]
             .iter()
@@ -312,9 +322,60 @@ impl World {
     }
 
     fn poll_links(&mut self) {
-        for direction in [Direction::Up, Direction::Down] {
-            while let Some(d) = self.links[direction as usize].poll(self.now, &mut self.fates) {
-                self.arrive(direction, d);
+        let (up, down) = (Direction::Up as usize, Direction::Down as usize);
+        while let Some(d) = self.poll_router(up) {
+            self.forward(d, |world, packet| {
+                world.links[up].enqueue(world.now, packet, &mut world.fates);
+            });
+        }
+        while let Some(d) = self.links[up].poll(self.now, &mut self.fates) {
+            self.arrive(Direction::Up, d);
+        }
+        while let Some(d) = self.links[down].poll(self.now, &mut self.fates) {
+            match self.routers[down].is_some() {
+                true => self.forward(d, |world, packet| {
+                    if let Some(router) = &mut world.routers[down] {
+                        router.enqueue(world.now, packet, &mut world.fates);
+                    }
+                }),
+                false => self.arrive(Direction::Down, d),
+            }
+        }
+        while let Some(d) = self.poll_router(down) {
+            self.arrive(Direction::Down, d);
+        }
+    }
+
+    fn poll_router(&mut self, direction: usize) -> Option<Delivery> {
+        let router = self.routers[direction].as_mut()?;
+        router.poll(self.now, &mut self.fates)
+    }
+
+    /// Hands a packet that has left one bottleneck to the next.
+    fn forward(&mut self, d: Delivery, next: impl FnOnce(&mut World, Packet)) {
+        let id = match d.again {
+            // The packet's duplicate comes after it and needs contents of its own.
+            true => self.fly(self.flying[d.packet.id.0 as usize]),
+            false => d.packet.id.0 as u32,
+        };
+        let packet = Packet {
+            id: PacketId(u64::from(id)),
+            enqueued: self.now,
+            ..d.packet
+        };
+        next(self, packet);
+    }
+
+    /// Keeps the contents of a packet in flight.
+    fn fly(&mut self, flying: Flying) -> u32 {
+        match self.free.pop() {
+            Some(id) => {
+                self.flying[id as usize] = flying;
+                id
+            }
+            None => {
+                self.flying.push(flying);
+                self.flying.len() as u32 - 1
             }
         }
     }
@@ -362,17 +423,7 @@ impl World {
         (body, segment): (Body, Segment),
         (ecn, dscp): (Ecn, u8),
     ) {
-        let flying = Flying { body, segment };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.flying[id as usize] = flying;
-                id
-            }
-            None => {
-                self.flying.push(flying);
-                self.flying.len() as u32 - 1
-            }
-        };
+        let id = self.fly(Flying { body, segment });
         if direction == Direction::Up && self.is_here(body) {
             self.counted[1] += len + LINK_HEADER;
             self.account(body, len);
@@ -385,7 +436,11 @@ impl World {
             ecn,
             enqueued: self.now,
         };
-        self.links[direction as usize].enqueue(self.now, packet, &mut self.fates);
+        let first = match (&mut self.routers[direction as usize], direction) {
+            (Some(router), Direction::Up) => router,
+            _ => &mut self.links[direction as usize],
+        };
+        first.enqueue(self.now, packet, &mut self.fates);
     }
 
     /// True if the measuring host's interface carries it.

@@ -1,0 +1,94 @@
+//! Sentences of a proof.
+
+use super::{Answer, Measure, Plan, Verdict};
+use base::print::{number, significant};
+use report::table::{Column, Table, wrapped};
+use stats::Figure;
+
+/// Unit and name of a measure; values are signed so that more is better.
+fn unit(measure: Measure) -> (&'static str, &'static str, f64) {
+    match measure {
+        Measure::Delay => ("95 % point of the added delay", "ms", -1.0),
+        Measure::Call => ("call quality", "R", 1.0),
+        Measure::Page => ("time to fetch a page", "s", -1.0),
+        Measure::Goodput => ("goodput", "% of that without the cure", 1.0),
+    }
+}
+
+/// Sentence about the difference that a plan can show.
+pub(super) fn power(plan: &Plan, difference: f64) -> String {
+    let (name, unit, _) = unit(plan.measure);
+    format!(
+        "{} pairs of blocks show a difference in {name} of {} {unit} with 80 % power. The number of pairs is fixed now.",
+        plan.pairs,
+        number(difference)
+    )
+}
+
+/// Text of a proof for a terminal.
+pub(super) fn proof(answer: &Answer, width: usize) -> String {
+    let p = &answer.proof;
+    let (name, unit, sign) = unit(p.measure);
+    let mut lines = vec![verdict(answer)];
+    lines.push(format!(
+        "{name}: {} {unit} without the cure, {} with it; p = {} by flipping signs over {} pairs of blocks.",
+        number(sign * p.off),
+        number(sign * p.on),
+        significant(p.p, 2),
+        p.pairs
+    ));
+    if let Some(difference) = p.detectable {
+        lines.push(format!(
+            "So many pairs show a difference of {} {unit} with 80 % power.",
+            number(difference)
+        ));
+    }
+    lines.push(match answer.virtual_time {
+        true => "Simulated TCP in virtual time.".into(),
+        false => "This kernel's TCP over emulated links.".into(),
+    });
+    let mut out = String::new();
+    for line in lines.iter().flat_map(|l| wrapped(l, width)) {
+        out += &line;
+        out.push('\n');
+    }
+    out.push('\n');
+    let mut table = Table::new("pair", [Column::words("pair"), Column::of("off", unit), Column::of("on", unit)]);
+    for pair in 0..p.pairs {
+        let value = |on: bool| {
+            let block = p.blocks.iter().find(|b| b.pair == pair && b.on == on);
+            block.map(|b| number(sign * b.value))
+        };
+        table.row((pair + 1).to_string(), [value(false), value(true)]);
+    }
+    out += &table.text(width);
+    if let Some(path) = &answer.recordings {
+        out += &format!("\nRecordings of the blocks: {}\n", path.display());
+    }
+    out
+}
+
+fn verdict(answer: &Answer) -> String {
+    let p = &answer.proof;
+    let (_, unit, _) = unit(p.measure);
+    let by = match &p.difference {
+        Figure::Is { value, low, high } => {
+            let (low, high) = match *value < 0.0 {
+                true => (-high, -low),
+                false => (*low, *high),
+            };
+            format!(
+                "by {} {unit} ({} to {})",
+                number(value.abs()),
+                number(low),
+                number(high)
+            )
+        }
+        Figure::CannotTell { cannot_tell } => format!("(cannot tell by how much: {cannot_tell})"),
+    };
+    match p.verdict {
+        Verdict::Helps => format!("{} helps {by}.", answer.cure),
+        Verdict::Harms => format!("{} harms {by}.", answer.cure),
+        Verdict::NoDifferenceShown => format!("{}: no difference shown.", answer.cure),
+    }
+}

@@ -1,0 +1,235 @@
+//! Service curve: the rate of a link over time, while its queue stood.
+//!
+//! **Method.** While a queue stands, departures are the link's capacity. Departures of a download are counted by this
+//! host's interface; those of an upload by the senders, as delivered. Their slope over short windows is the rate. A window
+//! in which probes found the queue empty shows a lower bound only: it is *unseen*, and bridged between its neighbours.
+//!
+//! **Source.** D(t + q(t)) = A(t), the cumulative arrivals and departures of G. F. Newell, *Applications of Queueing
+//! Theory*, 1982.
+//!
+//! **Limits.** A window holds at least [`PACKETS`] packets. ACKs of an upload arrive later if the downlink has a queue.
+
+use crate::observe::Facts;
+use crate::start::milliseconds;
+use analysis::bottleneck::Bottleneck;
+use analysis::rate;
+use base::record::Direction;
+use base::{BitsPerSec, Duration};
+use link::{RateSpec, Step};
+
+/// Shortest window, s.
+const WINDOW_S: f64 = 0.1;
+/// Fewest packets of a window: fewer make the count of whole packets a large error.
+const PACKETS: f64 = 12.0;
+/// Bytes of the Ethernet header that an interface counts.
+const LINK_HEADER: f64 = 14.0;
+
+/// Rate over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Length of a window, s.
+    pub window_s: f64,
+    /// Rate of each window, bit/s, and true if its queue stood.
+    pub windows: Vec<(f64, bool)>,
+}
+
+/// Reads the service curve of the phase that loads a direction.
+pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
+    let departed = departures(facts, b)?;
+    let (first, last) = (departed.first()?.0, departed.last()?.0);
+    let bps = (departed.last()?.1 - departed.first()?.1) * 8.0 / (last - first).max(1e-3);
+    let window_s = WINDOW_S.max(PACKETS * b.packet_bytes * 8.0 / bps.max(1.0));
+    let from = first.max(0.0);
+    let count = ((last - from) / window_s).floor() as usize;
+    let least_ms = b.packet_bytes * 8e3 / bps.max(1.0) + b.noise.usual_ms;
+    let waits: Vec<(f64, f64)> = b
+        .waits
+        .iter()
+        .map(|(t, w)| {
+            let sent = t.saturating_sub(b.phase.from_ns) as f64 / 1e9;
+            (sent + w / 1e3, *w)
+        })
+        .collect();
+    let mut windows: Vec<(f64, bool)> = (0..count)
+        .map(|i| {
+            let (a, z) = (
+                from + i as f64 * window_s,
+                from + (i + 1) as f64 * window_s,
+            );
+            let rate = (at(&departed, z) - at(&departed, a)) * 8.0 / window_s;
+            (rate.max(0.0), stood(&waits, a, z, least_ms))
+        })
+        .collect();
+    bridge(&mut windows);
+    // The table starts with the phase.
+    let lead = (from / window_s).round() as usize;
+    let before = windows.first()?.0;
+    let mut all = vec![(before, false); lead];
+    all.extend(windows);
+    (all.len() >= 10 && all.iter().any(|w| w.1)).then_some(Table {
+        window_s,
+        windows: all,
+    })
+}
+
+/// Departures from the queue: seconds since the phase began, and whole IP packets in bytes so far.
+fn departures(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
+    let base_ns = (facts.base_rtt.value()? * 1e6) as i64;
+    let since = |t: i64| t.saturating_sub(b.phase.from_ns) as f64 / 1e9;
+    let range = b.phase.from_ns..b.phase.to_ns;
+    let mut all = Vec::new();
+    if b.direction == Direction::Down {
+        let share = b.packet_bytes / (b.packet_bytes + LINK_HEADER);
+        let mut sum = 0.0;
+        let mut rows: Vec<_> = facts.rec.traffic.iter().collect();
+        rows.sort_by_key(|r| r.t_ns);
+        for row in rows {
+            let left = row.t_ns.saturating_sub(base_ns / 2);
+            sum += row.rx_bytes.unwrap_or(0) as f64 * share;
+            if range.contains(&left) {
+                all.push((since(left), sum));
+            }
+        }
+        return Some(all).filter(|a| a.len() >= 10);
+    }
+    let carried = rate::carried(facts.rec, b.direction, b.phase.whole())?;
+    let mss = b.packet_bytes - b.header_bytes;
+    let probes = b.waits.len() as f64 * facts.probe_bytes()
+        / (b.phase.to_ns.saturating_sub(b.phase.from_ns) as f64 / 1e9).max(0.1);
+    let mut sum = 0.0;
+    for (from, to, bps) in carried.batches(usize::MAX) {
+        let left = from.saturating_sub(base_ns);
+        all.push((since(left), sum));
+        sum += (bps / 8.0 * b.packet_bytes / mss + probes) * (to - from) as f64 / 1e9;
+    }
+    Some(all).filter(|a| a.len() >= 10)
+}
+
+/// Value of a curve between its points.
+fn at(curve: &[(f64, f64)], t: f64) -> f64 {
+    let i = curve.partition_point(|p| p.0 <= t);
+    match (i.checked_sub(1).map(|j| curve[j]), curve.get(i)) {
+        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (t - a.0) / (b.0 - a.0).max(1e-9),
+        (Some(only), None) => only.1,
+        (None, Some(only)) => only.1,
+        (None, None) => 0.0,
+    }
+}
+
+/// True if every probe that left in the window had waited.
+fn stood(waits: &[(f64, f64)], from: f64, to: f64, least_ms: f64) -> bool {
+    let mut seen = waits.iter().filter(|w| (from..to).contains(&w.0)).peekable();
+    seen.peek().is_some() && seen.all(|w| w.1 >= least_ms)
+}
+
+/// Fills unseen windows between the nearest seen ones, no lower than what was carried in them.
+fn bridge(windows: &mut [(f64, bool)]) {
+    let seen: Vec<(usize, f64)> = windows
+        .iter()
+        .enumerate()
+        .filter(|(_, w)| w.1)
+        .map(|(i, w)| (i, w.0))
+        .collect();
+    for (i, window) in windows.iter_mut().enumerate().filter(|(_, w)| !w.1) {
+        let after = seen.partition_point(|s| s.0 < i);
+        let before = after.checked_sub(1).and_then(|j| seen.get(j));
+        let between = match (before, seen.get(after)) {
+            (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (i - a.0) as f64 / (b.0 - a.0) as f64,
+            (Some(only), None) | (None, Some(only)) => only.1,
+            (None, None) => continue,
+        };
+        window.0 = window.0.max(between);
+    }
+}
+
+impl Table {
+    /// Share of the windows that were seen.
+    pub fn seen(&self) -> f64 {
+        self.windows.iter().filter(|w| w.1).count() as f64 / self.windows.len().max(1) as f64
+    }
+
+    /// Mean rate, bit/s.
+    pub fn mean_bps(&self) -> f64 {
+        self.windows.iter().map(|w| w.0).sum::<f64>() / self.windows.len().max(1) as f64
+    }
+
+    /// Length, s.
+    pub fn seconds(&self) -> f64 {
+        self.window_s * self.windows.len() as f64
+    }
+
+    /// Rate of a link file that repeats this table, and starts it at `start_s` of the link's time.
+    pub fn rate(&self, start_s: f64) -> RateSpec {
+        let count = self.windows.len();
+        let late = (start_s / self.window_s).round() as usize % count;
+        let rest_s = start_s - (start_s / self.window_s).round() * self.window_s;
+        let mut steps: Vec<Step> = Vec::with_capacity(count + 1);
+        for i in 0..count {
+            let bps = self.windows[(i + count - late) % count].0;
+            let at_s = if i == 0 {
+                0.0
+            } else {
+                i as f64 * self.window_s + rest_s
+            };
+            steps.push(Step {
+                at: milliseconds(at_s * 1e3),
+                rate: BitsPerSec::new(bps.round() as u64),
+            });
+        }
+        RateSpec::Steps {
+            steps,
+            repeat: Some(milliseconds(self.seconds() * 1e3)),
+        }
+    }
+
+    /// Length of a window.
+    pub fn window(&self) -> Duration {
+        milliseconds(self.window_s * 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp() -> Table {
+        Table {
+            window_s: 0.1,
+            windows: (0..20).map(|i| (1e6 + 1e5 * f64::from(i), true)).collect(),
+        }
+    }
+
+    #[test]
+    fn a_table_starts_where_it_is_told_to() {
+        for start_s in [0.0, 0.3, 1.9, 2.0, 7.25] {
+            let rate = ramp().rate(start_s);
+            let RateSpec::Steps { steps, repeat } = &rate else {
+                panic!("a table is steps")
+            };
+            let length = repeat.unwrap().as_secs_f64();
+            assert!((length - 2.0).abs() < 1e-9);
+            let at = |t: f64| {
+                let t = t % length;
+                steps
+                    .iter()
+                    .rev()
+                    .find(|s| s.at.as_secs_f64() <= t + 1e-9)
+                    .unwrap()
+                    .rate
+                    .get()
+            };
+            for i in 0..20u64 {
+                let t = start_s + 0.1 * i as f64 + 0.06;
+                assert_eq!(at(t), 1_000_000 + 100_000 * i, "{start_s} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn unseen_windows_are_bridged_and_never_below_what_they_carried() {
+        let mut windows = vec![(4.0, true), (1.0, false), (9.0, false), (8.0, true)];
+        bridge(&mut windows);
+        assert!((windows[1].0 - (4.0 + 4.0 / 3.0)).abs() < 1e-9);
+        assert_eq!(windows[2].0, 9.0);
+    }
+}

@@ -1,0 +1,318 @@
+//! What a cure would do to the link: every cure is simulated on the twin, under the same load and the same seeds.
+//!
+//! **Method.** Senders are run again under each cure and react to it; nothing is replayed. The load fills both directions,
+//! while the probes are the packets of a call or a game, and a page of 250 kB is fetched beside it. Cures are compared seed
+//! by seed, so that chance that all share cancels. Where the best fit has ties, the seeds are shared among them: a ranking
+//! that depends on the tie becomes an interval.
+//!
+//! **Source.** ITU-T G.107, the E-model, with the equipment factors of G.113 for G.711 with loss concealment (calls);
+//! RFC 3393 (variation of delay); B. Spang et al., "Unbiased experiments in congested networks", IMC 2021: the whole link
+//! is switched, never some of its flows.
+
+pub mod cure;
+mod figures;
+mod run;
+
+pub use cure::{Cure, CureError, Home};
+pub use figures::Figures;
+pub use run::Scene;
+
+use crate::TwinError;
+use crate::fit::Means;
+use base::print::{DELAY, PERCENT, SPAN, Unit, number};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sim::batch::in_parallel;
+use stats::Figure;
+use std::sync::atomic::Ordering;
+
+/// Use of the link that ranks the cures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    Calls,
+    Gaming,
+    Web,
+    Bulk,
+    /// Mean rank of the four.
+    All,
+}
+
+impl Goal {
+    /// All goals.
+    pub const ALL: [Goal; 5] = [
+        Goal::Calls,
+        Goal::Gaming,
+        Goal::Web,
+        Goal::Bulk,
+        Goal::All,
+    ];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Calls => "calls",
+            Goal::Gaming => "gaming",
+            Goal::Web => "web",
+            Goal::Bulk => "bulk",
+            Goal::All => "all",
+        }
+    }
+}
+
+/// Load under which cures are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Filled {
+    Up,
+    Down,
+    Both,
+}
+
+/// Question to a twin.
+pub struct Question {
+    /// Twins that explain the recording alike, the best first.
+    pub homes: Vec<Home>,
+    /// Cures to try; the first one is the reference.
+    pub cures: Vec<Cure>,
+    /// Use that ranks them.
+    pub goal: Goal,
+    /// Directions that are filled.
+    pub load: Filled,
+    /// Seeds of each cure.
+    pub seeds: u64,
+}
+
+/// Cure with its figures and place.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Tried {
+    /// Cure as written.
+    pub cure: String,
+    /// Place, from 1; cures that the simulation cannot tell apart share one.
+    pub place: usize,
+    /// 95 % point of the delay that the load adds to the round trip, ms.
+    pub added_p95_ms: Figure,
+    /// 99 % point of it, ms.
+    pub added_p99_ms: Figure,
+    /// Quality of a call by the E-model, 0 to 100.
+    pub call: Figure,
+    /// Time to fetch a page of 250 kB, s.
+    pub page_s: Figure,
+    /// Goodput of the uplink, bit/s.
+    pub up_bps: Figure,
+    /// Goodput of the downlink, bit/s.
+    pub down_bps: Figure,
+    /// Goodput gained against the reference, as a share, the mean of the filled directions.
+    pub goodput_gained: Figure,
+    /// Figure that ranks, higher is better.
+    pub score: Figure,
+    /// True if no other cure has both less delay and more goodput.
+    pub pareto: bool,
+    /// True if the simulation cannot tell it from the best.
+    pub as_good_as_best: bool,
+}
+
+/// Answer of a twin.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct WhatIf {
+    /// Use that ranks.
+    pub goal: Goal,
+    /// Load.
+    pub load: Filled,
+    /// Seeds of each cure.
+    pub seeds: u64,
+    /// Simulated time of each run, s.
+    pub simulated_s: f64,
+    /// Twins among which the seeds are shared.
+    pub twins: usize,
+    /// Cures, the best first.
+    pub tried: Vec<Tried>,
+}
+
+/// Tries all cures.
+///
+/// # Errors
+/// A cure that does not fit the link; the user stopped.
+pub fn ask(question: &Question, means: &Means) -> Result<WhatIf, TwinError> {
+    let scene = Scene::of(&question.homes[0].link, question.load);
+    let mut cured = Vec::new();
+    for cure in &question.cures {
+        let each = question.homes.iter().map(|home| cure.apply(home));
+        cured.push(each.collect::<Result<Vec<_>, _>>()?);
+    }
+    let jobs: Vec<(usize, u64)> = (0..question.cures.len())
+        .flat_map(|c| (0..question.seeds).map(move |s| (c, s)))
+        .collect();
+    let done = std::sync::atomic::AtomicU64::new(0);
+    let results = in_parallel(&jobs, means.threads, &|_, (cure, seed)| {
+        if means.stop.load(Ordering::Relaxed) {
+            return Err(TwinError::Stopped);
+        }
+        let homes = &cured[*cure];
+        let home = &homes[*seed as usize % homes.len()];
+        let figures = scene.figures(home, means.seed + seed)?;
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        (means.progress)(count as f64 / jobs.len() as f64);
+        Ok(figures)
+    });
+    let all: Vec<Figures> = results.into_iter().collect::<Result<_, _>>()?;
+    let by_cure: Vec<&[Figures]> = all.chunks(question.seeds as usize).collect();
+    Ok(WhatIf {
+        goal: question.goal,
+        load: question.load,
+        seeds: question.seeds,
+        simulated_s: scene.seconds(),
+        twins: question.homes.len(),
+        tried: rank(question, &by_cure),
+    })
+}
+
+/// Ranks cures by the mean of their scores; those that paired differences do not tell apart share a place.
+fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
+    let reference = by_cure[0];
+    let scores: Vec<Vec<f64>> = by_cure
+        .iter()
+        .enumerate()
+        .map(|(c, _)| {
+            (0..question.seeds as usize)
+                .map(|s| score(question.goal, by_cure, c, s))
+                .collect()
+        })
+        .collect();
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
+    let mut order: Vec<usize> = (0..by_cure.len()).collect();
+    order.sort_by(|a, b| mean(&scores[*b]).total_cmp(&mean(&scores[*a])));
+    let best = order[0];
+    let goods: Vec<(f64, f64)> = by_cure
+        .iter()
+        .map(|runs| {
+            let delay: Vec<f64> = runs.iter().map(|f| f.added_p95_ms).collect();
+            let carried: Vec<f64> = runs
+                .iter()
+                .zip(reference)
+                .map(|(f, r)| f.share_of(r))
+                .collect();
+            (mean(&delay), mean(&carried))
+        })
+        .collect();
+    let (mut place, mut head) = (1, best);
+    let mut tried = Vec::new();
+    for (at, &c) in order.iter().enumerate() {
+        if at > 0 && !alike(&scores[head], &scores[c]) {
+            (place, head) = (at + 1, c);
+        }
+        let of = |f: &dyn Fn(&Figures) -> f64| {
+            let values: Vec<f64> = by_cure[c].iter().map(f).collect();
+            figure(&values)
+        };
+        let gained: Vec<f64> = by_cure[c]
+            .iter()
+            .zip(reference)
+            .map(|(f, r)| f.share_of(r) - 1.0)
+            .collect();
+        let dominated = goods.iter().enumerate().any(|(o, g)| {
+            o != c
+                && g.0 <= goods[c].0
+                && g.1 >= goods[c].1
+                && (g.0 < goods[c].0 || g.1 > goods[c].1)
+        });
+        tried.push(Tried {
+            cure: question.cures[c].text.clone(),
+            place,
+            added_p95_ms: of(&|f| f.added_p95_ms),
+            added_p99_ms: of(&|f| f.added_p99_ms),
+            call: of(&|f| f.call),
+            page_s: of(&|f| f.page_s),
+            up_bps: of(&|f| f.up_bps),
+            down_bps: of(&|f| f.down_bps),
+            goodput_gained: figure(&gained),
+            score: figure(&scores[c]),
+            pareto: !dominated,
+            as_good_as_best: alike(&scores[best], &scores[c]),
+        });
+    }
+    tried
+}
+
+/// Score of a cure in one seed; higher is better.
+fn score(goal: Goal, by_cure: &[&[Figures]], cure: usize, seed: usize) -> f64 {
+    let of = |goal: Goal, c: usize| {
+        let f = &by_cure[c][seed];
+        match goal {
+            Goal::Calls => f.call,
+            Goal::Gaming => -f.added_p99_ms,
+            Goal::Web => -f.page_s,
+            Goal::Bulk | Goal::All => 100.0 * f.share_of(&by_cure[0][seed]),
+        }
+    };
+    if goal != Goal::All {
+        return of(goal, cure);
+    }
+    // Mean number of cures that it beats.
+    let uses = [Goal::Calls, Goal::Gaming, Goal::Web, Goal::Bulk];
+    let beaten = |use_of: Goal| {
+        let own = of(use_of, cure);
+        (0..by_cure.len())
+            .map(|c| match own.total_cmp(&of(use_of, c)) {
+                std::cmp::Ordering::Greater => 1.0,
+                std::cmp::Ordering::Equal => 0.5,
+                std::cmp::Ordering::Less => 0.0,
+            })
+            .sum::<f64>()
+    };
+    uses.into_iter().map(beaten).sum::<f64>() / uses.len() as f64
+}
+
+/// True if paired differences do not tell two series apart, at 95 %.
+fn alike(a: &[f64], b: &[f64]) -> bool {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let Some(m) = stats::moments(&differences).filter(|m| m.n >= 3) else {
+        return true;
+    };
+    let half = stats::student_t95(m.n as f64 - 1.0) * m.sd / (m.n as f64).sqrt();
+    m.mean.abs() <= half
+}
+
+/// Mean of independent runs, with Student's interval.
+fn figure(values: &[f64]) -> Figure {
+    let Some(m) = stats::moments(values).filter(|m| m.n == values.len()) else {
+        return Figure::cannot_tell("not all runs of this cure show it");
+    };
+    if m.n < 3 {
+        return Figure::cannot_tell(format!("{} runs: three are needed for an interval", m.n));
+    }
+    let half = stats::student_t95(m.n as f64 - 1.0) * m.sd / (m.n as f64).sqrt();
+    Figure::Is {
+        value: m.mean,
+        low: m.mean - half,
+        high: m.mean + half,
+    }
+}
+
+/// Figure of a cure that a goal shows, and its unit.
+pub fn shown(goal: Goal, tried: &Tried) -> (Figure, Option<Unit>) {
+    match goal {
+        Goal::Calls => (tried.call.clone(), None),
+        Goal::Gaming => (tried.added_p99_ms.clone(), Some(DELAY)),
+        Goal::Web => (tried.page_s.clone(), Some(SPAN)),
+        Goal::Bulk => (
+            tried.goodput_gained.map(|share| 100.0 * share),
+            Some(PERCENT),
+        ),
+        Goal::All => (tried.score.clone(), None),
+    }
+}
+
+/// Formats a figure with its unit, or as a plain number.
+pub fn print(figure: &Figure, unit: Option<Unit>) -> Result<String, String> {
+    match (figure, unit) {
+        (figure, Some(unit)) => figure.print(unit),
+        (Figure::Is { value, low, high }, None) => Ok(format!(
+            "{} ({} to {})",
+            number(*value),
+            number(*low),
+            number(*high)
+        )),
+        (Figure::CannotTell { cannot_tell }, None) => Err(cannot_tell.clone()),
+    }
+}
