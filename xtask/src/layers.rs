@@ -51,7 +51,14 @@ const ROOMS: &[Room] = &[
     ),
     pure(
         "twin",
-        &["stats", "link", "congestion", "analysis", "experiment", "sim"],
+        &[
+            "stats",
+            "link",
+            "congestion",
+            "analysis",
+            "experiment",
+            "sim",
+        ],
     ),
     room("live", &["link", "measure", "experiment", "control"]),
     room("store", &[]),

@@ -1,8 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
 use crate::{
-    analyse, compare, control, emulate, import, list, model, monitor, probe, prove, report, serve, sim,
-    test, trace, twin, usage, whatif,
+    analyse, compare, control, emulate, import, list, model, monitor, probe, prove, report, serve,
+    sim, test, trace, twin, usage, whatif,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;

@@ -39,7 +39,9 @@ pub struct Twin {
 }
 
 /// Verdict on a twin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// The twin reproduces a load that it was not fitted to.
@@ -120,6 +122,13 @@ pub struct Compared {
 }
 
 impl Twin {
+    /// Relative error of its delays on the held-out load: the mean of both directions, 2 % at the least.
+    pub fn error(&self) -> f64 {
+        let held_out = self.compared.iter().filter(|c| c.held_out);
+        let errors: Vec<f64> = held_out.map(|c| c.p95_error.abs()).collect();
+        stats::moments(&errors).map_or(0.1, |m| m.mean.clamp(0.02, 1.0))
+    }
+
     /// Links that explain the recording alike, the best first: at most this many.
     pub fn alike(&self, most: usize) -> Vec<LinkSpec> {
         let mut all = vec![self.link.clone()];

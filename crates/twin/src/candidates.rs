@@ -69,7 +69,12 @@ pub const CANDIDATES: &[Candidate] = &[
         by: By::Top,
         start: |s| s.top_ms * s.bps / 8e3,
         range: (1500.0, 1e10),
-        text: |x| format!("fifo:bytes={:.0} B", (x / 1500.0 + 0.5).floor().max(1.0) * 1500.0),
+        text: |x| {
+            format!(
+                "fifo:bytes={:.0} B",
+                (x / 1500.0 + 0.5).floor().max(1.0) * 1500.0
+            )
+        },
     },
     Candidate {
         name: "fifo",

@@ -24,7 +24,6 @@ use analysis::phases::Phase;
 use analysis::{discipline, queue, rate};
 use base::record::{Direction, Recording};
 use base::rng::{Streams, uniform};
-use link::qdisc::registry::QdiscSpec;
 use link::{DirectionSpec, LinkSpec, RateSpec};
 use sim::batch::in_parallel;
 use stats::Figure;
@@ -35,11 +34,13 @@ const SEEDS: u64 = 8;
 /// Corrections of a parameter.
 const CORRECTIONS: usize = 5;
 /// Log-likelihood below the best up to which a candidate is a tie.
-const TIE: f64 = 6.0;
+pub(crate) const TIE: f64 = 6.0;
 /// The same for disciplines of one family, which differ in details alone.
 const TIE_OF_SIBLINGS: f64 = 25.0;
 /// Log-likelihood below the best up to which a simpler candidate is preferred.
 const AS_GOOD: f64 = 3.0;
+/// Share of the time in which a varying rate has to be seen.
+const FEWEST_SEEN: f64 = 0.3;
 /// Shortest steady part of a phase, s.
 const SHORTEST_S: f64 = 3.0;
 
@@ -56,9 +57,10 @@ pub struct Means<'a> {
 }
 
 /// One direction of the recording.
-struct Side {
+pub(crate) struct Side {
     load: Load,
-    real: Observed,
+    /// Observations of the recording.
+    pub(crate) real: Observed,
     rate: Figure,
     table: Option<Table>,
     kind: Discipline,
@@ -68,8 +70,8 @@ struct Side {
     evidence: Vec<String>,
 }
 
-struct Work<'a> {
-    facts: Facts<'a>,
+pub(crate) struct Work<'a> {
+    pub(crate) facts: Facts<'a>,
     means: &'a Means<'a>,
     runs: AtomicU64,
 }
@@ -193,7 +195,7 @@ fn tight(rates: &[f64; 2]) -> bool {
     !(1.0 / 12.0..=12.0).contains(&ratio)
 }
 
-fn of(link: &mut LinkSpec, direction: Direction) -> &mut DirectionSpec {
+pub(crate) fn of(link: &mut LinkSpec, direction: Direction) -> &mut DirectionSpec {
     match direction {
         Direction::Up => &mut link.up,
         Direction::Down => &mut link.down,
@@ -216,8 +218,7 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
         return Err(TwinError::TooShort { direction, seconds });
     }
     let b = facts.bottleneck(phase, direction);
-    let real = facts.of_bottleneck(&b);
-    if real.steady.len() < 20 {
+    if b.steady(&b.waits).len() < 20 {
         return Err(TwinError::NoWaits { direction });
     }
     let guess = discipline::discipline(&b);
@@ -226,8 +227,10 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
     if guess.is == Discipline::Policer {
         return Err(TwinError::Policer { direction });
     }
+    let load = Load::of(facts, phase, rate.value().unwrap_or(1e6));
     Ok(Side {
-        load: Load::of(facts, phase, rate.value().unwrap_or(1e6)),
+        real: facts.observed(&load.part_of(phase), direction),
+        load,
         size: match size.is {
             QueueIs::Size => size.bytes,
             _ => Figure::cannot_tell("the load never met the end of a buffer"),
@@ -235,7 +238,6 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
         kind: guess.is,
         in_bytes: counted::in_bytes(facts.rec, direction),
         evidence: guess.evidence,
-        real,
         rate,
         table,
     })
@@ -249,8 +251,8 @@ fn rate_of(
 ) -> Result<(Figure, Option<Table>), TwinError> {
     let moves = b.rate_moves.is_some_and(|m| m > rate::STEADY);
     if moves
-        && b.stood
         && let Some(table) = service::table(facts, b)
+        && table.seen() >= FEWEST_SEEN
     {
         return Ok((Figure::exactly(table.mean_bps()), Some(table)));
     }
@@ -504,93 +506,7 @@ impl Work<'_> {
         }
     }
 
-    /// Settles if a plain queue counts bytes or packets where the phases of one direction leave it open: the ACKs of
-    /// the phase both tell it. Gives a sentence about what was settled.
-    fn settle(
-        &self,
-        twin: &mut LinkSpec,
-        fitted: &mut [Option<Fitted>; 2],
-        sides: &[Side; 2],
-    ) -> Result<Option<String>, TwinError> {
-        let open = |f: &Option<Fitted>| -> Vec<QdiscSpec> {
-            let ties = f.iter().flat_map(|f| &f.ties);
-            let plain = ties.filter_map(|t| t.queue.parse::<QdiscSpec>().ok());
-            plain.filter(|q| q.name() == "fifo").collect()
-        };
-        let choices = [0, 1].map(|d| {
-            let found = open(&fitted[d]);
-            let own = of(twin, DIRECTIONS[d]).queue.clone();
-            if found.len() >= 2 && own.name() == "fifo" {
-                found
-            } else {
-                vec![own]
-            }
-        });
-        let both = self.facts.phase("both").filter(|_| self.facts.one_way());
-        let (Some(both), true) = (both, choices.iter().any(|c| c.len() > 1)) else {
-            return Ok(None);
-        };
-        let load = self.load_of_both(both, sides);
-        let real = DIRECTIONS.map(|d| features(&self.facts.observed(both, d), load.warm));
-        let mut best: Option<(f64, [QdiscSpec; 2])> = None;
-        let mut runner_up = f64::NEG_INFINITY;
-        for up in &choices[0] {
-            for down in &choices[1] {
-                let mut tried = twin.clone();
-                (tried.up.queue, tried.down.queue) = (up.clone(), down.clone());
-                let runs = self.repeat(&tried, &load, &DIRECTIONS, sides)?;
-                let likely: f64 = DIRECTIONS
-                    .iter()
-                    .map(|d| {
-                        let runs: Vec<_> = runs
-                            .iter()
-                            .map(|r| features(&r[*d as usize], load.warm))
-                            .collect();
-                        likelihood(&real[*d as usize], &runs).0
-                    })
-                    .sum();
-                if best.as_ref().is_none_or(|b| likely > b.0) {
-                    runner_up = best.map_or(runner_up, |b| b.0);
-                    best = Some((likely, [up.clone(), down.clone()]));
-                } else {
-                    runner_up = runner_up.max(likely);
-                }
-            }
-        }
-        let Some((likely, [up, down])) = best else {
-            return Ok(None);
-        };
-        let sure = likely - runner_up > TIE;
-        for (d, queue) in [(0, &up), (1, &down)] {
-            of(twin, DIRECTIONS[d]).queue = queue.clone();
-            if let Some(f) = fitted[d].as_mut().filter(|_| choices[d].len() > 1) {
-                self.settled(f, &sides[d], queue, sure);
-            }
-        }
-        Ok(sure.then(|| {
-            "the phase both was used to tell a limit in bytes from one in packets; all else was fitted without it".into()
-        }))
-    }
-
-    /// Writes the queue that was settled into the figures of its direction.
-    fn settled(&self, f: &mut Fitted, side: &Side, queue: &QdiscSpec, sure: bool) {
-        let chosen = queue.to_string();
-        if sure {
-            f.ties.retain(|t| t.queue == chosen);
-        }
-        let limits = queue.limits();
-        let packets = limits.packets.map(|n| n as f64 * side.real.packet_bytes);
-        let bytes = limits.bytes.map(|b| b.get() as f64).or(packets);
-        if let (Some(value), Figure::Is { value: old, low, high }) = (bytes, &f.buffer_bytes) {
-            f.buffer_bytes = Figure::Is {
-                value,
-                low: (value - (old - low)).max(0.0),
-                high: value + (high - old),
-            };
-        }
-    }
-
-    fn load_of_both(&self, both: &Phase, sides: &[Side; 2]) -> Load {
+    pub(crate) fn load_of_both(&self, both: &Phase, sides: &[Side; 2]) -> Load {
         let fastest = sides.iter().filter_map(|s| s.rate.value());
         Load::of(&self.facts, both, fastest.fold(1e3, f64::max))
     }
@@ -614,7 +530,7 @@ impl Work<'_> {
         let load = self.load_of_both(both, sides);
         let runs = self.repeat(twin, &load, &DIRECTIONS, sides)?;
         for d in DIRECTIONS {
-            let real = self.facts.observed(both, d);
+            let real = self.facts.observed(&load.part_of(both), d);
             let runs: Vec<Observed> = runs.iter().map(|r| r[d as usize].clone()).collect();
             all.extend(validate::compare("both", true, &real, &runs));
         }
@@ -624,7 +540,7 @@ impl Work<'_> {
 
     /// Repeats a load with fresh seeds. A table of rates starts at a time of its own in each: the capacity of another
     /// minute is another one.
-    fn repeat(
+    pub(crate) fn repeat(
         &self,
         twin: &LinkSpec,
         load: &Load,

@@ -15,6 +15,7 @@ mod load;
 mod observe;
 pub mod prove;
 mod service;
+mod settle;
 mod start;
 mod validate;
 pub mod whatif;

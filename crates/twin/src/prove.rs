@@ -137,7 +137,9 @@ pub fn detectable(pilot: &[f64], pairs: u64) -> Option<f64> {
 pub fn pairs_for(pilot: &[f64], difference: f64) -> Option<u64> {
     let sd = stats::moments(pilot).filter(|m| m.n >= 3)?.sd;
     let needed = 2.0 + POWER * (sd / difference).powi(2);
-    needed.is_finite().then(|| (needed.ceil() as u64).max(FEWEST_PAIRS))
+    needed
+        .is_finite()
+        .then(|| (needed.ceil() as u64).max(FEWEST_PAIRS))
 }
 
 /// Decides on blocks that ran.
@@ -251,7 +253,9 @@ pub fn pilot(trial: &Trial, means: &Means) -> Result<Vec<f64>, TwinError> {
         let block = proof.blocks.iter().find(|b| b.pair == pair && b.on == on);
         block.map_or(0.0, |b| b.value)
     };
-    Ok((0..PILOT).map(|p| value(p, true) - value(p, false)).collect())
+    Ok((0..PILOT)
+        .map(|p| value(p, true) - value(p, false))
+        .collect())
 }
 
 /// Carries a trial out in virtual time. Each block is a run of its own, from rest, with a warm-up that does not count.
@@ -260,7 +264,19 @@ pub fn pilot(trial: &Trial, means: &Means) -> Result<Vec<f64>, TwinError> {
 /// The user stopped.
 pub fn prove(trial: &Trial, means: &Means) -> Result<Proof, TwinError> {
     let pilot = pilot(trial, means)?;
-    run(trial, detectable(&pilot, trial.pairs), means, "trial")
+    carry_out(trial, detectable(&pilot, trial.pairs), means)
+}
+
+/// The same without a pilot; `detectable` is the difference that the trial can show, if known.
+///
+/// # Errors
+/// The user stopped.
+pub fn carry_out(
+    trial: &Trial,
+    detectable: Option<f64>,
+    means: &Means,
+) -> Result<Proof, TwinError> {
+    run(trial, detectable, means, "trial")
 }
 
 fn run(

@@ -52,10 +52,7 @@ pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
         .collect();
     let mut windows: Vec<(f64, bool)> = (0..count)
         .map(|i| {
-            let (a, z) = (
-                from + i as f64 * window_s,
-                from + (i + 1) as f64 * window_s,
-            );
+            let (a, z) = (from + i as f64 * window_s, from + (i + 1) as f64 * window_s);
             let rate = (at(&departed, z) - at(&departed, a)) * 8.0 / window_s;
             (rate.max(0.0), stood(&waits, a, z, least_ms))
         })
@@ -118,7 +115,10 @@ fn at(curve: &[(f64, f64)], t: f64) -> f64 {
 
 /// True if every probe that left in the window had waited.
 fn stood(waits: &[(f64, f64)], from: f64, to: f64, least_ms: f64) -> bool {
-    let mut seen = waits.iter().filter(|w| (from..to).contains(&w.0)).peekable();
+    let mut seen = waits
+        .iter()
+        .filter(|w| (from..to).contains(&w.0))
+        .peekable();
     seen.peek().is_some() && seen.all(|w| w.1 >= least_ms)
 }
 

@@ -297,7 +297,11 @@ fn rate_error(
     let phase = list.iter().find(|p| p.name == phase)?;
     let (truth, twin) = (truth.params().unwrap().rate, twin.params().unwrap().rate);
     let since = |t: i64| base::Duration::from_nanos((t - sim::bufferbloat::EPOCH_NS) as u64);
-    let (from, warm, to) = (since(phase.from_ns), since(phase.warm_ns), since(phase.to_ns));
+    let (from, warm, to) = (
+        since(phase.from_ns),
+        since(phase.warm_ns),
+        since(phase.to_ns),
+    );
     let window = base::Duration::from_millis(100);
     let mut at = warm;
     let (mut sum, mut count) = (0.0, 0.0);
@@ -343,7 +347,10 @@ fn a_rate_that_moves_is_followed() {
                 continue;
             }
         };
-        let pairs = [("up", &link.up, &twin.link.up), ("down", &link.down, &twin.link.down)];
+        let pairs = [
+            ("up", &link.up, &twin.link.up),
+            ("down", &link.down, &twin.link.down),
+        ];
         for (name, truth, spec) in pairs {
             if let Some(rmse) = rate_error(&rec, name, truth, spec) {
                 println!("   {name}: rate RMSE at 100 ms {:.2} %", 100.0 * rmse);
@@ -387,5 +394,48 @@ fn a_rate_that_moves_is_followed() {
         stats::median(&rmses).map(|e| 100.0 * e),
         stats::median(&errors).map(|e| 100.0 * e),
         stats::median(&distances)
+    );
+}
+
+#[test]
+fn a_wrong_twin_is_rejected_and_a_wrong_recording_refused_with_advice() {
+    let mut c = Chance::new("wrong");
+    let mut link = fixed(&mut c);
+    (link.up, link.down) = (
+        direction(2e6, "fifo:packets=60", 15.0),
+        direction(20e6, "fifo:packets=300", 15.0),
+    );
+    let rec = record(&link, 1);
+    let right = means(|m| twin::check(&rec, &link, m)).unwrap();
+    assert_eq!(right.trust, Trust::Agrees, "{:?}", right.because);
+    for (key, value) in [
+        ("up.queue", "pie"),
+        ("down.queue", "fq_codel"),
+        ("up.queue", "fifo:packets=120"),
+        ("down.rate", "10 Mbit/s"),
+    ] {
+        let mut wrong = link.clone();
+        wrong.set(key, value).unwrap();
+        let found = means(|m| twin::check(&rec, &wrong, m)).unwrap();
+        assert_eq!(found.trust, Trust::Rejected, "{key}={value}");
+    }
+    let why = |rec: &Recording| means(|m| twin::fit(rec, m)).unwrap_err().to_string();
+    assert!(why(&Recording::default()).contains("needs a recording of `tailback test`"));
+    let mut cut = rec.clone();
+    cut.event.retain(|e| &*e.subject != "up");
+    assert!(
+        why(&cut).contains("no phase loads the uplink alone"),
+        "{}",
+        why(&cut)
+    );
+    let mut silent = rec.clone();
+    silent.delay.clear();
+    assert!(why(&silent).contains("0 probes were answered"));
+    let mut unloaded = rec.clone();
+    unloaded.flow.clear();
+    assert!(
+        why(&unloaded).contains("did not show the rate"),
+        "{}",
+        why(&unloaded)
     );
 }

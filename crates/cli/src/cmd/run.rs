@@ -1,8 +1,8 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, prove, report,
-    serve, sim, test, trace, twin, whatif,
+    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, prove,
+    report, serve, sim, test, trace, twin, whatif,
 };
 use crate::Outcome;
 use ops::Plan;

@@ -8,8 +8,8 @@ use crate::progress::{Event as News, Observer, Shared};
 use crate::whatif::{self, Filled, Goal, Of};
 use crate::{Progress, threads, usage};
 use ::twin::Means;
-pub use ::twin::prove::{Measure, Proof, Verdict};
 use ::twin::prove::{FEWEST_PAIRS, Trial, detectable, pilot, prove};
+pub use ::twin::prove::{Measure, Proof, Verdict};
 use ::twin::whatif::{Home, Question, ask};
 use base::Duration;
 use serde::{Deserialize, Serialize};
@@ -142,7 +142,7 @@ fn homes(
         threads: plan.threads,
         anyway: plan.anyway,
     };
-    let (homes, doubt) = whatif::homes(&question, means, observer)?;
+    let whatif::Homes { homes, doubt, .. } = whatif::homes(&question, means, observer)?;
     if let Some(doubt) = doubt {
         observer.warn(&format!("The twin is doubtful: {doubt}"));
     }
@@ -157,6 +157,7 @@ fn homes(
                     goal: question.goal,
                     load: plan.load,
                     seeds: question.seeds,
+                    doubt: 0.0,
                 },
                 means,
             );

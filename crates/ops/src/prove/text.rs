@@ -53,7 +53,14 @@ pub(super) fn proof(answer: &Answer, width: usize) -> String {
         out.push('\n');
     }
     out.push('\n');
-    let mut table = Table::new("pair", [Column::words("pair"), Column::of("off", unit), Column::of("on", unit)]);
+    let mut table = Table::new(
+        "pair",
+        [
+            Column::words("pair"),
+            Column::of("off", unit),
+            Column::of("on", unit),
+        ],
+    );
     for pair in 0..p.pairs {
         let value = |on: bool| {
             let block = p.blocks.iter().find(|b| b.pair == pair && b.on == on);

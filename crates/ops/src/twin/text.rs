@@ -34,14 +34,19 @@ pub(super) fn twin(twin: &Twin, wrote: Option<&Path>, width: usize) -> String {
     }
     out += &compared(&twin.compared).text(width);
     if let Some(path) = wrote {
-        out += &format!("\nThe twin is a link file, for --link {p}.\nAsk it: tailback whatif {p}\n", p = path.display());
+        out += &format!(
+            "\nThe twin is a link file, for --link {p}.\nAsk it: tailback whatif {p}\n",
+            p = path.display()
+        );
     }
     out
 }
 
 fn verdict(twin: &Twin) -> &'static str {
     match twin.trust {
-        Trust::Agrees => "the twin agrees with the link, also under a load that it was not fitted to",
+        Trust::Agrees => {
+            "the twin agrees with the link, also under a load that it was not fitted to"
+        }
         Trust::Doubtful => "the twin agrees with the link in part only",
         Trust::Rejected => "the twin is not this link; do not ask it about cures",
     }

@@ -64,7 +64,11 @@ fn table(goal: Goal, tried: &[Tried]) -> Table {
         Column::words("Pareto"),
     ];
     if matches!(goal, Goal::Gaming | Goal::All) {
-        let head = if goal == Goal::All { "cures beaten" } else { "added p99" };
+        let head = if goal == Goal::All {
+            "cures beaten"
+        } else {
+            "added p99"
+        };
         columns.push(Column::of(head, ""));
     }
     let mut table = Table::new("place", columns);

@@ -148,7 +148,9 @@ fn for_rate(queue: &QdiscSpec, rate: BitsPerSec) -> QdiscSpec {
     }
     let interval_ms = (100.0 + target_ms - 5.0).max(2.0 * target_ms);
     let rest = text.strip_prefix("cake").unwrap_or("");
-    let rest = rest.strip_prefix(':').map_or(String::new(), |r| format!(",{r}"));
+    let rest = rest
+        .strip_prefix(':')
+        .map_or(String::new(), |r| format!(",{r}"));
     let scaled = format!("cake:target={target_ms:.3}ms,interval={interval_ms:.3}ms{rest}");
     scaled.parse().unwrap_or_else(|_| queue.clone())
 }
@@ -202,7 +204,9 @@ fn read(part: &str) -> Result<Part, String> {
                     "\"{value}\" is not DISCIPLINE:RATE, such as cake:665kbit or cake:95%"
                 ));
             };
-            let queue = queue.parse().map_err(|e: base::words::WordsError| e.to_string())?;
+            let queue = queue
+                .parse()
+                .map_err(|e: base::words::WordsError| e.to_string())?;
             Ok(Part::Shaper {
                 up: key == "up.shaper",
                 queue,
@@ -294,10 +298,16 @@ mod tests {
             RateSpec::Fixed(BitsPerSec::from_kbps(665))
         );
         assert_eq!(cured.controller.name(), "bbr1");
-        let slow = Cure::parse("up.shaper=cake:95%").unwrap().apply(&home()).unwrap();
+        let slow = Cure::parse("up.shaper=cake:95%")
+            .unwrap()
+            .apply(&home())
+            .unwrap();
         let queue = slow.router.unwrap().up.queue.to_string();
         // 1514 B at 665 kbit/s take 18.214 ms.
-        assert!(queue.starts_with("cake:target=27.32 ms,interval=122.32 ms"), "{queue}");
+        assert!(
+            queue.starts_with("cake:target=27.32 ms,interval=122.32 ms"),
+            "{queue}"
+        );
     }
 
     #[test]

@@ -40,13 +40,7 @@ pub enum Goal {
 
 impl Goal {
     /// All goals.
-    pub const ALL: [Goal; 5] = [
-        Goal::Calls,
-        Goal::Gaming,
-        Goal::Web,
-        Goal::Bulk,
-        Goal::All,
-    ];
+    pub const ALL: [Goal; 5] = [Goal::Calls, Goal::Gaming, Goal::Web, Goal::Bulk, Goal::All];
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {
@@ -81,6 +75,8 @@ pub struct Question {
     pub load: Filled,
     /// Seeds of each cure.
     pub seeds: u64,
+    /// Relative error of the twin's delays on the load that it was not fitted to; zero for a known link.
+    pub doubt: f64,
 }
 
 /// Cure with its figures and place.
@@ -219,8 +215,8 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
         tried.push(Tried {
             cure: question.cures[c].text.clone(),
             place,
-            added_p95_ms: of(&|f| f.added_p95_ms),
-            added_p99_ms: of(&|f| f.added_p99_ms),
+            added_p95_ms: doubted(of(&|f| f.added_p95_ms), question.doubt),
+            added_p99_ms: doubted(of(&|f| f.added_p99_ms), question.doubt),
             call: of(&|f| f.call),
             page_s: of(&|f| f.page_s),
             up_bps: of(&|f| f.up_bps),
@@ -286,6 +282,18 @@ fn figure(values: &[f64]) -> Figure {
         value: m.mean,
         low: m.mean - half,
         high: m.mean + half,
+    }
+}
+
+/// Figure whose interval also holds the error of the twin.
+fn doubted(figure: Figure, share: f64) -> Figure {
+    match figure {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: (value - (value - low).hypot(share * value)).max(0.0),
+            high: value + (high - value).hypot(share * value),
+        },
+        unknown => unknown,
     }
 }
 
