@@ -76,7 +76,9 @@ With the RFCs' algorithms alone up to six delays of this table are outside. Each
 
 {table}
 
-- Linux's CUBIC is not quite RFC 9438's (`cubic:variant=linux`). Section 4.3 lets the Reno-friendly window grow as fast
+- Linux's CUBIC is not quite RFC 9438's (`cubic:variant=linux`). It counts whole segments: below its origin the curve is
+  rounded up, so the window is back at its maximum a second earlier, and one flow meets a drop each 3 s instead of each
+  4 s. Section 4.3 lets the Reno-friendly window grow as fast
   as Reno's once the old window is won back; Linux goes on with 9/17 of that. With 20 segments a flow that window rules,
   so the RFC's flows need a fifth to a half more drops for the same share. And Linux looks the curve up the least round
   trip ahead, the RFC the smoothed one: with a second of queue its window lags a second behind, and the queue of pfifo

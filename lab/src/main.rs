@@ -7,6 +7,7 @@ mod accuracy;
 mod chance;
 mod console;
 mod draws;
+mod gateway;
 mod reproduce;
 mod twin_draws;
 mod which_queue;
@@ -35,6 +36,7 @@ enum Verb {
     TwinDraws(twin_draws::Args),
     WhichQueue(which_queue::Args),
     Cross(draws::hosts::Args),
+    Gateway(gateway::Args),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +64,10 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::TwinDraws(args) => twin_draws::run(&args)?,
         Verb::WhichQueue(args) => which_queue::run(&args),
         Verb::Cross(args) => draws::hosts::run(&args)?,
+        Verb::Gateway(args) => {
+            live::emulate::prepare().context("gateways need namespaces")?;
+            gateway::run(&args)?;
+        }
     }
     Ok(true)
 }

@@ -91,6 +91,7 @@ const TITLES: &[(u32, &str)] = &[
         4787,
         "Network Address Translation (NAT) Behavioral Requirements for Unicast UDP",
     ),
+    (5481, "Packet Delay Variation Applicability Statement"),
     (
         5549,
         "Advertising IPv4 Network Layer Reachability Information with an IPv6 Next Hop",

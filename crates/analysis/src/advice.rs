@@ -119,7 +119,7 @@ fn linux(down: Option<u64>, up: Option<u64>) -> Advice {
              for the interface towards the modem, and adsl or vdsl behind it adds the framing of such a link",
             rates(down, up)
         ),
-        on: "Linux".into(),
+        on: "Linux router".into(),
         commands: vec!["sudo sh shaper-linux.sh on eth0".into()],
         script: script(
             "shaper-linux.sh",
@@ -178,8 +178,32 @@ fn host(need: &Need) -> Advice {
     let values = [("UP", u64::from(need.up)), ("DOWN", u64::from(need.down))];
     Advice {
         what: "If nothing but this host can be set: make its own transfers fill the queue less; it does not help against other hosts".into(),
-        on: "Linux".into(),
+        on: "Linux host".into(),
         commands: vec!["sudo sh host-linux.sh on".into()],
         script: script("host-linux.sh", include_str!("advice/host-linux.sh"), &values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Users saw two commands, both labelled "Linux".
+    #[test]
+    fn every_script_names_a_place_of_its_own() {
+        let need = Need {
+            down: true,
+            up: true,
+        };
+        let rates = (Some(20_000), Some(950));
+        let all = [
+            linux(rates.0, rates.1),
+            openwrt(rates.0, rates.1),
+            host(&need),
+        ];
+        let mut places: Vec<&str> = all.iter().map(|a| a.on.as_str()).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), all.len(), "{places:?}");
     }
 }

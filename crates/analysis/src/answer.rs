@@ -4,7 +4,7 @@
 use crate::services::Can;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::{Delays, Figure};
+use stats::{Delays, Figure, Ipdv};
 
 /// Version of this shape in `--json`.
 pub const ANSWER_VERSION: u32 = 1;
@@ -77,6 +77,9 @@ pub struct PhaseAnswer {
     pub stability: String,
     /// Round trips of the probes on their own flow, warm-up left out.
     pub rtt: Delays,
+    /// Packet delay variation of those round trips.
+    #[serde(default)]
+    pub ipdv: Ipdv,
     /// Delay added upstream, from one-way delays.
     pub added_up: Delays,
     /// Delay added downstream.

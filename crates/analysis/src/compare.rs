@@ -164,6 +164,12 @@ fn rows(limits_ms: &[f64]) -> Vec<(String, Unit, bool, Of)> {
         false,
         Box::new(move |s| exact(s.rtt.max_ms)),
     ));
+    rows.push((
+        "IPDV mean".into(),
+        Unit::Milliseconds,
+        true,
+        Box::new(|s| Some(s.ipdv.mean_ms.clone())),
+    ));
     for limit in limits_ms.iter().copied() {
         let of = move |s: &Summary| {
             let found = s.reliability.iter().find(|r| r.limit_ms == limit);

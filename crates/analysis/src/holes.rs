@@ -35,6 +35,9 @@ pub struct Outage {
     pub lost: u64,
     /// True if an answer ended the outage.
     pub ended: bool,
+    /// Incident of this host at that time, such as an interface that was down; empty if none is known.
+    #[serde(default)]
+    pub cause: String,
 }
 
 /// Gaps, outages and availability of a target.
@@ -115,6 +118,7 @@ fn outages(stretch: &[&Slot], shortest: i64, interval_ns: i64) -> Vec<Outage> {
             to_ns,
             lost: lost.min(((to_ns - from_ns) / interval_ns).max(1) as u64),
             ended,
+            cause: String::new(),
         })
     };
     for s in stretch {

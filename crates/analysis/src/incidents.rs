@@ -7,7 +7,7 @@
 //!
 //! **Limits.** Only noticed incidents are listed; a clock that is wrong all the time is not noticed.
 
-use crate::holes::Gap;
+use crate::holes::{Gap, Outage};
 use base::record::{Availability, Event};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -288,6 +288,49 @@ pub fn explain(gaps: Vec<Gap>, target: &str, incidents: &[Incident], slack_ns: i
     left
 }
 
+/// Interval at which the monitor reads the state of interfaces, ns: their incidents begin up to this late.
+const READ_NS: i64 = 5_000_000_000;
+
+/// Gives outages of `target` their causes: what this host noted of its interface, of itself or of the server at that
+/// time. A state that lasted for a part of the outage explains that part only.
+pub fn blame(outages: &mut [Outage], target: &str, incidents: &[Incident]) {
+    const ORDER: [IncidentKind; 5] = [
+        IncidentKind::InterfaceDown,
+        IncidentKind::NoAddress,
+        IncidentKind::HostSlept,
+        IncidentKind::ServerBeganAnew,
+        IncidentKind::AddressChanged,
+    ];
+    for o in outages {
+        let near = |i: &&Incident| {
+            let about = i.kind != IncidentKind::ServerBeganAnew || i.subject == target;
+            let before_end = i.from_ns <= o.to_ns.saturating_add(READ_NS);
+            about && before_end && o.from_ns.saturating_sub(READ_NS) <= i.to_ns
+        };
+        let of = |kind: &IncidentKind| {
+            let mut near = incidents.iter().filter(near);
+            near.find(|i| i.kind == *kind)
+        };
+        let Some(found) = ORDER.iter().find_map(of) else {
+            continue;
+        };
+        let covers = found.from_ns <= o.from_ns.saturating_add(READ_NS)
+            && o.to_ns <= found.to_ns.saturating_add(READ_NS);
+        let what = match found.kind {
+            IncidentKind::InterfaceDown => format!("{} was down", found.subject),
+            IncidentKind::NoAddress => format!("{} had no address", found.subject),
+            IncidentKind::HostSlept => "this host slept".into(),
+            IncidentKind::ServerBeganAnew => "the server began anew".into(),
+            _ => format!("addresses of {} changed", found.subject),
+        };
+        let is_state = found.to_ns > found.from_ns;
+        o.cause = match covers || !is_state {
+            true => what,
+            false => format!("in part: {what}"),
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +344,36 @@ mod tests {
             subject: subject.into(),
             detail: detail.into(),
         }
+    }
+
+    #[test]
+    fn an_outage_is_blamed_on_what_the_host_noted_then_and_on_nothing_else() {
+        let outage = |from: i64, to: i64| Outage {
+            from_ns: from * S,
+            to_ns: to * S,
+            lost: 10,
+            ended: true,
+            cause: String::new(),
+        };
+        let lasting = |kind, from: i64, to: i64| Incident {
+            to_ns: to * S,
+            ..Incident::at(from * S, kind, "wan")
+        };
+        let incidents = [
+            lasting(IncidentKind::InterfaceDown, 104, 115),
+            lasting(IncidentKind::ServerBeganAnew, 301, 301),
+        ];
+        let mut outages = [
+            outage(100, 116),
+            outage(200, 210),
+            outage(300, 310),
+            outage(0, 150),
+        ];
+        blame(&mut outages, "udp", &incidents);
+        let causes = outages.each_ref().map(|o| o.cause.as_str());
+        assert_eq!(causes, ["wan was down", "", "", "in part: wan was down"]);
+        blame(&mut outages, "wan", &incidents);
+        assert_eq!(outages[2].cause, "the server began anew");
     }
 
     fn gap(from: i64, to: i64) -> Gap {

@@ -12,7 +12,7 @@
 use crate::answer::Instrument;
 use crate::phases::{self, Phase};
 use crate::rate;
-use base::record::{Direction, Recording, Status};
+use base::record::{Direction, Origin, Recording, Status};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -138,7 +138,13 @@ fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
         .sum()
 }
 
-/// Rate of cross traffic on the busiest interface in the steady part of a phase; `None` if no interface was watched.
+/// True if nobody but the test reaches the link: `tailback test` over a link that it emulates itself.
+fn is_private(rec: &Recording) -> bool {
+    rec.meta.origin == Origin::Emulated && rec.meta.verb == "test"
+}
+
+/// Rate of cross traffic on the busiest interface in the steady part of a phase; `None` if no interface was watched. A
+/// private link has none, whatever the test's own share leaves open.
 pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
     let range = phase.steady();
     let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -161,6 +167,9 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     let (bytes, seconds) = interfaces
         .into_values()
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    if is_private(rec) {
+        return Some(0.0);
+    }
     let own = |direction| {
         let mss = rate::mss(rec, direction, phase.whole());
         // The load's segments, and one pure acknowledgement for two of them the other way.
@@ -252,3 +261,50 @@ pub fn unexplained_bps(
 const UNCERTAIN: f64 = 0.02;
 /// Ethernet header, which an interface counts.
 const LINK_HEADER: f64 = 14.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::record::{Meta, Traffic};
+
+    /// 100 kbit/s on an idle interface: others on a line to a server, and nobody on a link that the test emulates.
+    #[test]
+    fn nobody_else_uses_a_link_that_the_test_made_itself() {
+        let second = 1_000_000_000;
+        let row = |i: i64| Traffic {
+            t_ns: i * second,
+            interval_ns: second,
+            interface: "wan".into(),
+            rx_bytes: Some(12_500),
+            tx_bytes: Some(0),
+        };
+        let phase = Phase {
+            name: "idle".into(),
+            from_ns: 0,
+            warm_ns: 0,
+            to_ns: 10 * second,
+            ended: true,
+        };
+        for (origin, verb, others) in [
+            (Origin::Measured, "test", true),
+            (Origin::Emulated, "emulate", true),
+            (Origin::Emulated, "test", false),
+        ] {
+            let rec = Recording {
+                meta: Meta {
+                    origin,
+                    verb: verb.into(),
+                    ..Meta::default()
+                },
+                traffic: (1..10).map(row).collect(),
+                ..Recording::default()
+            };
+            let found = cross_traffic_bps(&rec, &phase, 92.0);
+            assert_eq!(
+                found.map(|bps| bps > 0.0),
+                Some(others),
+                "{origin:?} {verb}"
+            );
+        }
+    }
+}

@@ -5,7 +5,8 @@
 //! answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late answers count as lost
 //! and keep their delay. Round trips are those of all answers that can be trusted, late ones included. *Reliability*
 //! within a limit: the share of the probes sent, without those with impossible times, whose answer came within the
-//! limit. A lost probe exceeds every limit.
+//! limit. A lost probe exceeds every limit. *IPDV*: size of the difference of two successive round trips (RFC 3393,
+//! section 2.2; RFC 5481, section 3.1); a lost probe has none, nor has the one after it.
 //!
 //! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is a 95 %
 //! interval that allows for the correlation of neighbours: the effective sample size comes from the means of blocks of
@@ -13,17 +14,17 @@
 //!
 //! **Source.** Borlaug 2014, equation (1), tables 5–7 and 10–20.
 
-use crate::answer::Reliability;
+use crate::answer::{Reliability, UseAnswer};
 use crate::holes::{Gap, Outage};
 use crate::incidents::Incident;
-use crate::series::{Block, Counts, Series};
+use crate::series::{Block, Counts, Series, VARIATION_NS};
 use crate::services::Verdict;
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
-use stats::Moments;
 use stats::runs;
+use stats::{Ipdv, Moments};
 
 /// Version of the shape in `--json`.
 pub const STATISTICS_VERSION: u32 = 1;
@@ -100,6 +101,9 @@ pub struct TargetStatistics {
     pub baseline: Baseline,
     /// Verdicts on services.
     pub services: Vec<Verdict>,
+    /// Uses of a home's link, judged by delay, its variation and loss: the rate is not known.
+    #[serde(default)]
+    pub uses: Vec<UseAnswer>,
 }
 
 /// The figures of one span of time.
@@ -130,6 +134,9 @@ pub struct Summary {
     pub loss_percent: Figure,
     /// Round trips of the answered probes.
     pub rtt: RoundTrips,
+    /// Packet delay variation of the round trips.
+    #[serde(default)]
+    pub ipdv: Ipdv,
     /// Share of the probes within each limit.
     pub reliability: Vec<Reliability>,
 }
@@ -314,6 +321,7 @@ pub fn summary(
         cut_off: c.cut_off,
         loss_percent: share(&lost).map(|p| p * 100.0),
         rtt: round_trips(blocks, points),
+        ipdv: variation(blocks),
         reliability: limits_ns
             .iter()
             .map(|l| Reliability {
@@ -330,7 +338,7 @@ fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
         .map(|b| b.rtts.as_slice())
         .filter(|r| !r.is_empty())
         .collect();
-    let Some((m, means)) = moments(&runs) else {
+    let Some((m, means)) = moments(&runs, MS) else {
         let none = "no probe was answered";
         return RoundTrips {
             count: 0,
@@ -360,24 +368,57 @@ fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
             .iter()
             .map(|p| Point {
                 share: *p,
-                ms: point(&runs, m.n, *p),
+                ms: point(&runs, m.n, *p, MS),
             })
             .collect(),
     }
 }
 
-/// Moments of all runs in ms, and each run's weight and mean.
-fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
+/// Delay variation of the blocks' probes.
+fn variation(blocks: &[&Block]) -> Ipdv {
+    const UNIT: f64 = MS / VARIATION_NS as f64;
+    let runs: Vec<&[u32]> = blocks
+        .iter()
+        .map(|b| b.variations.as_slice())
+        .filter(|r| !r.is_empty())
+        .collect();
+    let Some((m, means)) = moments(&runs, UNIT) else {
+        return Ipdv::default();
+    };
+    let mean = stats::mean_interval(&m, independent(&means, m.sd * m.sd, m.n as f64));
+    Ipdv {
+        pairs: m.n as u64,
+        mean_ms: match mean {
+            // A size is not below zero.
+            Figure::Is { value, low, high } => Figure::Is {
+                value,
+                low: low.max(0.0),
+                high,
+            },
+            other => other,
+        },
+        p95_ms: point(&runs, m.n, 0.95, UNIT),
+    }
+}
+
+/// Moments of all runs in ms, and each run's weight and mean. `unit`: values of a run in a millisecond.
+fn moments<T: Copy + Into<i64>>(runs: &[&[T]], unit: f64) -> Option<(Moments, Vec<(f64, f64)>)> {
     let n: usize = runs.iter().map(|r| r.len()).sum();
-    let (min, max) = (
-        runs.iter().filter_map(|r| r.first()).min()?,
-        runs.iter().filter_map(|r| r.last()).max()?,
+    let (min, max): (i64, i64) = (
+        runs.iter()
+            .filter_map(|r| r.first())
+            .map(|v| (*v).into())
+            .min()?,
+        runs.iter()
+            .filter_map(|r| r.last())
+            .map(|v| (*v).into())
+            .max()?,
     );
     let means: Vec<(f64, f64)> = runs
         .iter()
         .map(|r| {
-            let sum: i128 = r.iter().map(|v| i128::from(*v)).sum();
-            (r.len() as f64, sum as f64 / r.len() as f64 / MS)
+            let sum: i128 = r.iter().map(|v| i128::from(Into::<i64>::into(*v))).sum();
+            (r.len() as f64, sum as f64 / r.len() as f64 / unit)
         })
         .collect();
     let mean = means.iter().map(|(n, m)| n * m).sum::<f64>() / n as f64;
@@ -385,7 +426,8 @@ fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
         .iter()
         .map(|r| {
             r.iter().fold((0.0, 0.0), |(s, a), v| {
-                let d = *v as f64 / MS - mean;
+                let v: i64 = (*v).into();
+                let d = v as f64 / unit - mean;
                 (s + d * d, a + d.abs())
             })
         })
@@ -399,13 +441,13 @@ fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
             0.0
         },
         mdev: deviations / n as f64,
-        min: *min as f64 / MS,
-        max: *max as f64 / MS,
+        min: min as f64 / unit,
+        max: max as f64 / unit,
     };
     Some((m, means))
 }
 
-fn point(runs: &[&[i64]], n: usize, p: f64) -> Figure {
+fn point<T: Copy + Into<i64>>(runs: &[&[T]], n: usize, p: f64, unit: f64) -> Figure {
     let Some(value) = runs::quantile(runs, p) else {
         return Figure::cannot_tell("no probe was answered");
     };
@@ -417,16 +459,16 @@ fn point(runs: &[&[i64]], n: usize, p: f64) -> Figure {
     let means: Vec<(f64, f64)> = runs
         .iter()
         .map(|r| {
-            let below = r.partition_point(|v| *v <= limit) as f64;
+            let below = r.partition_point(|v| Into::<i64>::into(*v) <= limit) as f64;
             (r.len() as f64, below / r.len() as f64)
         })
         .collect();
     let independent = independent(&means, p * (1.0 - p), n as f64);
     let (low, high) = stats::interval_at(n, independent, p);
     Figure::Is {
-        value: value / MS,
-        low: (runs::kth(runs, low) as f64).min(value) / MS,
-        high: (runs::kth(runs, high) as f64).max(value) / MS,
+        value: value / unit,
+        low: (runs::kth(runs, low) as f64).min(value) / unit,
+        high: (runs::kth(runs, high) as f64).max(value) / unit,
     }
 }
 

@@ -1,12 +1,15 @@
 //! Statistics of one target, put together.
 
+use crate::answer::UseAnswer;
 use crate::changes;
 use crate::holes;
-use crate::incidents::{Incident, explain};
+use crate::incidents::{Incident, blame, explain};
 use crate::saturation::Full;
 use crate::series::{Block, Series};
 use crate::services::{Table, Verdict, judge};
 use crate::statistics::{Loaded, POINTS, Summary, TargetStatistics, share, summary, worst};
+use crate::thresholds::{Seen, judge_delays};
+use base::record::Direction;
 use stats::Figure;
 
 /// A span with a name.
@@ -83,7 +86,8 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
     for s in request.phases.iter().chain(&request.spans) {
         judged.push((s.name.clone(), series.within(s.from_ns, s.to_ns)));
     }
-    let found = holes::holes(series);
+    let mut found = holes::holes(series);
+    blame(&mut found.outages, name, &request.incidents);
     TargetStatistics {
         target: name.into(),
         interval_ms: plan.interval_ns as f64 / 1e6,
@@ -104,6 +108,7 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         availability: found.availability,
         baseline: changes::baseline(series),
         services: services(&request.services, &judged),
+        uses: uses(&whole, &loaded),
         loaded: loaded.into_iter().map(|(l, _)| l).collect(),
         whole,
     }
@@ -144,6 +149,32 @@ fn loaded<'s>(
         summary: told.then_some(s),
     };
     (l, blocks)
+}
+
+/// Verdicts on the uses of a home, by the whole and by the times in which the link was full.
+fn uses(whole: &Summary, loaded: &[(Loaded, Vec<&Block>)]) -> Vec<UseAnswer> {
+    let full = loaded.iter().filter_map(|(l, _)| {
+        let during = match l.direction {
+            Direction::Up => "while the uplink was full",
+            Direction::Down => "while the downlink was full",
+        };
+        Some((l.summary.as_ref()?, during))
+    });
+    let spans: Vec<_> = std::iter::once((whole, "in the whole recording"))
+        .chain(full)
+        .map(|(s, during)| (s, during, s.rtt.point(0.5), s.rtt.point(0.95)))
+        .collect();
+    let seen: Vec<Seen<'_>> = spans
+        .iter()
+        .map(|(s, during, p50_ms, p95_ms)| Seen {
+            during,
+            p50_ms,
+            p95_ms,
+            loss_percent: &s.loss_percent,
+            ipdv: &s.ipdv,
+        })
+        .collect();
+    judge_delays(&seen)
 }
 
 fn services(tables: &[Table], spans: &[(String, Vec<&Block>)]) -> Vec<Verdict> {

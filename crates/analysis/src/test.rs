@@ -18,7 +18,7 @@ use crate::{
 use base::Bytes;
 use base::program::{Sending, Train};
 use base::record::{Delay, Direction, Recording};
-use stats::{Delays, Figure};
+use stats::{Delays, Figure, Ipdv};
 
 /// Options of the analysis; all else comes from the recording.
 #[derive(Clone, Debug)]
@@ -300,6 +300,11 @@ impl Context<'_> {
     fn phase(&self, phase: &Phase) -> PhaseAnswer {
         let probes = phases::probes(self.scene.rec, "udp", phase.steady());
         let rtts: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
+        let mut numbered: Vec<(i64, f64)> = probes
+            .iter()
+            .filter_map(|d| Some((d.seq, d.rtt_ms()?)))
+            .collect();
+        numbered.sort_by_key(|(seq, _)| *seq);
         let lost = if probes.is_empty() {
             "no probe was sent in this phase"
         } else {
@@ -337,6 +342,7 @@ impl Context<'_> {
             stable: settled.stable,
             stability: settled.why,
             rtt: stats::delays(&rtts, lost),
+            ipdv: Ipdv::of(&numbered),
             added_up: stats::delays(&self.waits(phase, Direction::Up), no_way),
             added_down: stats::delays(&self.waits(phase, Direction::Down), no_way),
             in_flow_rtt: phase

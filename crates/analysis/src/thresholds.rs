@@ -1,4 +1,5 @@
-//! Thresholds of delay, loss and rate for people: one table, which `test`, `check`, the grades and the findings use.
+//! Thresholds of delay, loss and rate for people: one table, which `test`, `analyse`, `check`, the grades and the
+//! findings use.
 //!
 //! **Method.** A use works if the 95 % point of the round trip stays within its limit in every phase that loads the
 //! link, if the loss does, and if the link's goodput suffices. The whole 95 % interval decides: above the limit the use
@@ -14,7 +15,7 @@
 use crate::answer::{PhaseAnswer, UseAnswer};
 use crate::services::Can;
 use base::print::{DELAY, RATE, significant};
-use stats::Figure;
+use stats::{Figure, Ipdv};
 
 /// Delay added under load that a person may notice, ms: the grade A ends here.
 pub const NOTICEABLE_MS: f64 = 30.0;
@@ -36,6 +37,17 @@ pub const LONG_RTT_MS: f64 = 300.0;
 /// Round trip at rest with which few uses work, ms (ITU-T G.114: 400 ms one way).
 pub const VERY_LONG_RTT_MS: f64 = 800.0;
 
+/// Buffer of an uplink from which `check` raises an alert, ms. Catalán 2014, table 2 beside table 4: 360 ms had no alert
+/// 6 (excessive buffering), 370 ms had one.
+pub const ALERT_BUFFER_MS: f64 = 365.0;
+/// Buffer from which ordinary pages stall, ms: hosts of table 2 with 990 ms and more.
+pub const SERIOUS_BUFFER_MS: f64 = 990.0;
+/// Share of packets lost at rest from which `check` raises an alert: 1.5 % had no alert 4 in tables 2 and 4, 4 % had
+/// one. The geometric mean.
+pub const ALERT_LOSS: f64 = 0.0245;
+/// Loss at which a TCP flow gets no more than four segments a round trip (1.22/√p).
+pub const SERIOUS_LOSS: f64 = 0.1;
+
 /// Use of a link, with its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
@@ -45,6 +57,8 @@ pub struct Use {
     pub rtt_ms: f64,
     /// Limit of the loss, %.
     pub loss_percent: f64,
+    /// Limit of the 95 % point of the round trip's IPDV, ms; none if the use buffers enough.
+    pub ipdv_ms: Option<f64>,
     /// Goodput that it takes down, bit/s.
     pub down_bps: f64,
     /// Goodput that it takes up, bit/s.
@@ -57,6 +71,7 @@ pub const HOME: [Use; 5] = [
         name: "calls",
         rtt_ms: 200.0,
         loss_percent: 1.0,
+        ipdv_ms: Some(100.0),
         down_bps: 100e3,
         up_bps: 100e3,
     },
@@ -64,6 +79,7 @@ pub const HOME: [Use; 5] = [
         name: "games",
         rtt_ms: 100.0,
         loss_percent: 1.0,
+        ipdv_ms: None,
         down_bps: 100e3,
         up_bps: 100e3,
     },
@@ -71,6 +87,7 @@ pub const HOME: [Use; 5] = [
         name: "video",
         rtt_ms: 600.0,
         loss_percent: 3.0,
+        ipdv_ms: None,
         down_bps: 5e6,
         up_bps: 0.0,
     },
@@ -78,6 +95,7 @@ pub const HOME: [Use; 5] = [
         name: "web",
         rtt_ms: 200.0,
         loss_percent: 3.0,
+        ipdv_ms: None,
         down_bps: 1e6,
         up_bps: 0.0,
     },
@@ -85,14 +103,37 @@ pub const HOME: [Use; 5] = [
         name: "work",
         rtt_ms: 150.0,
         loss_percent: 3.0,
+        ipdv_ms: None,
         down_bps: 1e6,
         up_bps: 100e3,
     },
 ];
 
+/// Figures of one span of time that uses are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Time in words: `at rest`.
+    pub during: &'a str,
+    /// Median of the round trip, ms.
+    pub p50_ms: &'a Figure,
+    /// 95 % point of the round trip, ms.
+    pub p95_ms: &'a Figure,
+    /// Loss, %.
+    pub loss_percent: &'a Figure,
+    /// Packet delay variation of the round trip.
+    pub ipdv: &'a Ipdv,
+}
+
 /// Judges all uses of a home by the phases of a test.
 pub fn judge(phases: &[PhaseAnswer]) -> Vec<UseAnswer> {
     HOME.iter().map(|u| u.judge(phases)).collect()
+}
+
+/// Judges all uses of a home by delay, its variation and loss alone, for a recording that loads nothing: no rate is
+/// known.
+pub fn judge_delays(spans: &[Seen<'_>]) -> Vec<UseAnswer> {
+    let of = |u: &Use| u.decided(spans.iter().flat_map(|s| u.delays(s)).collect());
+    HOME.iter().map(of).collect()
 }
 
 impl Use {
@@ -104,8 +145,13 @@ impl Use {
             false => vec![(Can::CannotTell, "no phase loaded the link".to_owned())],
         };
         for p in phases {
-            found.push(self.delay(p));
-            found.push(self.loss(p));
+            found.extend(self.delays(&Seen {
+                during: during(&p.name),
+                p50_ms: &p.rtt.p50_ms,
+                p95_ms: &p.rtt.p95_ms,
+                loss_percent: &p.loss.percent,
+                ipdv: &p.ipdv,
+            }));
         }
         type Of = fn(&PhaseAnswer) -> Option<&Figure>;
         let rates: [(&str, &str, f64, Of); 2] = [
@@ -120,6 +166,10 @@ impl Use {
                 found.push(enough(name, alone.and_then(of), needed));
             }
         }
+        self.decided(found)
+    }
+
+    fn decided(&self, found: Vec<(Can, String)>) -> UseAnswer {
         let (can, because) = found
             .into_iter()
             .min_by_key(|(can, _)| match can {
@@ -136,61 +186,76 @@ impl Use {
         }
     }
 
-    fn delay(&self, p: &PhaseAnswer) -> (Can, String) {
-        let limit = DELAY.print(self.rtt_ms);
+    /// Verdicts by delay, loss and delay variation.
+    fn delays(&self, s: &Seen<'_>) -> Vec<(Can, String)> {
+        let mut found = vec![self.delay(s), self.loss(s)];
+        found.extend(self.variation(s));
+        found
+    }
+
+    fn delay(&self, s: &Seen<'_>) -> (Can, String) {
         let told = |figure: &str, ms: f64| {
+            let limit = DELAY.print(self.rtt_ms);
+            let ms = DELAY.print(ms);
             format!(
-                "{figure} of the round trip {}: {}, limit {limit}",
-                during(&p.name),
-                DELAY.print(ms)
+                "{figure} of the round trip {}: {ms}, limit {limit}",
+                s.during
             )
         };
         // A median above the limit is a 95 % point above it.
-        if let Figure::Is { value, low, .. } = p.rtt.p50_ms
-            && low > self.rtt_ms
+        if let Figure::Is { value, low, .. } = s.p50_ms
+            && *low > self.rtt_ms
         {
-            return (Can::Fail, told("median", value));
+            return (Can::Fail, told("median", *value));
         }
-        match &p.rtt.p95_ms {
-            Figure::Is { value, low, .. } if *low > self.rtt_ms => {
-                (Can::Fail, told("95 % point", *value))
-            }
-            Figure::Is { value, high, .. } if *high <= self.rtt_ms => {
-                (Can::Pass, told("95 % point", *value))
-            }
-            Figure::Is { value, .. } => (
-                Can::CannotTell,
-                format!("{}, which its interval holds", told("95 % point", *value)),
-            ),
+        match s.p95_ms {
             Figure::CannotTell { cannot_tell } => (
                 Can::CannotTell,
-                format!("round trip {}: {cannot_tell}", during(&p.name)),
+                format!("round trip {}: {cannot_tell}", s.during),
             ),
+            Figure::Is { value, .. } => within(s.p95_ms, self.rtt_ms, told("95 % point", *value)),
         }
     }
 
+    /// Delay variation, if the use has a limit and two probes in a row were answered.
+    fn variation(&self, s: &Seen<'_>) -> Option<(Can, String)> {
+        let (limit, value) = (self.ipdv_ms?, s.ipdv.p95_ms.value()?);
+        let told = format!(
+            "95 % point of the IPDV {}: {}, limit {}",
+            s.during,
+            DELAY.print(value),
+            DELAY.print(limit)
+        );
+        Some(within(&s.ipdv.p95_ms, limit, told))
+    }
+
     /// Too few probes are sent to prove a loss below the limit: only one above it counts.
-    fn loss(&self, p: &PhaseAnswer) -> (Can, String) {
+    fn loss(&self, s: &Seen<'_>) -> (Can, String) {
         let limit = self.loss_percent;
         let told = |percent: f64| {
-            format!(
-                "loss {}: {} %, limit {limit} %",
-                during(&p.name),
-                significant(percent, 3)
-            )
+            let percent = significant(percent, 3);
+            format!("loss {}: {percent} %, limit {limit} %", s.during)
         };
-        match &p.loss.percent {
+        match s.loss_percent {
             Figure::Is { value, low, .. } if *low > limit => (Can::Fail, told(*value)),
             Figure::Is { value, .. } if *value > limit => (
                 Can::CannotTell,
                 format!("{}, which its interval holds", told(*value)),
             ),
             Figure::Is { value, .. } => (Can::Pass, told(*value)),
-            Figure::CannotTell { cannot_tell } => (
-                Can::CannotTell,
-                format!("loss {}: {cannot_tell}", during(&p.name)),
-            ),
+            Figure::CannotTell { cannot_tell } => {
+                (Can::CannotTell, format!("loss {}: {cannot_tell}", s.during))
+            }
         }
+    }
+}
+
+/// Verdict on a known figure: its whole interval decides.
+fn within(figure: &Figure, limit: f64, told: String) -> (Can, String) {
+    match figure {
+        Figure::Is { low, .. } if *low > limit => (Can::Fail, told),
+        Figure::Is { high, .. } if *high <= limit => (Can::Pass, told),
+        _ => (Can::CannotTell, format!("{told}, which its interval holds")),
     }
 }
 
@@ -238,6 +303,7 @@ mod tests {
             stable: true,
             stability: String::new(),
             rtt: stats::delays(&rtts, "none"),
+            ipdv: Ipdv::default(),
             added_up: stats::delays(&[], "none"),
             added_down: stats::delays(&[], "none"),
             in_flow_rtt: None,
@@ -307,6 +373,42 @@ mod tests {
             phase("up", 10.0, 0, 400, 1e7),
         ];
         assert_eq!(of(&lossy), [Can::Fail; 5]);
+    }
+
+    /// Random streams with a known variation: calls work if and only if its 95 % point is within the limit; a recording
+    /// without a load says nothing of rates.
+    #[test]
+    fn calls_fail_by_their_delay_variation_alone() {
+        let calls = HOME[0];
+        let limit = calls.ipdv_ms.expect("calls have a limit");
+        let mut seen = [0; 2];
+        for seed in 0..300 {
+            let mut rng = Streams::new(seed).stream("ipdv");
+            // Every second packet comes later by the step: each pair differs by it.
+            let step = uniform(&mut rng) * 2.0 * limit;
+            let delays: Vec<(i64, f64)> = (0..400)
+                .map(|n| (n, 20.0 + if n % 2 == 0 { 0.0 } else { step }))
+                .collect();
+            let (rtt, loss) = (Figure::exactly(30.0), Figure::exactly(0.0));
+            let ipdv = Ipdv::of(&delays);
+            let answers = judge_delays(&[Seen {
+                during: "in all",
+                p50_ms: &rtt,
+                p95_ms: &rtt,
+                loss_percent: &loss,
+                ipdv: &ipdv,
+            }]);
+            let works = step <= limit;
+            let expected = if works { Can::Pass } else { Can::Fail };
+            assert_eq!(answers[0].can, expected, "seed {seed}: {:?}", answers[0]);
+            assert!(
+                answers[1..].iter().all(|a| a.can == Can::Pass),
+                "{answers:?}"
+            );
+            seen[usize::from(works)] += 1;
+        }
+        assert!(seen.iter().all(|n| *n > 50), "{seen:?}");
+        assert!(judge_delays(&[]).iter().all(|a| a.can == Can::CannotTell));
     }
 
     /// The grade, the finding of bloat and its severity change at the same delays.

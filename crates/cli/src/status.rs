@@ -13,7 +13,7 @@ const SPARE: usize = 2;
 /// One target.
 struct Shown {
     name: String,
-    /// Round trip, its mean, loss: the most important first.
+    /// Round trip, loss, delay variation, mean: the most important first.
     figures: Vec<String>,
     trouble: Option<String>,
 }
@@ -84,6 +84,11 @@ impl Shown {
         let mut figures = vec![
             delay(t.rtt),
             format!("lost {} of {}", t.lost, t.rows),
+            format!(
+                "IPDV {}",
+                t.ipdv()
+                    .map_or("?".into(), |d| DELAY.print(d.as_millis_f64()))
+            ),
             format!("mean of 10: {}", delay(t.mean_of_ten())),
         ];
         if t.late + t.not_sent > 0 {

@@ -81,16 +81,33 @@ fn a_recording_without_phases_has_statistics() {
         .to_vec();
     assert_eq!(shares[1], 0.99);
     assert!((shares[0] - 0.5).abs() < 0.01, "{shares:?}");
-    let text = said(&tailback(&dir.0, "analyse a.rec"));
-    for expected in [
-        "Probes sent",
-        "RTT SD",
-        "Reliability",
-        "Smart grid",
-        "no shifts",
-    ] {
-        assert!(text.contains(expected), "{expected} in {text}");
+    let tables = ["Probes sent", "RTT SD", "Reliability", "no shifts"];
+    let brief = said(&tailback(&dir.0, "analyse a.rec"));
+    for line in ["analyse a.rec --full", "analyse a.rec --services built-in"] {
+        let text = said(&tailback(&dir.0, line));
+        for expected in tables.into_iter().chain(["IPDV mean"]) {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        assert_eq!(
+            text.contains("Smart grid"),
+            line.contains("services"),
+            "{text}"
+        );
     }
+    // One screen, unless tables are asked for.
+    assert!(brief.lines().count() <= 24, "{brief}");
+    assert!(tables.iter().all(|t| !brief.contains(t)), "{brief}");
+    assert!(
+        brief.contains("No outage of") && brief.contains("calls"),
+        "{brief}"
+    );
+    // Round trips go up by 0.1 ms nine times and back by 0.9 ms once: 1.8 ms in ten steps. A lost probe of each hundred
+    // takes the steps of 0.6 to 0.7 and 0.7 to 0.8 ms away.
+    let ipdv = &t["whole"]["ipdv"];
+    assert_eq!(ipdv["pairs"], 7199 - 2 * 72);
+    let mean = ipdv["mean_ms"]["value"].as_f64().unwrap();
+    let expected = (720.0 * 1.8 - 0.9 - 72.0 * 0.2) / (7199.0 - 144.0);
+    assert!((mean - expected).abs() < 1e-4, "{mean} {expected}");
 }
 
 #[test]

@@ -1,29 +1,28 @@
 //! `tailback control` on a gateway: lan – gateway – modem – server, with the kernel's TCP forwarded through an emulated
 //! modem whose queue is the truth. CONTROL_SEED repeats the draws.
 
-use base::record::Row;
+use base::BitsPerSec;
 use base::rng::{Streams, uniform};
-use base::{BitsPerSec, Duration};
-use live::clock::Clock;
-use live::control::{PROGRAM, inspect};
-use live::emulate::{Emulation, FAR_V4, NetNs, Options};
+use live::control::PROGRAM;
+use live::emulate::{FAR_V4, FAR_V6};
 use live::serve::{Keys, ServeConfig, Server};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
+use testkit::networks::house::{House, Load, Modem, WAN, end};
 use testkit::networks::network::sh;
-use testkit::{TempDir, line, real_time};
+use testkit::real_time;
 
-/// Interface of the gateway towards the modem.
-const WAN: &str = "link1";
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
-/// Queue of the modem in the rows of the emulation.
-const MODEM: &str = "hop2/up";
+
+fn house(rate: f64, delay_ms: f64) -> Option<House> {
+    House::build(
+        Path::new(env!("CARGO_BIN_EXE_tailback")),
+        &Modem::fixed(rate, delay_ms),
+    )
+}
 
 fn seed() -> u64 {
     let given = std::env::var("CONTROL_SEED").ok();
@@ -36,200 +35,6 @@ fn seed() -> u64 {
     )
 }
 
-/// House with a gateway, a modem with one second of buffer, and a server.
-struct House {
-    line: Emulation,
-    rate: f64,
-    rows: Receiver<Row>,
-    clock: Clock,
-    dir: TempDir,
-}
-
-/// Queue of the modem during an upload.
-struct Seen {
-    /// Share of the modem's rate in use after three seconds.
-    used: f64,
-    p50_ms: f64,
-    p95_ms: f64,
-    /// Longest wait, the start included.
-    peak_ms: f64,
-}
-
-impl std::fmt::Display for Seen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Seen {
-            used,
-            p50_ms,
-            p95_ms,
-            peak_ms,
-        } = self;
-        let used = 100.0 * used;
-        write!(
-            f,
-            "use {used:.1} %, p50 {p50_ms:.1} ms, p95 {p95_ms:.1} ms, peak {peak_ms:.0} ms"
-        )
-    }
-}
-
-impl House {
-    fn build(rate: f64, delay_ms: f64) -> Option<House> {
-        let bytes = rate / 8.0;
-        let lan = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"\ndelay = \"0 ms\"";
-        let modem = |rate: f64, bytes: f64| {
-            format!(
-                "rate = \"{rate:.0} bit/s\"\nqueue = \"fifo:bytes={bytes:.0}\"\ndelay = \"{delay_ms:.1} ms\""
-            )
-        };
-        let hops = [
-            line::spec(lan, lan),
-            line::spec(&modem(rate, bytes), &modem(200e6, 5e6)),
-        ];
-        let clock = Clock::start();
-        let (tell, rows) = channel();
-        let options = Options {
-            rows: Some(tell),
-            sample_every: Duration::from_millis(5),
-            routed: true,
-            ..Options::new(clock)
-        };
-        let line = line::start_with(&hops, options)?;
-        Some(House {
-            line,
-            rate,
-            rows,
-            clock,
-            dir: TempDir::new("control"),
-        })
-    }
-
-    fn gateway(&self) -> &NetNs {
-        self.line.routers().next().expect("one router")
-    }
-
-    fn serve(&self) -> Server {
-        line::serve(&self.line)
-    }
-
-    /// `tailback control` with these arguments, at the gateway.
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
-        command
-            .arg("control")
-            .args(args)
-            .env_remove("TAILBACK_KEY")
-            .current_dir(&*self.dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        self.gateway().command(&mut command);
-        command
-    }
-
-    fn output(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("it runs")
-    }
-
-    /// Starts a run, and waits until it holds the interface and answers.
-    fn start(&self, more: &[&str]) -> Child {
-        let far = FAR_V4.to_string();
-        let mut args = vec!["run", "--wan", WAN, "--server", &far, "-o", "c.rec"];
-        args.extend(more);
-        let child = self.command(&args).spawn().expect("it starts");
-        let began = Instant::now();
-        while !self.output(&["status", "--wan", WAN]).status.success() {
-            assert!(began.elapsed() < 10 * SECOND, "no run within 10 s");
-            std::thread::sleep(SECOND / 20);
-        }
-        child
-    }
-
-    /// Programs at the gateway's egress.
-    fn programs(&self) -> Vec<String> {
-        let place = self.gateway().run(|| inspect(WAN));
-        place.expect("it enters").expect("it may look").programs
-    }
-
-    /// Uploads over kernel TCP and returns what the modem saw.
-    fn upload(&self, flows: usize, seconds: u32) -> Seen {
-        let listener = self.line.far().run(|| TcpListener::bind((FAR_V4, 5001)));
-        let listener = listener.expect("it enters").expect("a port");
-        let drain = |mut stream: TcpStream| {
-            let mut buffer = vec![0; 1 << 16];
-            while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
-        };
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                for stream in listener.incoming().take(flows) {
-                    let stream = stream.expect("a connection");
-                    s.spawn(move || drain(stream));
-                }
-            });
-            let began = self.clock.unix_ns();
-            let send = move || {
-                let mut stream = TcpStream::connect((FAR_V4, 5001)).expect("it answers");
-                stream.set_write_timeout(Some(SECOND)).expect("it can");
-                // Its queue grows until a packet is lost.
-                setsockopt(&stream, sockopt::TcpCongestion, &"cubic".into())
-                    .expect("the kernel has it");
-                let end = Instant::now() + seconds * SECOND;
-                let data = vec![0; 1 << 16];
-                while Instant::now() < end {
-                    // A full queue takes nothing for a while.
-                    let _ = stream.write(&data);
-                }
-                let _ = setsockopt(
-                    &stream,
-                    sockopt::Linger,
-                    &nix::libc::linger {
-                        l_onoff: 1,
-                        l_linger: 0,
-                    },
-                );
-            };
-            let near = self.line.near();
-            let senders: Vec<_> = (0..flows)
-                .map(|_| s.spawn(move || near.run(send).expect("it enters")))
-                .collect();
-            senders
-                .into_iter()
-                .for_each(|t| t.join().expect("it sends"));
-            self.seen(began, began + i64::from(seconds) * 1_000_000_000)
-        })
-    }
-
-    fn seen(&self, from_ns: i64, to_ns: i64) -> Seen {
-        let steady = from_ns + 3_000_000_000;
-        let rows: Vec<_> = self
-            .rows
-            .try_iter()
-            .filter_map(|row| match row {
-                Row::Queue(q) if &*q.queue == MODEM => Some(q),
-                _ => None,
-            })
-            .filter(|q| (from_ns..to_ns).contains(&q.t_ns))
-            .collect();
-        let ms = |backlog: i64| backlog as f64 * 8e3 / self.rate;
-        let after: Vec<_> = rows.iter().filter(|q| q.t_ns >= steady).collect();
-        let (first, last) = (after[0], after[after.len() - 1]);
-        let mut waits: Vec<f64> = after.iter().map(|q| ms(q.backlog_bytes)).collect();
-        waits.sort_by(f64::total_cmp);
-        let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
-        let sent = (last.delivered_bytes - first.delivered_bytes) as f64 * 8e9;
-        Seen {
-            used: sent / (last.t_ns - first.t_ns) as f64 / self.rate,
-            p50_ms: at(0.5),
-            p95_ms: at(0.95),
-            peak_ms: rows.iter().map(|q| ms(q.backlog_bytes)).fold(0.0, f64::max),
-        }
-    }
-}
-
-fn end(mut child: Child, signal: Signal) -> Output {
-    kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
-    child.wait().expect("it ends");
-    child.wait_with_output().expect("it has ended")
-}
-
 #[test]
 fn the_queue_is_short_at_the_full_rate_of_random_links() {
     let seed = seed();
@@ -240,7 +45,7 @@ fn the_queue_is_short_at_the_full_rate_of_random_links() {
         let delay_ms = 5.0 + 15.0 * uniform(&mut rng);
         let flows = [1, 2, 4][(3.0 * uniform(&mut rng)) as usize];
         real_time(|| {
-            let Some(house) = House::build(rate, delay_ms) else {
+            let Some(house) = house(rate, delay_ms) else {
                 return;
             };
             let server = house.serve();
@@ -271,7 +76,7 @@ fn the_queue_is_short_at_the_full_rate_of_random_links() {
 #[test]
 fn ecn_capable_packets_are_marked_and_pass() {
     real_time(|| {
-        let Some(house) = House::build(12e6, 8.0) else {
+        let Some(house) = house(12e6, 8.0) else {
             return;
         };
         for end in [house.line.near(), house.line.far()] {
@@ -292,10 +97,54 @@ fn ecn_capable_packets_are_marked_and_pass() {
     });
 }
 
+/// Counts of the last decision in the recording.
+fn last_cuts(house: &House) -> i64 {
+    let rows = store::read(house.dir.join("c.rec")).expect("a recording");
+    let last = rows.decision.last().expect("decisions");
+    last.drops + last.marks
+}
+
+#[test]
+fn ipv6_is_controlled_and_the_real_time_band_is_not() {
+    real_time(|| {
+        let Some(house) = house(12e6, 8.0) else {
+            return;
+        };
+        let server = house.serve();
+        let load = Load {
+            to: FAR_V6.into(),
+            ..Load::new(1, 8)
+        };
+        let run = house.start(&["--apply"]);
+        let six = house.upload_as(&load);
+        end(run, Signal::SIGTERM);
+        println!("IPv6: {six}");
+        assert!(six.used >= 0.95 && six.p95_ms <= 60.0, "{six}");
+        assert!(last_cuts(&house) > 0);
+        std::fs::remove_dir_all(house.dir.join("c.rec")).expect("it was written");
+        std::thread::sleep(SECOND);
+        for (to, dscp) in [(FAR_V4.into(), 46), (FAR_V6.into(), 44)] {
+            let run = house.start(&["--apply"]);
+            let exempt = house.upload_as(&Load {
+                to,
+                dscp,
+                ..Load::new(1, 5)
+            });
+            end(run, Signal::SIGTERM);
+            println!("DSCP {dscp} to {to}: {exempt}");
+            assert!(exempt.peak_ms > 150.0, "{exempt}");
+            assert_eq!(last_cuts(&house), 0, "DSCP {dscp} to {to}");
+            std::fs::remove_dir_all(house.dir.join("c.rec")).expect("it was written");
+            std::thread::sleep(SECOND);
+        }
+        server.stop();
+    });
+}
+
 #[test]
 fn a_killed_run_leaves_nothing_behind() {
     real_time(|| {
-        let Some(house) = House::build(10e6, 5.0) else {
+        let Some(house) = house(10e6, 5.0) else {
             return;
         };
         let server = house.serve();
@@ -319,7 +168,7 @@ fn a_killed_run_leaves_nothing_behind() {
 #[test]
 fn a_dry_run_decides_and_changes_nothing() {
     real_time(|| {
-        let Some(house) = House::build(8e6, 8.0) else {
+        let Some(house) = house(8e6, 8.0) else {
             return;
         };
         let server = house.serve();
@@ -343,7 +192,7 @@ fn a_dry_run_decides_and_changes_nothing() {
 
 #[test]
 fn one_run_holds_the_interface_until_it_is_stopped() {
-    let Some(house) = House::build(20e6, 2.0) else {
+    let Some(house) = house(20e6, 2.0) else {
         return;
     };
     let server = house.serve();
@@ -385,7 +234,7 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
 
 #[test]
 fn what_cannot_be_done_is_said_and_changes_nothing() {
-    let Some(house) = House::build(20e6, 2.0) else {
+    let Some(house) = house(20e6, 2.0) else {
         return;
     };
     let far = FAR_V4.to_string();
@@ -443,7 +292,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
 
 #[test]
 fn without_rights_the_plan_says_what_is_missing() {
-    let Some(house) = House::build(20e6, 2.0) else {
+    let Some(house) = house(20e6, 2.0) else {
         return;
     };
     let mut command = Command::new("setpriv");
@@ -460,46 +309,4 @@ fn without_rights_the_plan_says_what_is_missing() {
     let told = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(out.status.code(), Some(3), "{told}");
     assert!(told.contains("CAP_BPF"), "{told}");
-}
-
-/// Figures of the book. Run alone: `cargo test --release -p tailback-cli --test control -- --ignored --nocapture`.
-#[test]
-#[ignore = "takes four minutes and prints figures"]
-fn figures_of_the_book() {
-    for (rate, flows) in [(10e6, 1), (10e6, 4), (100e6, 1), (100e6, 4)] {
-        let Some(house) = House::build(rate, 10.0) else {
-            return;
-        };
-        let server = house.serve();
-        let off = house.upload(flows, 10);
-        std::thread::sleep(3 * SECOND);
-        println!("{} Mbit/s, {flows} flows: off {off}", rate / 1e6);
-        for law in ["sawtooth", "pie"] {
-            let run = house.start(&["--apply", "--law", law]);
-            std::thread::sleep(SECOND);
-            let on = house.upload(flows, 20);
-            let proc = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", run.id()));
-            let stat = proc("stat").unwrap_or_default();
-            let ticks: f64 = stat
-                .split_whitespace()
-                .skip(13)
-                .take(2)
-                .filter_map(|t| t.parse::<f64>().ok())
-                .sum();
-            let rss = proc("status").unwrap_or_default();
-            let rss = rss
-                .lines()
-                .find(|l| l.starts_with("VmRSS"))
-                .unwrap_or_default();
-            let status = house.output(&["status", "--wan", WAN]);
-            println!(
-                "  {law}: {on}, {:.2} s of processor in 22 s, {rss}",
-                ticks / 100.0
-            );
-            println!("  {}", String::from_utf8_lossy(&status.stdout).trim());
-            end(run, Signal::SIGTERM);
-            std::thread::sleep(SECOND);
-        }
-        server.stop();
-    }
 }

@@ -174,7 +174,7 @@ fn sources() -> Vec<(PathBuf, String)> {
                 .unwrap_or_default();
             if path.is_dir() && !["tests", "benches", "target", "web", "page"].contains(&name) {
                 open.push(path);
-            } else if name.ends_with(".rs") && !["png.rs", "build.rs"].contains(&name) {
+            } else if name.ends_with(".rs") && !["converted.rs", "build.rs"].contains(&name) {
                 let text = std::fs::read_to_string(&path).expect("text");
                 let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
                 found.push((path, code.collect::<Vec<_>>().join("\n")));

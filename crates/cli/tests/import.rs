@@ -153,5 +153,5 @@ fn what_cannot_be_drawn_or_imported_says_why() {
         2,
         &["the recording goes from 2014-05-04T"],
     );
-    refused("report y.rec -o a.gif", 2, &[".html, .svg or .png"]);
+    refused("report y.rec -o a.gif", 2, &[".html, .svg, .pdf or .png"]);
 }

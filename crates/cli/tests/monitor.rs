@@ -269,3 +269,65 @@ fn a_monitor_that_must_make_room_ends_when_it_is_told_to() {
         "{steps:?}"
     );
 }
+
+/// A server that goes away: the command runs once, and the file of metrics is whole and counts what the recording has.
+#[test]
+fn an_outage_runs_the_command_and_the_metrics_can_be_read() {
+    let dir = TempDir::new("monitor-alert");
+    let (server, address) = server();
+    let target = address.to_string();
+    let alert = "echo $TAILBACK_TARGET $TAILBACK_STATE $TAILBACK_SECONDS >> alerts";
+    let args = ["monitor", &target, "--quiet", "-o", "m.rec"];
+    let more = [
+        "--interval",
+        "50 ms",
+        "--on-outage",
+        alert,
+        "--metrics",
+        "m.prom",
+    ];
+    let child = tailback(&dir, &[&args[..], &more[..]].concat());
+    wait_for_rows(&dir.join("m.rec"), 40);
+    drop(server);
+    let gone = Instant::now();
+    let alerts = || std::fs::read_to_string(dir.join("alerts")).unwrap_or_default();
+    while alerts().is_empty() {
+        assert!(gone.elapsed() < Duration::from_secs(30), "no alert");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(gone.elapsed() > Duration::from_secs(8), "too early");
+    std::thread::sleep(Duration::from_secs(2));
+    let metrics = std::fs::read_to_string(dir.join("m.prom")).unwrap();
+    assert_eq!(ended(child), 0);
+    let said = alerts();
+    assert!(
+        said.starts_with("udp down 1") && said.lines().count() == 1,
+        "{said}"
+    );
+    let value = |start: &str| -> f64 {
+        let line = metrics.lines().find(|l| l.starts_with(start));
+        let line = line.unwrap_or_else(|| panic!("{start}:\n{metrics}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    for line in metrics.lines().filter(|l| !l.starts_with('#')) {
+        let (name, number) = line.rsplit_once(' ').unwrap();
+        assert!(
+            name.starts_with("tailback_") && name.ends_with('}'),
+            "{line}"
+        );
+        assert!(number.parse::<f64>().is_ok_and(|v| v >= 0.0), "{line}");
+    }
+    let answered = value("tailback_probes_total{target=\"udp\",fate=\"answered\"}");
+    assert!(answered >= 40.0);
+    assert_eq!(
+        value("tailback_rtt_seconds_count{target=\"udp\"}"),
+        answered
+    );
+    assert_eq!(
+        value("tailback_rtt_seconds_bucket{target=\"udp\",le=\"+Inf\"}"),
+        answered
+    );
+    let kept = store::read(&dir.join("m.rec")).unwrap();
+    let kept = kept.delay.iter().filter(|d| d.rtt_ns.is_some()).count();
+    assert_eq!(answered, kept as f64);
+}

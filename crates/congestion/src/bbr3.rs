@@ -665,7 +665,19 @@ impl Bbr3 {
     }
 }
 
+impl Bbr3 {
+    /// Sets the pacing rate of the initial window, from the first RTT that is known (section 5.6.2).
+    fn begin_pacing(&mut self, rtt: Duration) {
+        self.has_rtt = true;
+        let nominal = self.initial / rtt.as_secs_f64().max(1e-6);
+        self.pacing_rate = self.params.startup_gain * nominal;
+    }
+}
+
 impl Controller for Bbr3 {
+    fn on_established(&mut self, _now: Time, rtt: Duration) {
+        self.begin_pacing(rtt);
+    }
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         // Section 5.4.
         if sent.idle.is_some() {
@@ -703,9 +715,7 @@ impl Controller for Bbr3 {
         if !self.has_rtt
             && let Some(srtt) = ack.srtt.or(ack.rtt)
         {
-            self.has_rtt = true;
-            let nominal = self.initial / srtt.as_secs_f64().max(1e-6);
-            self.pacing_rate = self.params.startup_gain * nominal;
+            self.begin_pacing(srtt);
         }
         if self.in_recovery && !ack.in_recovery {
             // Section 5.6.4.4: recovery is over.

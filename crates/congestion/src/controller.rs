@@ -208,6 +208,8 @@ pub struct ControllerState {
 /// Congestion controller. It receives events and returns how much may be outstanding. It never panics, whatever the
 /// order of events. Queries change nothing.
 pub trait Controller {
+    /// Reports the RTT of the handshake, before the first segment.
+    fn on_established(&mut self, _now: Time, _rtt: Duration) {}
     /// Reports a segment sent, new or again.
     fn on_sent(&mut self, now: Time, sent: &Sent);
     /// Reports an ACK that delivers something new.

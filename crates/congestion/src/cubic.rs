@@ -7,8 +7,7 @@
 //!
 //! **Deviations**: a reduction starts from the flight or the window, whichever is smaller (section 4.6 takes the
 //! flight), so that segments of limited transmit do not count. The cube root uses Newton's method, so that all machines
-//! agree to the bit. Linux's whole segments and milliseconds are not imitated, nor its limit of 32 window updates per
-//! second.
+//! agree to the bit. Linux's milliseconds are not imitated.
 //!
 //! **Units**: segments and seconds in the equations, as printed; the window in bytes.
 //!
@@ -29,7 +28,8 @@ pub enum Variant {
     Rfc9438 = "rfc9438",
     /// Reno-friendly window that continues to grow by 3(1−β)/(1+β); section 4.3 sets this to 1 once the old window is
     /// restored. The curve is evaluated one smallest RTT ahead, not one smoothed RTT (section 4.2), so that the window
-    /// lags behind it in a deep queue.
+    /// lags behind it in a deep queue. Everything is counted in whole segments: below its origin the curve is rounded up,
+    /// above it down, and the window follows by whole segments too.
     Linux = "linux",
 }
 }
@@ -84,21 +84,103 @@ pub struct Cubic {
     last_ack: Time,
     /// State that a spurious congestion event restores besides the window.
     undo: Option<(Option<f64>, f64, Option<Epoch>)>,
+    counted: Counted,
 }
+
+/// Counters of Linux's variant, in segments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// Acknowledged since the window last grew.
+    credit: f64,
+    /// Acknowledged since Reno's window last grew.
+    reno: f64,
+    /// Acknowledged segments for which the window grows by one.
+    each: f64,
+    /// Time and window of the last evaluation of the curve.
+    at: Time,
+    window: f64,
+}
+
+/// Linux: while the window stays, the curve is evaluated no more often than this.
+const EVALUATION: Duration = Duration::from_nanos(31_250_000);
 
 impl Cubic {
     /// Creates the controller of a new connection.
     pub fn new(params: &Params, setup: &Setup) -> Cubic {
         Cubic {
             params: *params,
-            window: Window::new(setup),
+            window: Window::new(setup).whole(params.variant == Variant::Linux),
             hystart: Hystart::new(params.hystart),
             w_max: None,
             cwnd_prior: 0.0,
             epoch: None,
             last_ack: Time::ZERO,
             undo: None,
+            counted: Counted::default(),
         }
+    }
+
+    /// Grows the window as `bictcp_update` and `tcp_cong_avoid_ai` of Linux do.
+    fn avoid_by_count(&mut self, now: Time, ack: &Ack, acked: f64) {
+        let cwnd = self.window.cwnd_segments().floor();
+        let segments = acked / self.window.mss;
+        let stale = now.saturating_since(self.counted.at) > EVALUATION;
+        self.counted.reno += segments;
+        if stale || self.counted.window != cwnd || self.epoch.is_none() {
+            (self.counted.at, self.counted.window) = (now, cwnd);
+            self.counted.each = self.segments_for_one(now, ack, cwnd, segments);
+        }
+        let (credit, each) = (&mut self.counted.credit, self.counted.each);
+        let mut grown = 0.0;
+        if *credit >= each {
+            (*credit, grown) = (0.0, 1.0);
+        }
+        *credit += segments;
+        let more = (*credit / each).floor();
+        *credit -= more * each;
+        self.window
+            .set((cwnd + grown + more) * self.window.mss, 1.0);
+    }
+
+    /// Segments to be acknowledged for the window to grow by one.
+    fn segments_for_one(&mut self, now: Time, ack: &Ack, cwnd: f64, acked: f64) -> f64 {
+        let (c, beta) = (self.params.c, self.params.beta);
+        let w_max = self.w_max;
+        let epoch = match &mut self.epoch {
+            Some(epoch) => epoch,
+            none => {
+                self.counted.reno = acked;
+                let beyond = w_max.filter(|w| *w > cwnd);
+                none.insert(Epoch {
+                    start: now,
+                    k_s: beyond.map_or(0.0, |w| cube_root((w - cwnd) / c)),
+                    w_max: beyond.unwrap_or(cwnd),
+                    w_est: cwnd,
+                })
+            }
+        };
+        let ahead = ack.min_rtt.or(ack.rtt).unwrap_or(Duration::ZERO);
+        let d = (now.saturating_since(epoch.start) + ahead).as_secs_f64() - epoch.k_s;
+        let target = epoch.w_max + (c * d * d * d).trunc();
+        let mut each = match target > cwnd {
+            true => (cwnd / (target - cwnd)).floor(),
+            false => 100.0 * cwnd,
+        };
+        if w_max.is_none() {
+            each = each.min(20.0);
+        }
+        if self.params.reno_friendly {
+            let one = (cwnd * (1.0 + beta) / (3.0 * (1.0 - beta)))
+                .floor()
+                .max(1.0);
+            let steps = (self.counted.reno / one).floor();
+            self.counted.reno -= steps * one;
+            epoch.w_est += steps;
+            if epoch.w_est > cwnd {
+                each = each.min((cwnd / (epoch.w_est - cwnd)).floor());
+            }
+        }
+        each.max(2.0)
     }
 
     fn avoid(&mut self, now: Time, ack: &Ack, acked: f64) {
@@ -122,9 +204,7 @@ impl Cubic {
             }
         };
         let t_s = now.saturating_since(epoch.start).as_secs_f64();
-        let linux = self.params.variant == Variant::Linux;
-        let ahead = if linux { ack.min_rtt } else { ack.srtt };
-        let rtt_s = ahead.or(ack.rtt).unwrap_or(Duration::ZERO).as_secs_f64();
+        let rtt_s = ack.srtt.or(ack.rtt).unwrap_or(Duration::ZERO).as_secs_f64();
         // Equation 1.
         let w_cubic = |t_s: f64| {
             let d = t_s - epoch.k_s;
@@ -133,7 +213,7 @@ impl Cubic {
         let segments_acked = acked / self.window.mss;
         // Equation 4. Section 4.3: once the Reno estimate has reached the old window, it grows as fast as Reno.
         let beta = self.params.beta;
-        let alpha = if linux || epoch.w_est < self.cwnd_prior {
+        let alpha = if epoch.w_est < self.cwnd_prior {
             3.0 * (1.0 - beta) / (1.0 + beta)
         } else {
             1.0
@@ -153,7 +233,11 @@ impl Cubic {
 
     /// Updates the state for a congestion event before the window falls (sections 4.6 and 4.7).
     fn meet_congestion(&mut self) {
-        let cwnd = self.window.cwnd_segments();
+        // Linux counts whole segments: of two windows that differ by less, neither came earlier.
+        let cwnd = match self.params.variant {
+            Variant::Linux => self.window.cwnd_segments().floor(),
+            Variant::Rfc9438 => self.window.cwnd_segments(),
+        };
         self.window.remember();
         self.undo = Some((self.w_max, self.cwnd_prior, self.epoch));
         self.cwnd_prior = cwnd;
@@ -164,6 +248,7 @@ impl Cubic {
             _ => cwnd,
         });
         self.epoch = None;
+        self.counted.credit = 0.0;
     }
 }
 
@@ -203,7 +288,10 @@ impl Controller for Cubic {
                 return;
             }
         }
-        self.avoid(now, ack, acked);
+        match self.params.variant {
+            Variant::Rfc9438 => self.avoid(now, ack, acked),
+            Variant::Linux => self.avoid_by_count(now, ack, acked),
+        }
     }
 
     fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
@@ -401,24 +489,26 @@ mod tests {
             "{segments}"
         );
 
-        // At the curve's origin one ACK in 1000 moves the window by ((t − K + RTT)³·C + W − cwnd)/cwnd.
-        let step = |params: Params| {
+        // At the curve's origin one ACK in 1000 moves the RFC's window by ((t − K + RTT)³·C + W − cwnd)/cwnd. Linux looks
+        // 0.5 s ahead, where the curve has gained a twentieth of a segment: nothing in whole ones.
+        let step = |params: Params, acks: u64| {
             let mut c = cubic(1000, params);
             let ack = Ack {
                 srtt: Some(Duration::from_secs(2)),
                 min_rtt: Some(Duration::from_millis(500)),
                 ..ack(&c, MSS)
             };
-            c.window.reduce(1000.0 * MSS as f64, 1.0);
-            c.on_ack(Time::ZERO, &ack);
+            c.window.reduce(999.0 * MSS as f64, 1.0);
+            c.window.set(1000.0 * MSS as f64, 1.0);
+            (0..acks).for_each(|_| c.on_ack(Time::ZERO, &ack));
             c.window.cwnd_segments() - 1000.0
         };
         let alone_linux = Params {
             reno_friendly: false,
             ..linux
         };
-        assert!((step(alone()) - 0.4 * 8.0 / 1000.0).abs() < 1e-9);
-        assert!((step(alone_linux) - 0.4 * 0.125 / 1000.0).abs() < 1e-9);
+        assert!((step(alone(), 1) - 0.4 * 8.0 / 1000.0).abs() < 1e-9);
+        assert_eq!(step(alone_linux, 1), 0.0);
     }
 
     #[test]

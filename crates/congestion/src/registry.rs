@@ -12,7 +12,7 @@ use base::rng::Rng;
 use base::rng::Streams;
 use base::spec::Params as _;
 use base::words::{Entry, Words, worded};
-use base::{BitsPerSec, Bytes, Time};
+use base::{BitsPerSec, Bytes, Duration, Time};
 
 /// Entry of the table: a controller's name, its parameters, and its constructor.
 pub struct Spec {
@@ -211,6 +211,9 @@ macro_rules! each {
 
 impl Controller for AnyController {
     #[inline]
+    fn on_established(&mut self, now: Time, rtt: Duration) {
+        each!(self, c => c.on_established(now, rtt))
+    }
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         each!(self, c => c.on_sent(now, sent))
     }

@@ -33,6 +33,13 @@ impl Base {
         self.minima.front().map(|m| m.1)
     }
 
+    /// Replaces all that is known by this RTT.
+    pub fn restart(&mut self, now: Time, rtt: Duration) {
+        self.minima.clear();
+        self.minima.push_back((now, rtt));
+        self.longer = None;
+    }
+
     /// Adds an RTT. `idle` is true if the packet met no queue of the gateway's own traffic. Returns true if the route
     /// became longer.
     pub fn sample(&mut self, now: Time, rtt: Duration, idle: bool) -> bool {
@@ -58,9 +65,7 @@ impl Base {
         if now.saturating_since(since) < ROUTE || count + 1 < SAMPLES {
             return false;
         }
-        self.minima.clear();
-        self.minima.push_back((now, least));
-        self.longer = None;
+        self.restart(now, least);
         true
     }
 }

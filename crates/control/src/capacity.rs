@@ -20,6 +20,10 @@ use std::collections::VecDeque;
 pub const WINDOW: Duration = Duration::from_millis(300);
 /// Waits below this do not show that the queue stood.
 const STOOD: Duration = Duration::from_millis(3);
+/// Bytes that may wait although the queue runs empty in between: packets that came together. The time that they take is
+/// bounded, so that slow links have a capacity, too.
+const FEW: f64 = 4500.0;
+const FEW_MOST_S: f64 = 10e-3;
 /// Samples needed for a slope.
 const FEWEST: usize = 8;
 /// Samples that are enough if they lie on a line, as those of probes do, and the width of the interval, as a share of
@@ -54,8 +58,8 @@ pub enum Slope {
 /// Exits of the last packets.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceCurve {
-    /// Exit time in seconds, and bytes handed over until that packet.
-    points: VecDeque<(f64, f64)>,
+    /// Exit time in seconds, bytes handed over until that packet, and its wait in seconds.
+    points: VecDeque<(f64, f64, f64)>,
     /// Exit time of the last packet that met no queue.
     empty: Option<f64>,
 }
@@ -67,11 +71,17 @@ impl ServiceCurve {
         if wait < STOOD {
             self.empty = Some(exit);
         }
-        self.points.push_back((exit, total as f64));
+        self.points
+            .push_back((exit, total as f64, wait.as_secs_f64()));
         let old = exit - self.window_s();
         while self.points.front().is_some_and(|p| p.0 < old) || self.points.len() > MOST {
             self.points.pop_front();
         }
+    }
+
+    /// Forgets all but the newest `kept` packets: the capacity changed before them.
+    pub fn restart(&mut self, kept: usize) {
+        self.points.drain(..self.points.len().saturating_sub(kept));
     }
 
     /// Long enough for 32 samples on a slow link, at most 3 s.
@@ -80,7 +90,7 @@ impl ServiceCurve {
         match (self.points.front(), self.points.back()) {
             (Some(a), Some(b)) if self.points.len() >= 2 => {
                 let spacing = (b.0 - a.0) / (self.points.len() - 1) as f64;
-                (32.0 * spacing).clamp(window, 3.0)
+                (10.0 * spacing).clamp(window, 3.0)
             }
             _ => window,
         }
@@ -91,7 +101,12 @@ impl ServiceCurve {
         let since = self
             .empty
             .map_or(0, |t| self.points.partition_point(|p| p.0 <= t));
+        let stood = |c: &Capacity| {
+            let few_s = (FEW / c.value).clamp(STOOD.as_secs_f64(), FEW_MOST_S);
+            self.points.iter().skip(since).all(|p| p.2 >= few_s)
+        };
         self.regress(since)
+            .filter(stood)
             .map(Slope::Full)
             .or_else(|| self.regress(0).map(Slope::AtLeast))
     }
@@ -103,7 +118,7 @@ impl ServiceCurve {
         if n < FEWEST_EXACT || last.0 - first.0 < SPAN * WINDOW.as_secs_f64() {
             return None;
         }
-        let (x0, y0) = *first;
+        let (x0, y0, _) = *first;
         let points = || kept().map(|p| (p.0 - x0, p.1 - y0));
         let count = n as f64;
         let (mx, my) = points().fold((0.0, 0.0), |m, p| (m.0 + p.0 / count, m.1 + p.1 / count));

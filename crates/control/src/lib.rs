@@ -3,7 +3,9 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod baseline;
 pub mod capacity;
 pub mod queue;
+pub mod trust;
 pub mod upload;

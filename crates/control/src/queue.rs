@@ -15,6 +15,9 @@ use std::collections::VecDeque;
 
 /// Time that is kept for replays; a later sample is too old.
 const HISTORY: Duration = Duration::from_secs(2);
+/// Longest and shortest burst that shows a rate.
+const BURST: Duration = Duration::from_millis(300);
+const SHORTEST_BURST_S: f64 = 10e-3;
 /// Arrivals within this time count as one.
 const STEP: Duration = Duration::from_micros(500);
 
@@ -80,6 +83,24 @@ impl HiddenQueue {
         Some(Duration::from_secs_f64(
             self.drained(step, departed) / self.bytes_per_s,
         ))
+    }
+
+    /// Least rate of the link that fits a packet which left the gateway at `departed` and waited `wait`, bytes per second:
+    /// everything that was handed over from any time on until `departed` had left the link by the end of that wait.
+    pub fn least_rate(&self, departed: Time, wait: Duration) -> f64 {
+        let exit = departed + wait;
+        let end = self.steps.partition_point(|s| s.at <= departed);
+        let begin = self
+            .steps
+            .partition_point(|s| s.at < departed.saturating_sub(BURST));
+        let (mut bytes, mut least) = (0.0, 0.0f64);
+        for i in (begin + 1..end).rev() {
+            bytes += self.steps[i].arrived;
+            // What a step reports came after the step before it.
+            let span_s = exit.saturating_since(self.steps[i - 1].at).as_secs_f64();
+            least = least.max(bytes / span_s.max(SHORTEST_BURST_S));
+        }
+        least
     }
 
     /// Records a packet handed over at `now`.

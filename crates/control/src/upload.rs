@@ -18,6 +18,7 @@
 use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
 use crate::queue::HiddenQueue;
+use crate::trust::{Judge, Trust};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::qdisc::Verdict;
 use link::qdisc::pie::{self, PieLaw};
@@ -25,10 +26,22 @@ use serde::{Deserialize, Serialize};
 
 /// Interval between updates of the law and of the capacity.
 pub const UPDATE: Duration = Duration::from_millis(15);
-/// Share of a sample's error that corrects the backlog.
-const GAIN: f64 = 0.2;
+/// Share of a sample's error that corrects the backlog: it grows while successive errors have the same sign, because the
+/// model lags behind, and shrinks while they alternate, because the samples are noisy.
+const GAIN: std::ops::RangeInclusive<f64> = 0.2..=0.9;
+/// Step of the share.
+const GAIN_STEP: f64 = 0.05;
 /// Weight of a new slope in the capacity.
 const LEARN: f64 = 0.2;
+/// Error of a wait that is allowed for where bursts show a rate, and the longest wait after which they do: a longer one
+/// shows that the rate was exceeded, and by then it may have changed.
+const SLACK: Duration = Duration::from_millis(3);
+const SHOWN: Duration = Duration::from_millis(5);
+/// Error of a sample that is a surprise, at the least, and the number of surprises that are a change.
+const SURPRISE_S: f64 = 4e-3;
+const SURPRISES: i32 = 2;
+/// Excess of the one-way delay's rise over the RTT's that shows a clock that was set.
+const STEPPED: Duration = Duration::from_millis(5);
 /// Time without samples after which the wait is unknown.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
@@ -63,7 +76,7 @@ impl Default for Upload {
         Upload {
             law: Law::default(),
             target: Duration::from_millis(20),
-            cap: Duration::from_millis(50),
+            cap: Duration::from_millis(40),
             capacity: None,
             ecn: true,
         }
@@ -84,6 +97,10 @@ pub enum Why {
     Long,
     /// The wait is above the cap: packets are dropped.
     Capped,
+    /// Probes wait, but not behind packets of this gateway: packets pass.
+    Others,
+    /// The link is full and no probe waits: they do not share its queue. Packets pass.
+    Bypassed,
 }
 
 /// Departure of a packet from the gateway.
@@ -138,6 +155,11 @@ pub struct Controller {
     total: u64,
     /// Arrival and wait of the newest sample.
     newest: Option<(Time, Duration)>,
+    /// Departure, RTT and one-way delay of the last probe.
+    last: Option<(Time, Duration, Duration)>,
+    surprise: Surprise,
+    judge: Judge,
+    trust: Trust,
     due: Time,
     signals: u64,
 }
@@ -159,6 +181,10 @@ impl Controller {
             ..pie::Params::default()
         };
         let capacity = settings.capacity.map(known);
+        let mut judge = Judge::default();
+        if let Some(c) = capacity {
+            judge.expect(Time::ZERO, c.value);
+        }
         Controller {
             queue: HiddenQueue::new(capacity.map_or(f64::INFINITY, |c| c.value)),
             curve: ServiceCurve::default(),
@@ -170,6 +196,10 @@ impl Controller {
             settings,
             total: 0,
             newest: None,
+            surprise: Surprise::default(),
+            judge,
+            last: None,
+            trust: Trust::default(),
             due: Time::ZERO,
             signals: 0,
         }
@@ -192,6 +222,17 @@ impl Controller {
         })
     }
 
+    /// Wait that the law acts on; `None` if it is unknown or not this gateway's.
+    fn own_wait(&self, now: Time) -> Option<Duration> {
+        self.wait(now).filter(|_| self.trust == Trust::Good)
+    }
+
+    /// True while a signal to a sender would shorten the wait.
+    pub fn signals_help(&self, now: Time) -> bool {
+        self.own_wait(now)
+            .is_some_and(|w| w > self.settings.target / 2)
+    }
+
     /// Judges a packet that is about to be handed over, and counts it unless it is dropped. `draw` returns a uniform
     /// number in [0, 1).
     pub fn packet(
@@ -201,7 +242,7 @@ impl Controller {
         ecn: Ecn,
         draw: impl FnOnce() -> f64,
     ) -> Verdict {
-        let verdict = match self.wait(now) {
+        let verdict = match self.own_wait(now) {
             None => Verdict::Forward,
             Some(wait) if wait > self.settings.cap => Verdict::Drop,
             Some(wait) => self.judge(now, wait, ecn, draw),
@@ -228,7 +269,7 @@ impl Controller {
         }
         self.total += bytes.get();
         self.queue.arrived(now, bytes);
-        let Some(wait) = self.wait(now) else {
+        let Some(wait) = self.own_wait(now) else {
             return 0;
         };
         // Single packets, as `packet` would meet them; more than these in one report are a burst that the cap bounds.
@@ -242,7 +283,7 @@ impl Controller {
 
     /// Bytes that may pass until the wait exceeds the cap. `None` while the wait is unknown, or bounded by nothing.
     pub fn room(&self, now: Time) -> Option<Room> {
-        let wait = self.wait(now)?;
+        let wait = self.own_wait(now)?;
         match self.capacity {
             Some(c) => Some(Room {
                 bytes: self.settings.cap.as_secs_f64() * c.value - self.queue.backlog(now),
@@ -310,8 +351,25 @@ impl Controller {
         }
         let above =
             |base: &Base, delay: Duration| delay.saturating_sub(base.get().unwrap_or(delay));
-        let wait = above(&self.base, rtt).min(above(&self.up, up));
+        let there_and_back = above(&self.base, rtt);
+        let stepped = self.stepped(sent.departed, rtt, up);
+        if stepped || above(&self.up, up) > there_and_back + STEPPED {
+            // Which share of the rise is up is unknown until the queue has run empty; none is assumed, so that nothing is
+            // cut for a queue down.
+            self.up.restart(now, up);
+        }
+        let wait = there_and_back.min(above(&self.up, up));
         self.waited(now, sent, wait, true);
+    }
+
+    /// True if the far clock was set forwards since the last probe: the way up cannot grow at once while the RTT does not,
+    /// because a queue down drains no faster than time passes.
+    fn stepped(&mut self, departed: Time, rtt: Duration, up: Duration) -> bool {
+        let Some((before, rtt_before, up_before)) = self.last.replace((departed, rtt, up)) else {
+            return false;
+        };
+        let drained = departed.saturating_since(before) + STEPPED;
+        up.saturating_sub(up_before) > rtt.saturating_sub(rtt_before) + drained
     }
 
     /// Adds the wait of one packet.
@@ -324,9 +382,27 @@ impl Controller {
             return;
         }
         self.newest = Some((now, wait));
+        self.judge.sample(wait);
         self.curve.sample(departed, total, wait);
-        if self.capacity.is_some() {
-            self.queue.measured(departed, wait, GAIN);
+        if let Some(c) = self.capacity {
+            // Bursts of more than the capacity that met no queue: the link is faster.
+            let least = self.queue.least_rate(departed, wait + SLACK);
+            if wait < SHOWN && least > c.value {
+                self.learn(Capacity {
+                    value: least,
+                    low: least,
+                    high: f64::INFINITY,
+                });
+            }
+            let error_s = predicted.map_or(0.0, |p| wait.as_secs_f64() - p.as_secs_f64());
+            let gain = match self.surprise.note(error_s) {
+                Some(samples) => {
+                    self.curve.restart(samples);
+                    1.0
+                }
+                None => self.surprise.gain,
+            };
+            self.queue.measured(departed, wait, gain);
         }
     }
 
@@ -342,9 +418,17 @@ impl Controller {
 
     /// Updates capacity and law; call it at [`due`](Self::due).
     pub fn update(&mut self, now: Time) -> Decision {
-        self.due = now + UPDATE;
+        // Updates that come late do not make the next ones later.
+        self.due = (self.due + UPDATE).max(now + UPDATE / 2);
+        let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
+        self.trust = self.judge.judge(now, self.total, probed);
         match (self.curve.slope(), self.capacity) {
-            (Some(Slope::Full(seen)), _) => self.learn(seen),
+            // The rate of others' queue is not that of the link.
+            _ if self.trust == Trust::Others => {}
+            (Some(Slope::Full(seen)), _) => {
+                self.learn(seen);
+                self.judge.proven(now, seen.value, seen.low);
+            }
             // The link carried more than it was believed to carry.
             (Some(Slope::AtLeast(seen)), Some(c)) if seen.low > c.value => self.learn(seen),
             _ => {}
@@ -356,8 +440,11 @@ impl Controller {
             law.departed(params, now, Bytes::ZERO, wait, backlog);
             law.update(params, backlog);
         }
+        self.judge.signalled(self.signals);
         let why = match wait {
             None => Why::Blind,
+            Some(_) if self.trust == Trust::Others => Why::Others,
+            Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
             Some(w) if w > self.settings.cap => Why::Capped,
             Some(w) if w > self.settings.target => Why::Long,
             Some(_) if self.capacity.is_none() => Why::Learning,
@@ -386,6 +473,55 @@ impl Controller {
         };
         self.capacity = Some(Capacity { value, ..seen });
         self.queue.set_rate(value);
+    }
+}
+
+/// Errors of successive samples: a change of the link shows in several of the same sign.
+#[derive(Clone, Copy, Debug)]
+struct Surprise {
+    /// Share of the next error that corrects the backlog.
+    gain: f64,
+    /// Error of the last sample, seconds.
+    last_s: f64,
+    /// Mean absolute error of samples that were no surprise, seconds.
+    noise_s: f64,
+    /// Successive surprises; negative if the samples were shorter than predicted.
+    run: i32,
+}
+
+impl Default for Surprise {
+    fn default() -> Surprise {
+        Surprise {
+            gain: 0.5,
+            last_s: 0.0,
+            noise_s: 0.0,
+            run: 0,
+        }
+    }
+}
+
+impl Surprise {
+    /// Records an error in seconds. Returns the number of samples since the link changed, if it did.
+    fn note(&mut self, error_s: f64) -> Option<usize> {
+        let step = if error_s * self.last_s > 0.0 {
+            GAIN_STEP
+        } else {
+            -GAIN_STEP
+        };
+        self.gain = (self.gain + step).clamp(*GAIN.start(), *GAIN.end());
+        self.last_s = error_s;
+        if error_s.abs() <= SURPRISE_S.max(4.0 * self.noise_s) {
+            self.noise_s += 0.05 * (error_s.abs() - self.noise_s);
+            self.run = 0;
+            return None;
+        }
+        let sign = if error_s > 0.0 { 1 } else { -1 };
+        self.run = if self.run * sign > 0 {
+            self.run + sign
+        } else {
+            sign
+        };
+        (self.run.abs() >= SURPRISES).then_some(self.run.unsigned_abs() as usize)
     }
 }
 

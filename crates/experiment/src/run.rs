@@ -31,6 +31,8 @@ const SPARE: i64 = 100;
 pub enum Others {
     /// Cross traffic is welcome.
     Welcome,
+    /// Private line, as an emulated link without added cross traffic: all packets on it are of the run.
+    Nobody,
     /// The run waits this long for cross traffic to end, at the begin and before later trains.
     Keep(Duration),
     /// The run waits this long for cross traffic to end, at the begin only.
@@ -453,6 +455,8 @@ impl<'a, H: Host> Run<'a, H> {
     fn quiet_line(&mut self, first: bool) -> Result<(), H::Error> {
         let (longest, window) = match self.bounds.others {
             Others::Welcome => return Ok(()),
+            Others::Nobody if first => (Duration::ZERO, WINDOW),
+            Others::Nobody => return Ok(()),
             Others::Keep(longest) => (longest, WINDOW),
             Others::KeepAtFirst(longest) if first => (longest, WIDE_WINDOW),
             Others::KeepAtFirst(_) => return Ok(()),
@@ -460,11 +464,12 @@ impl<'a, H: Host> Run<'a, H> {
         if first {
             self.host.count(Counted::Interface)?;
         }
+        let alone = self.bounds.others == Others::Nobody;
         let began = self.host.now();
         loop {
             let waited = self.host.now().saturating_since(began);
             let seen = self.host.rates(window);
-            let busy = seen.filter(Rates::others_use_the_link);
+            let busy = seen.filter(|r| !alone && r.others_use_the_link());
             if seen.is_some() && busy.is_none() {
                 return Ok(());
             }

@@ -59,9 +59,8 @@ fn plan(server: SocketAddr) -> Plan {
         first_train: 0,
         budget: Bytes::new(2_000_000),
         interface: None,
-        hold_off: None,
         waits: true,
-        beside_others: false,
+        others: experiment::Others::Keep(Duration::ZERO),
     }
 }
 

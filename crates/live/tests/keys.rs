@@ -465,8 +465,7 @@ fn every_kind_of_request_works_inside_tls() {
             first_train: 0,
             budget: Bytes::new(1_000_000),
             interface: None,
-            hold_off: None,
-            beside_others: true,
+            others: experiment::Others::Welcome,
             waits: false,
         };
         let (rows, _taken) = channel();

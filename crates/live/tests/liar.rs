@@ -150,9 +150,8 @@ fn trains_and_ports_of_a_liar_end_with_an_error_or_a_figure() {
             first_train: 0,
             budget: Bytes::new(1_000_000),
             interface: None,
-            hold_off: None,
             waits: true,
-            beside_others: true,
+            others: experiment::Others::Welcome,
         };
         let (rows, _taken) = channel();
         let direction = if round % 2 == 0 {

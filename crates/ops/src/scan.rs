@@ -141,21 +141,27 @@ impl Contents {
     }
 }
 
-/// Hands every row that the plots need to `m`.
+/// Hands every row that the plots need to the material of its target. Traffic belongs to the first.
 pub(crate) fn fill(
     from: Source<'_>,
-    m: &mut Material,
-    target: Option<&str>,
+    all: &mut [Material],
     interface: Option<&str>,
 ) -> anyhow::Result<()> {
+    let mut last = 0;
     probes(from, |name, sent_ns, rtt_ns, status| {
-        if Some(&**name) == target {
-            m.probe(sent_ns, rtt_ns, status);
+        let is_mine = |m: &Material| *m.target == **name;
+        if !all.get(last).is_some_and(is_mine) {
+            match all.iter().position(is_mine) {
+                Some(at) => last = at,
+                None => return,
+            }
         }
+        all[last].probe(sent_ns, rtt_ns, status);
     })?;
     let mut unread = None;
     thinned(from, &mut |row| {
-        if Some(&*row.target) == target
+        let mine = all.iter_mut().find(|m| *m.target == *row.target);
+        if let Some(m) = mine
             && let Err(e) = m.distribution(&row)
         {
             unread = Some(unreadable(from, &row, &e.to_string()));
@@ -164,6 +170,9 @@ pub(crate) fn fill(
     if let Some(why) = unread {
         anyhow::bail!(why);
     }
+    let Some(m) = all.first_mut() else {
+        return Ok(());
+    };
     traffic(from, interface, &mut |t, length, rx, tx| {
         m.traffic(t, length, rx, tx)
     })?;

@@ -329,32 +329,31 @@ pub(crate) fn missed(
     Ok(all)
 }
 
-/// Gaps, outages and availability of one target; `None` if it has no probes in that time.
-pub(crate) fn holes(from: Source<'_>, target: &str, ask: &Ask) -> anyhow::Result<Option<Holes>> {
-    let ask = Ask {
-        target: Some(target.to_owned()),
-        ..ask.clone()
-    };
-    let outlines = outlines(from, &ask)?;
-    let Some((name, outline)) = outlines.iter().next() else {
-        return Ok(None);
-    };
+/// Gaps, outages and availability of each target that has probes in that time.
+pub(crate) fn holes(from: Source<'_>, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Holes>> {
+    let outlines = outlines(from, ask)?;
     let mut exclusions = scan::meta(from)?.exclusions;
     exclusions.extend(ask.exclusions.iter().cloned());
     let cuts = Cuts {
         exclusions,
         ..Cuts::default()
     };
-    let Some(plan) = Plan::new(outline, cuts) else {
-        return Ok(None);
-    };
     let (events, availability) = events(from)?;
     let incidents = incidents(&events, &availability);
-    let mut series = Series::of_holes(plan);
-    series.cut_off(cut_off(&events, &incidents, target, i64::MAX));
-    let mut all = BTreeMap::from([(name.clone(), series)]);
+    let mut all = BTreeMap::new();
+    for (name, outline) in &outlines {
+        let Some(plan) = Plan::new(outline, cuts.clone()) else {
+            continue;
+        };
+        let mut series = Series::of_holes(plan);
+        series.cut_off(cut_off(&events, &incidents, name, i64::MAX));
+        all.insert(name.clone(), series);
+    }
     read(from, &mut all)?;
-    Ok(all.values().next().map(analysis::holes::holes))
+    let found = all.into_iter();
+    Ok(found
+        .map(|(name, s)| (name, analysis::holes::holes(&s)))
+        .collect())
 }
 
 /// Time range of each target's probes, within the requested one.

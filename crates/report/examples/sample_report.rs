@@ -46,7 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", report::terminal::line(&answer, style));
     }
     std::fs::write(out.join("capture.html"), capture())?;
-    std::fs::write(out.join("weeks.html"), report::plots::page(&fortnight()))?;
+    std::fs::write(
+        out.join("weeks.html"),
+        report::plots::page(&[fortnight()], None),
+    )?;
     Ok(())
 }
 

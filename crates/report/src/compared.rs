@@ -1,7 +1,7 @@
 //! Comparison of several recordings on one page: their distributions in one chart, and their figures side by side.
 
 use crate::html::head;
-use crate::plot::{Axis, Draw, PlotSpec, Series};
+use crate::plot::{Axis, PlotSpec, Series};
 use crate::plots::Material;
 use crate::statistics::{comparison, letter};
 use crate::words;
@@ -14,15 +14,15 @@ const STEPS: usize = 400;
 /// Plots the share of each recording's probes answered within a time; lost probes are never answered. One material per
 /// recording.
 pub fn distributions(c: &Comparison, of: &[Material]) -> PlotSpec {
-    let curve = |m: &Material| -> Vec<(f64, Option<f64>)> {
+    let curve = |m: &Material| -> Vec<(f64, f64)> {
         let shares = m.whole.delays.shares();
         let answered = m.whole.delays.len() as f64 / m.whole.sent().max(1) as f64;
         let every = shares.len().div_ceil(STEPS).max(1);
         let last = shares.len().saturating_sub(1);
         let kept = shares.iter().enumerate();
         let kept = kept.filter(|(i, _)| i % every == 0 || *i == last);
-        let start = shares.first().map(|(ms, _)| (*ms, Some(0.0)));
-        let curve = kept.map(|(_, (ms, share))| (*ms, Some(100.0 * share * answered)));
+        let start = shares.first().map(|(ms, _)| (*ms, 0.0));
+        let curve = kept.map(|(_, (ms, share))| (*ms, 100.0 * share * answered));
         start.into_iter().chain(curve).collect()
     };
     let curves: Vec<_> = of.iter().map(curve).collect();
@@ -32,7 +32,7 @@ pub fn distributions(c: &Comparison, of: &[Material]) -> PlotSpec {
     let series = curves
         .into_iter()
         .enumerate()
-        .map(|(i, points)| Series::numbered(name(c, i), Draw::Line, i, points));
+        .map(|(i, points)| Series::stairs(name(c, i), i, points));
     PlotSpec::single(
         "Distribution of the round trips",
         Axis::logarithmic("round-trip time, ms (logarithmic)", low * 0.97, high * 1.03),

@@ -1,11 +1,12 @@
 //! Report of a recording with the state of queues and transfers: as text, as plots, and as a page.
 
 use crate::html::head;
-use crate::plot::{Axis, Draw, PlotSpec, Series};
+use crate::plot::{Axis, PlotSpec, Series};
 use crate::table::{Cell, Table};
 use crate::words::{self, when};
 use analysis::inside::{Inside, Samples};
 use base::print::{DELAY, PERCENT, RATE, SIZE, SPAN, number};
+use base::record::Direction;
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, html};
 
@@ -145,30 +146,36 @@ pub fn waits(i: &Inside, samples: &Samples) -> Result<PlotSpec, String> {
     if samples.queues.is_empty() {
         return Err("no queue was sampled".into());
     }
-    let series = samples.queues.iter().enumerate().map(|(colour, q)| {
-        let name = match samples.queues.len() {
-            1 => "",
-            _ => &*q.name,
-        };
+    let lines = samples.queues.iter().map(|q| {
         let points = q.waits_ms().map(|(t, ms)| (since(i, t), ms));
-        Series::numbered(name, Draw::Line, colour, points.collect())
+        (q.name.clone(), direction_of(&q.name), points.collect())
     });
     let title = "How long packets waited in the queue";
-    Ok(chart(i, title, "waiting time, ms", series.collect()))
+    let series = Series::of_directions(lines.collect());
+    Ok(chart(i, title, "waiting time, ms", series))
+}
+
+/// Direction of a queue, from its name, such as `up` or `hop2/down`.
+fn direction_of(queue: &str) -> Option<Direction> {
+    match queue.rsplit('/').next() {
+        Some("up") => Some(Direction::Up),
+        Some("down") => Some(Direction::Down),
+        _ => None,
+    }
 }
 
 /// Plots the RTT of the transfers' own packets.
 pub fn round_trips(i: &Inside, samples: &Samples) -> Option<PlotSpec> {
     let mut any = false;
-    let busiest = busiest(i, LINES).into_iter().enumerate();
-    let lines = busiest.map(|(colour, at)| {
+    let busiest = busiest(i, LINES).into_iter();
+    let lines = busiest.map(|at| {
         let ms = |ns: Option<i64>| ns.map(|ns| ns as f64 / 1e6);
         let all = samples.flows[at].all.iter();
         let points: Vec<_> = all.map(|s| (since(i, s.t_ns), ms(s.srtt_ns))).collect();
         any |= points.iter().any(|p| p.1.is_some());
-        Series::numbered(name(i, at), Draw::Line, colour, points)
+        (name(i, at), Some(i.flows[at].direction), points)
     });
-    let lines = lines.collect();
+    let lines = Series::of_directions(lines.collect());
     any.then(|| {
         let title = format!("Round trips of the transfers{}", some(i));
         chart(i, &title, "round trip, ms", lines)
@@ -198,14 +205,15 @@ pub fn throughput(i: &Inside, samples: &Samples) -> Option<PlotSpec> {
     let most = rates.iter().flat_map(|r| &r.1).map(|r| r.1);
     let most = most.fold(0.0, f64::max);
     let (unit, size) = RATE.fitting(most);
-    let lines = rates.iter().enumerate().map(|(colour, (at, rates))| {
+    let lines = rates.iter().map(|(at, rates)| {
         let points = rates.iter();
         let points = points.map(|(t, bps)| (since(i, *t), Some(bps / size)));
-        Series::numbered(name(i, *at), Draw::Line, colour, points.collect())
+        (name(i, *at), Some(i.flows[*at].direction), points.collect())
     });
+    let lines = Series::of_directions(lines.collect());
     (most > 0.0).then(|| {
         let title = format!("Throughput of the transfers{}", some(i));
-        chart(i, &title, &format!("payload, {unit}"), lines.collect())
+        chart(i, &title, &format!("payload, {unit}"), lines)
     })
 }
 
@@ -299,4 +307,32 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
         }
     }
     .into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Queues in any order keep the colours of their directions.
+    #[test]
+    fn a_direction_has_one_colour_whatever_the_order() {
+        for names in [["up", "down"], ["down", "up"], ["hop2/down", "hop1/up"]] {
+            let line = |name: &&str| ((*name).to_owned(), direction_of(name), Vec::new());
+            let series = Series::of_directions(names.iter().map(line).collect());
+            for s in series {
+                let own = if s.name.ends_with("up") {
+                    "fine up"
+                } else {
+                    "fine down"
+                };
+                assert_eq!(s.class, own);
+            }
+        }
+        let all = ["up", "hop/up", "core"].map(|n| (n.to_owned(), direction_of(n), Vec::new()));
+        let classes: Vec<String> = Series::of_directions(all.into())
+            .into_iter()
+            .map(|s| s.class)
+            .collect();
+        assert_eq!(classes, ["fine up", "fine up d1", "fine s3"]);
+    }
 }

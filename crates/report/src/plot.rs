@@ -1,6 +1,7 @@
 //! Plot as data: panels below each other on one horizontal axis, each with its series. `svg` draws it.
 
 use base::print::number;
+use base::record::Direction;
 
 /// Plot with one horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -170,6 +171,31 @@ impl Series {
         };
         Series::new(name, format!("{style} s{}", number % COLOURS), shape)
     }
+
+    /// Makes stairs in one of the numbered styles.
+    pub fn stairs(name: impl Into<String>, number: usize, points: Vec<(f64, f64)>) -> Series {
+        let class = format!("fine s{}", number % COLOURS);
+        Series::new(name, class, Shape::Stairs(points))
+    }
+
+    /// Makes lines in the colours of their directions; further ones of a direction are dashed.
+    pub fn of_directions(lines: Vec<(String, Option<Direction>, Points)>) -> Vec<Series> {
+        let mut seen = [0usize; 3];
+        let one = |(name, direction, points): (String, Option<Direction>, Points)| {
+            let (at, class) = match direction {
+                Some(Direction::Down) => (0, "down"),
+                Some(Direction::Up) => (1, "up"),
+                None => (2, "s3"),
+            };
+            let dash = match seen[at] % DASHES {
+                0 => String::new(),
+                n => format!(" d{n}"),
+            };
+            seen[at] += 1;
+            Series::new(name, format!("fine {class}{dash}"), Shape::Line(points))
+        };
+        lines.into_iter().map(one).collect()
+    }
 }
 
 /// Curve in one of the numbered styles.
@@ -191,6 +217,11 @@ impl From<Curve> for Series {
 
 /// Number of distinguishable colours.
 const COLOURS: usize = 6;
+/// Number of distinguishable dashes, the whole line included.
+const DASHES: usize = 6;
+
+/// Points (x, y) of a line; a missing value interrupts it.
+pub type Points = Vec<(f64, Option<f64>)>;
 
 pub use experiment::Draw;
 
@@ -200,6 +231,8 @@ pub use experiment::Draw;
 pub enum Shape {
     /// Line through (x, y), interrupted at missing values.
     Line(Vec<(f64, Option<f64>)>),
+    /// Stairs through (x, y): each value holds up to the next, as the shares of a distribution do.
+    Stairs(Vec<(f64, f64)>),
     /// Line between few values, each with a dot.
     Knots(Vec<(f64, Option<f64>)>),
     /// Dots of two pixels; points on the same pixel are drawn once.

@@ -5,6 +5,7 @@ use crate::words::{self, lasting, nines, phase, when};
 use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
+use analysis::thresholds::HOME;
 use analysis::together::{Beside, Together};
 use base::print::{DELAY, PERCENT, number, significant};
 use jiff::tz::TimeZone;
@@ -38,7 +39,8 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
 /// Returns the table of incidents.
 pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
     let rows = s.incidents.iter();
-    Table::new("What befell the recording", ["", "what"])
+    let heads = [Column::from("from"), Column::words("incident")];
+    Table::new("Incidents", heads)
         .with(rows.map(|i| (when(i.from_ns, zone), vec![words::incident(i)])))
 }
 
@@ -95,7 +97,102 @@ fn figures(s: &Summary) -> Vec<(String, Cell)> {
     let points = r.points.iter().filter(|p| p.share != 0.5);
     rows.extend(points.map(|p| (percent_point(p.share), Cell::figure(&p.ms, DELAY))));
     rows.push(("RTT max".into(), delay(r.max_ms)));
+    rows.push(("IPDV mean".into(), Cell::figure(&s.ipdv.mean_ms, DELAY)));
+    rows.push(("IPDV 95 %".into(), Cell::figure(&s.ipdv.p95_ms, DELAY)));
     rows
+}
+
+/// Returns the definitions of the figures of [`targets`].
+pub fn targets_note(s: &Statistics) -> String {
+    let shortest = s.targets.iter().map(|t| t.shortest_hole_s);
+    let (low, high) = shortest.fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
+    let from = match low < high {
+        true => format!("{} to {}, by the target", lasting(low), lasting(high)),
+        false => lasting(high),
+    };
+    format!(
+        "IPDV: mean size of the difference of two successive round trips (RFC 3393). There: share of the time outside \
+         outages. An outage lasts at least {from}."
+    )
+}
+
+/// Returns the table of all targets, one row each: the figures that matter first. Delays in ms, shares in %.
+pub fn targets(s: &Statistics) -> Table {
+    let heads = [
+        "".into(),
+        "loss %".into(),
+        "median".into(),
+        "95 %".into(),
+        "99 %".into(),
+        "IPDV".into(),
+        Column::from("there %"),
+        "outages".into(),
+    ];
+    let plain = |f: &Figure| match f.value() {
+        Some(v) => Cell::Is(number(v)),
+        None => "?".into(),
+    };
+    let rows = s.targets.iter().map(|t| {
+        let w = &t.whole;
+        let there = t.availability.value().map(nines);
+        let cells: Vec<Cell> = vec![
+            plain(&w.loss_percent),
+            plain(&w.rtt.point(0.5)),
+            plain(&w.rtt.point(0.95)),
+            plain(&w.rtt.point(0.99)),
+            plain(&w.ipdv.mean_ms),
+            there.map_or(Cell::from("?"), Cell::Is),
+            t.outages.len().to_string().into(),
+        ];
+        (t.target.as_str(), cells)
+    });
+    Table::new("Round trips, ms", heads).with(rows)
+}
+
+/// Returns the verdicts on the uses of a home: one row a target, one column a use, and the figure that decided against.
+pub fn uses(s: &Statistics) -> Table {
+    let names = HOME.iter().map(|u| Column::words(u.name));
+    let heads = std::iter::once(Column::from("")).chain(names);
+    let heads = heads.chain([Column::words("because")]);
+    let rows = s.targets.iter().map(|t| {
+        let words = HOME.iter().map(|u| {
+            let found = t.uses.iter().find(|a| a.name == u.name);
+            Cell::from(found.map(|a| crate::tables::can(a.can)))
+        });
+        let worst = t.uses.iter().find(|a| a.can == Can::Fail);
+        let worst = worst.or_else(|| t.uses.iter().find(|a| a.can == Can::CannotTell));
+        let because = worst.map(|a| format!("{}: {}", a.name, a.because));
+        (t.target.as_str(), words.chain([because.into()]).collect())
+    });
+    let rows: Vec<(&str, Vec<Cell>)> = rows.collect();
+    Table::new("Uses", heads).with(rows)
+}
+
+/// Returns all outages in order of time, each with its target and cause.
+pub fn outages(s: &Statistics, zone: &TimeZone) -> Table {
+    let mut all: Vec<_> = s
+        .targets
+        .iter()
+        .flat_map(|t| t.outages.iter().map(move |o| (t.target.as_str(), o)))
+        .collect();
+    all.sort_by_key(|(_, o)| o.from_ns);
+    let rows = all.into_iter().map(|(target, o)| {
+        let cells: Vec<Cell> = vec![
+            lasting((o.to_ns - o.from_ns) as f64 / 1e9).into(),
+            target.into(),
+            o.lost.into(),
+            words::cause(o).into(),
+        ];
+        (when(o.from_ns, zone), cells)
+    });
+    let heads = [
+        "from".into(),
+        "lasted".into(),
+        Column::words("target"),
+        "lost".into(),
+        Column::words("cause"),
+    ];
+    Table::new("Outages", heads).with(rows)
 }
 
 /// Returns the figures of a target, and beside them those of its loaded times.
@@ -129,6 +226,7 @@ pub fn spans(title: &str, spans: &[Summary]) -> Table {
         "95 %".into(),
         "99 %".into(),
         "max".into(),
+        "IPDV".into(),
     ];
     let plain = |f: &Figure| Cell::value(f, 1.0);
     let rows = spans.iter().map(|s| {
@@ -142,6 +240,7 @@ pub fn spans(title: &str, spans: &[Summary]) -> Table {
             plain(&s.rtt.point(0.95)),
             plain(&s.rtt.point(0.99)),
             s.rtt.max_ms.map(number).into(),
+            plain(&s.ipdv.mean_ms),
         ];
         (phase(&s.name), cells)
     });

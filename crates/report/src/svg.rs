@@ -15,7 +15,7 @@ const LABEL: f64 = 21.0;
 const COLUMN: f64 = 0.5;
 
 /// Colours by role, light and dark. The page's style and script use them as variables.
-const COLOURS: [(&str, &str, &str); 13] = [
+const COLOURS: [(&str, &str, &str); 14] = [
     ("ink", "#1c1f23", "#e9e7e2"),
     ("muted", "#5a626b", "#a3abb5"),
     ("rule", "#e3e3df", "#2c3037"),
@@ -29,6 +29,7 @@ const COLOURS: [(&str, &str, &str); 13] = [
     ("sound", "#2f9e5b", "#2f9e5b"),
     ("recovery", "#c77dd8", "#c77dd8"),
     ("tail", "#b8860b", "#b8860b"),
+    ("hot", "#b84f0a", "#b84f0a"),
 ];
 
 /// Style of all plots, one rule per line. The colours of the smoke's median (`l0` to `l7`) are SmokePing's, which its
@@ -345,6 +346,7 @@ impl Placed<'_> {
     fn series(&self, s: &Series) -> Markup {
         let d = match &s.shape {
             Shape::Line(points) => path(self.places(points)),
+            Shape::Stairs(points) => path(self.places(&stairs(points))),
             Shape::Knots(points) => {
                 let dots = self.spots(points).map(|(x, y)| circle(x, y));
                 path(self.spots(points).map(|(x, y)| (x, Some(y)))) + &dots.collect::<String>()
@@ -450,6 +452,19 @@ pub fn size(file: &str) -> (f64, f64) {
     let mut numbers = view.split(' ').skip(2).filter_map(|n| n.parse().ok());
     let mut next = |usual| numbers.next().unwrap_or(usual);
     (next(WIDTH), next(WIDTH / 2.0))
+}
+
+/// Units of a picture's width in a file.
+pub const UNITS: [&str; 5] = ["mm", "cm", "in", "pt", "px"];
+
+/// Gives a file's picture a width in one of [`UNITS`]; its height follows.
+pub fn sized(file: &str, width: f64, unit: &str) -> String {
+    let (w, h) = size(file);
+    let was = format!("width=\"{}\" height=\"{}\"", short(w), short(h));
+    let is = |v: f64| (v * 1e3).round() / 1e3;
+    let height = is(width * h / w);
+    let now = format!("width=\"{}{unit}\" height=\"{height}{unit}\"", is(width));
+    file.replacen(&was, &now, 1)
 }
 
 fn short(v: f64) -> String {
@@ -561,6 +576,14 @@ fn bars(places: impl Iterator<Item = (f64, f64, f64)>) -> String {
     out
 }
 
+/// Returns the corners of stairs.
+fn stairs(points: &[(f64, f64)]) -> Vec<(f64, Option<f64>)> {
+    let held = points.iter().skip(1).zip(points);
+    let corners = held.flat_map(|((x, y), (_, before))| [(*x, Some(*before)), (*x, Some(*y))]);
+    let first = points.first().map(|(x, y)| (*x, Some(*y)));
+    first.into_iter().chain(corners).collect()
+}
+
 fn circle(x: f64, y: f64) -> String {
     format!(
         "M{} {}a3 3 0 1 1 -6 0a3 3 0 1 1 6 0",
@@ -630,6 +653,21 @@ mod tests {
         assert_eq!(path(points.into_iter()), "M0 2L0 10M5 4L6 4");
     }
 
+    /// Half of the probes took 1 ms and half 9 ms: nothing is drawn as if some had taken 5 ms.
+    #[test]
+    fn stairs_rise_at_their_values_and_nowhere_else() {
+        let corners = stairs(&[(1.0, 0.0), (1.0, 50.0), (9.0, 100.0)]);
+        let expected = [
+            (1.0, 0.0),
+            (1.0, 0.0),
+            (1.0, 50.0),
+            (9.0, 50.0),
+            (9.0, 100.0),
+        ];
+        assert_eq!(corners, expected.map(|(x, y)| (x, Some(y))));
+        assert!(stairs(&[]).is_empty());
+    }
+
     #[test]
     fn bars_of_a_column_that_touch_are_one_and_others_are_not() {
         let all = [(10.0, 5.0, 8.0), (10.1, 8.0, 12.0), (10.0, 40.0, 41.0)];
@@ -655,6 +693,22 @@ mod tests {
         for (name, ..) in COLOURS {
             let used = STYLE.contains(&format!("var(--{name})"));
             assert!(used, "{name} is a colour of no rule");
+        }
+    }
+
+    #[test]
+    fn a_file_gets_the_width_of_a_column_and_keeps_its_shape() {
+        let file = chart(Draw::Line, vec![(0.0, Some(1.0)), (9.0, Some(2.0))]);
+        let (w, h) = size(&file);
+        for unit in UNITS {
+            let sized = sized(&file, 85.0, unit);
+            let height = format!("height=\"{}{unit}\"", (85.0 * h / w * 1e3).round() / 1e3);
+            assert!(
+                sized.contains(&format!("width=\"85{unit}\" {height}")),
+                "{}",
+                &sized[..300]
+            );
+            assert_eq!(size(&sized), (w, h));
         }
     }
 

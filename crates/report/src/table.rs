@@ -256,6 +256,23 @@ impl Table {
         self
     }
 
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True if the table has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Keeps the first `most` rows, and returns the number of those that it drops.
+    pub fn truncate(&mut self, most: usize) -> usize {
+        let dropped = self.rows.len().saturating_sub(most);
+        self.rows.truncate(most);
+        dropped
+    }
+
     /// Aligns columns with words to the left: those with a cell that starts with a letter, or is long.
     pub fn aligned(mut self) -> Table {
         let words = |cell: &Cell| match cell {
@@ -363,7 +380,7 @@ impl Table {
         };
         let head = |i: usize| (i > 0 && words[i]).then_some("words");
         html! {
-            div.scroll role="region" tabindex="0" aria-label=(self.title) {
+            div.scroll role="region" tabindex="0" aria-label=(format!("{} (table)", self.title)) {
                 table {
                     thead { tr {
                         @for (i, c) in self.columns.iter().enumerate() {

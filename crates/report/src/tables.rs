@@ -13,12 +13,13 @@ type RateOf = fn(&PhaseAnswer) -> Option<Figure>;
 /// Figure of a phase that has a row of its own.
 type FigureOf = fn(&PhaseAnswer) -> Option<&Figure>;
 
-const DELAYS: [(&str, FigureOf); 11] = [
+const DELAYS: [(&str, FigureOf); 12] = [
     ("RTT min, ms", |p| Some(&p.rtt.min_ms)),
     ("RTT p50, ms", |p| Some(&p.rtt.p50_ms)),
     ("RTT p95, ms", |p| Some(&p.rtt.p95_ms)),
     ("RTT p99, ms", |p| Some(&p.rtt.p99_ms)),
     ("RTT max, ms", |p| Some(&p.rtt.max_ms)),
+    ("IPDV mean, ms", |p| Some(&p.ipdv.mean_ms)),
     ("Added up p50, ms", |p| Some(&p.added_up.p50_ms)),
     ("Added up p95, ms", |p| Some(&p.added_up.p95_ms)),
     ("Added down p50, ms", |p| Some(&p.added_down.p50_ms)),

@@ -12,6 +12,7 @@ use base::record::{Direction, Recording};
 
 mod before_after;
 mod brief;
+mod overview;
 mod page;
 mod plot;
 mod probe;
@@ -20,6 +21,8 @@ mod statistics;
 pub use crate::table::wrapped;
 pub use before_after::before_after;
 pub use brief::brief;
+pub use overview::overview;
+pub(crate) use overview::sentence;
 pub use page::Style;
 pub use page::shown;
 use page::{Page, Paint};

@@ -86,12 +86,12 @@ pub(crate) fn distribution(curves: &Curves) -> PlotSpec {
     let high = all().fold(0.0, f64::max).max(low * 1.01);
     let series = curves.cdf.iter().map(|c| {
         let steps = c.steps.iter();
-        let points = steps.map(|(ms, share)| (ms.max(low), Some(share * 100.0)));
+        let points = steps.map(|(ms, share)| (ms.max(low), share * 100.0));
         let class = class(&c.phase);
         Series::new(
             phase(&c.phase),
             format!("line {class} dash-{class}"),
-            Shape::Line(points.collect()),
+            Shape::Stairs(points.collect()),
         )
     });
     PlotSpec {

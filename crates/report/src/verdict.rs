@@ -75,6 +75,8 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         .value()
         .map_or(String::new(), |b| format!(" of {bound}{}", SIZE.print(b)));
     let factor = match a.factor_too_large.value() {
+        // A queue that an AQM keeps short is no buffer of a fixed size: its peaks are not too large.
+        _ if a.queue_is == QueueIs::Controlled => String::new(),
         Some(f) if f > FITTING_FACTOR => format!(", {bound}{} what the line needs", TIMES.print(f)),
         // A queue that was never seen full may be larger than measured.
         Some(_) if a.queue_is != QueueIs::AtLeast => ", no more than the line needs".to_string(),

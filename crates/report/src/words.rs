@@ -1,7 +1,7 @@
 //! Instants, spans, gaps and incidents in words. Figures and their units are in `base::print`.
 
 use analysis::answer::{Discipline, Severity};
-use analysis::holes::Gap;
+use analysis::holes::{Gap, Outage};
 use analysis::incidents::{Incident, IncidentKind};
 use base::print::number;
 use base::record::{Direction, Origin};
@@ -54,6 +54,15 @@ pub fn why_gap(g: &Gap) -> &str {
         "nothing was recorded"
     } else {
         &g.reason
+    }
+}
+
+/// Returns the cause of an outage in words.
+pub fn cause(o: &Outage) -> &str {
+    match (&*o.cause, o.ended) {
+        ("", true) => "not known to this host",
+        ("", false) => "not known to this host; no answer after it",
+        (cause, _) => cause,
     }
 }
 

@@ -1,26 +1,47 @@
 //! A gateway in front of the link under study: the section `[control]` of a scenario. It drops or marks packets before they
 //! enter the link, by the estimated wait in the link's queue, which it cannot see.
 //!
-//! The gateway sees what a real one sees: each packet that it hands over, and the ACKs that come back. An ACK that ends at
-//! the last byte of a packet sent once gives an RTT sample (Karn's rule). The true wait serves only for the figures.
+//! The gateway sees what a real one sees; the true wait serves only for the figures. There are two hosts:
+//!
+//! - `packets`: each packet is judged as it is handed over. An ACK that ends at the last byte of a packet sent once gives
+//!   an RTT sample (Karn's rule).
+//! - `kernel`: `tailback control` on Linux. The kernel's side counts packets and obeys orders, user space wakes up at
+//!   intervals, and the answers to the flow of kind `probe` are the samples.
 //!
 //! **Source.** Borlaug 2014, section 6.3, figures 51 to 54.
 
+mod kernel;
+
+use self::kernel::Kernel;
 use crate::error::ScenarioError;
 use crate::network::{LinkIndex, Network, Observer};
 use crate::segment::{Segment, flag};
 use base::rng::{Rng, Streams, uniform};
-use base::{Duration, Packet, Time};
+use base::{Duration, Ecn, Packet, Time};
 use control::upload::{Controller, Decision, Sent, UPDATE, Upload, Why};
 use link::qdisc::Verdict;
 use link::rate::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 
+/// Host of the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Host {
+    /// Judges each packet; ACKs are the samples.
+    #[default]
+    Packets,
+    /// Reads the kernel's counters and gives it orders; answers to probes are the samples.
+    Kernel,
+}
+
 /// The section `[control]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
+    /// Host of the controller.
+    #[serde(default)]
+    pub host: Host,
     /// Keeps the queue of the link short without shaping.
     pub upload: Upload,
 }
@@ -30,7 +51,12 @@ const SHORTEST: Duration = Duration::from_millis(1);
 impl Control {
     /// # Errors
     /// A value out of range.
-    pub(crate) fn check(&self) -> Result<(), ScenarioError> {
+    pub(crate) fn check(&self, probes: u64) -> Result<(), ScenarioError> {
+        if self.host == Host::Kernel && probes != 1 {
+            return Err(ScenarioError::Invalid(format!(
+                "control.host = \"kernel\": one [[flow]] of kind \"probe\" gives the samples; here are {probes}"
+            )));
+        }
         let Upload { target, cap, .. } = self.upload;
         if target < SHORTEST || cap <= target {
             return Err(ScenarioError::Invalid(format!(
@@ -50,8 +76,10 @@ pub struct ControlOutcome {
     pub wait_bias_ms: Option<f64>,
     /// Root mean square error of the capacity while the queue stands, as a share of the link's rate.
     pub capacity_rmse: Option<f64>,
-    /// Packets dropped and marked at the gateway.
+    /// Packets dropped and marked at the gateway; under the host `kernel` those of the warm-up, too.
     pub signals: u64,
+    /// Share of the updates at which the wait was not trusted: others' queue, or probes that bypass the queue.
+    pub distrusted: f64,
     /// Share of the updates at which the wait was unknown.
     pub blind: f64,
 }
@@ -76,21 +104,33 @@ pub(crate) struct Gateway {
 }
 
 struct Acting {
-    controller: Controller,
+    hands: Hands,
     link: LinkIndex,
     back: LinkIndex,
     rate: Rate,
+    sums: Sums,
+}
+
+/// Host of the controller at work.
+enum Hands {
+    Packets(Packets),
+    Kernel(Kernel),
+}
+
+/// Controller that judges each packet.
+struct Packets {
+    controller: Controller,
     sent: HashMap<u64, VecDeque<Unacked>>,
     /// Highest byte of each flow that was handed over.
     highest: HashMap<u64, u64>,
     draws: Rng,
-    sums: Sums,
 }
 
 #[derive(Default)]
 struct Sums {
     updates: u64,
     blind: u64,
+    distrusted: u64,
     signals: u64,
     known: f64,
     error: f64,
@@ -107,14 +147,21 @@ impl Gateway {
         rate: Rate,
         streams: &Streams,
     ) -> Gateway {
+        let draws = streams.stream("gateway");
+        let hands = match control.host {
+            Host::Packets => Hands::Packets(Packets {
+                controller: Controller::new(control.upload),
+                sent: HashMap::new(),
+                highest: HashMap::new(),
+                draws,
+            }),
+            Host::Kernel => Hands::Kernel(Kernel::new(control.upload, draws)),
+        };
         let acting = Acting {
-            controller: Controller::new(control.upload),
+            hands,
             link,
             back,
             rate,
-            sent: HashMap::new(),
-            highest: HashMap::new(),
-            draws: streams.stream("gateway"),
             sums: Sums::default(),
         };
         Gateway {
@@ -129,9 +176,11 @@ impl Gateway {
 
     /// Time of the next update.
     pub fn due(&self) -> Time {
-        self.acting
-            .as_ref()
-            .map_or(Time::MAX, |a| a.controller.due())
+        match self.acting.as_ref().map(|a| &a.hands) {
+            None => Time::MAX,
+            Some(Hands::Packets(packets)) => packets.controller.due(),
+            Some(Hands::Kernel(kernel)) => kernel.due(),
+        }
     }
 
     /// Updates the controller, and compares it with the link if the warm-up is over.
@@ -139,8 +188,11 @@ impl Gateway {
         let Some(acting) = &mut self.acting else {
             return;
         };
-        let decision = acting.controller.update(now);
-        if warmed {
+        let decision = match &mut acting.hands {
+            Hands::Packets(packets) => Some(packets.controller.update(now)),
+            Hands::Kernel(kernel) => kernel.wake(now),
+        };
+        if let Some(decision) = decision.filter(|_| warmed) {
             let stats = network.link_stats(acting.link);
             let since = now.saturating_since(Time::ZERO);
             let rate = acting.rate.mean_between(since, since + MEAN).get() as f64 / 8.0;
@@ -152,13 +204,18 @@ impl Gateway {
 
     /// Outcome of the control so far; `None` if none acts.
     pub fn outcome(&self) -> Option<ControlOutcome> {
-        let sums = &self.acting.as_ref()?.sums;
+        let acting = self.acting.as_ref()?;
+        let sums = &acting.sums;
         let mean = |sum: f64, n: f64| (n > 0.0).then(|| sum / n);
         Some(ControlOutcome {
             wait_rmse_ms: mean(sums.squares, sums.known).map(f64::sqrt),
             wait_bias_ms: mean(sums.error, sums.known),
             capacity_rmse: mean(sums.rate_squares, sums.rated).map(f64::sqrt),
-            signals: sums.signals,
+            signals: match &acting.hands {
+                Hands::Packets(_) => sums.signals,
+                Hands::Kernel(kernel) => kernel.signals(),
+            },
+            distrusted: sums.distrusted as f64 / sums.updates.max(1) as f64,
             blind: sums.blind as f64 / sums.updates.max(1) as f64,
         })
     }
@@ -168,6 +225,7 @@ impl Sums {
     fn add(&mut self, decision: &Decision, backlog: f64, rate: f64) {
         self.updates += 1;
         self.signals += decision.signals;
+        self.distrusted += u64::from(matches!(decision.why, Why::Others | Why::Bypassed));
         if decision.why == Why::Blind || rate <= 0.0 {
             self.blind += 1;
             return;
@@ -186,7 +244,17 @@ impl Sums {
     }
 }
 
-impl Acting {
+impl Packets {
+    fn admit(&mut self, now: Time, packet: &Packet, segment: &Segment) -> Verdict {
+        let draws = &mut self.draws;
+        let draw = || uniform(draws);
+        let verdict = self.controller.packet(now, packet.len, packet.ecn, draw);
+        if verdict != Verdict::Drop {
+            self.handed_over(now, packet, segment);
+        }
+        verdict
+    }
+
     fn handed_over(&mut self, now: Time, packet: &Packet, segment: &Segment) {
         if segment.len == 0 {
             return;
@@ -231,27 +299,30 @@ impl Acting {
 
 impl Observer for Gateway {
     fn admit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
-        let Some(acting) = &mut self.acting else {
-            return Verdict::Forward;
-        };
-        if link != acting.link {
-            return Verdict::Forward;
+        match &mut self.acting {
+            Some(acting) if link == acting.link => match &mut acting.hands {
+                Hands::Packets(packets) => packets.admit(now, packet, segment),
+                Hands::Kernel(kernel) => kernel.admit(now, packet, segment),
+            },
+            _ => Verdict::Forward,
         }
-        let draws = &mut acting.draws;
-        let draw = || uniform(draws);
-        let verdict = acting.controller.packet(now, packet.len, packet.ecn, draw);
-        if verdict != Verdict::Drop {
-            acting.handed_over(now, packet, segment);
-        }
-        verdict
     }
 
     fn left(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
         if let Some(acting) = &mut self.acting
             && link == acting.back
             && segment.is(flag::ACK)
+            && let Hands::Packets(packets) = &mut acting.hands
         {
-            acting.acknowledged(now, packet, segment);
+            packets.acknowledged(now, packet, segment);
+        }
+    }
+
+    fn answer(&mut self, now: Time, _flow: usize, probe: &Segment, _ecn: Ecn) {
+        if let Some(acting) = &mut self.acting
+            && let Hands::Kernel(kernel) = &mut acting.hands
+        {
+            kernel.answered(now, probe);
         }
     }
 }

@@ -179,7 +179,8 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         lblca.check(&graph)?;
     }
     if let Some(control) = &scenario.control {
-        control.check()?;
+        let probes = scenario.flows.iter().filter(|f| f.kind() == "probe");
+        control.check(probes.map(|f| f.count).sum())?;
     }
     check_phases(scenario)?;
     for fault in &scenario.faults {

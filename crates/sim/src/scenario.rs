@@ -128,6 +128,8 @@ pub struct Tcp {
     pub ack_delay: Duration,
     /// Segments at the begin that are acknowledged at once.
     pub quick_acks: u32,
+    /// True if every segment is acknowledged while the receive window grows.
+    pub window_growth: bool,
     /// True for selective acknowledgements.
     pub sack: bool,
     /// True for limited transmit (RFC 3042).
@@ -171,6 +173,7 @@ impl Default for Tcp {
             delayed_ack: s.delayed_ack,
             ack_delay: s.ack_delay,
             quick_acks: s.quick_acks,
+            window_growth: s.window_growth,
             sack: s.sack,
             limited_transmit: s.limited_transmit,
             dup_thresh: s.dup_thresh,
@@ -201,6 +204,7 @@ impl Tcp {
             delayed_ack: self.delayed_ack,
             ack_delay: self.ack_delay,
             quick_acks: self.quick_acks,
+            window_growth: self.window_growth,
             sack: self.sack,
             limited_transmit: self.limited_transmit,
             dup_thresh: self.dup_thresh,

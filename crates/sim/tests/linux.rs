@@ -11,9 +11,15 @@ const OURS: &str = include_str!("golden/linux.txt");
 
 /// Goodput in Mbit/s, mean and 95th percentile of the queue's delay in ms, drops in %.
 fn figures(flows: &str, queue: &str) -> [f64; 4] {
+    with(&[("flow.0.count", flows), ("link.queue", queue)])
+}
+
+/// The same with these settings of the scenario.
+fn with(settings: &[(&str, &str)]) -> [f64; 4] {
     let mut draft = Draft::new(SCENARIO).unwrap();
-    draft.set("flow.0.count", flows, "test").unwrap();
-    draft.set("link.queue", queue, "test").unwrap();
+    for (key, value) in settings {
+        draft.set(key, value, "test").unwrap();
+    }
     let scenario = draft.finish().unwrap();
     let jobs: Vec<Job> = (1..=5)
         .map(|seed| Job {
@@ -87,4 +93,53 @@ fn the_queues_of_the_kernels_disciplines_are_ours_too() {
         now, then,
         "our own figures changed: if that is meant, bench/sim_linux.py --golden writes them anew"
     );
+}
+
+/// Figures of seconds 0 to 10 of one flow; the kernel's are in reference/linux_controllers_golden.csv.
+fn start(controller: &str, queue: &str) -> [f64; 4] {
+    with(&[
+        ("flow.0.count", "1"),
+        ("flow.0.spread", "1 ms"),
+        ("warmup", "100 ms"),
+        ("duration", "10.1 s"),
+        ("tcp.controller", controller),
+        ("link.queue", queue),
+    ])
+}
+
+#[test]
+fn cubic_leaves_slow_start_before_a_queue_of_one_bandwidth_delay_product_overflows() {
+    let [goodput, mean, _, drops] = start("cubic:variant=linux,hystart=classic", "fifo:packets=83");
+    // The kernel: 9.247 Mbit/s, 66.2 ms, 11 drops (0.13 %). Ours had 311 drops when it acknowledged every second segment.
+    assert!((goodput / 9.247 - 1.0).abs() < 0.02, "{goodput}");
+    assert!((mean / 66.165 - 1.0).abs() < 0.1, "{mean}");
+    assert!((0.08..0.2).contains(&drops), "{drops}");
+}
+
+#[test]
+fn losses_after_a_recovery_began_reduce_the_window_again() {
+    // The kernel: 6.759 Mbit/s. With one reduction fewer Reno reaches 7.7.
+    let [goodput, ..] = start("reno:whole=true", "codel:mtu=1514");
+    assert!((goodput / 6.759 - 1.0).abs() < 0.05, "{goodput}");
+}
+
+#[test]
+fn bbr_keeps_the_queues_that_the_kernels_keeps() {
+    let settled = |flows| {
+        let [_, mean, p95, _] = with(&[
+            ("flow.0.count", flows),
+            ("tcp.controller", "bbr1"),
+            ("link.queue", "fifo:packets=1000"),
+        ]);
+        (mean, p95)
+    };
+    // The kernel: mean and 95th percentile from the tenth second on; a packet is 1.2 ms.
+    let (mean, p95) = settled("1");
+    assert!(
+        (mean - 8.4).abs() < 1.3 && (p95 - 26.7).abs() < 2.7,
+        "{mean} {p95}"
+    );
+    let (mean, p95) = settled("4");
+    assert!((mean / 144.4 - 1.0).abs() < 0.1, "{mean}");
+    assert!((p95 / 180.7 - 1.0).abs() < 0.1, "{p95}");
 }

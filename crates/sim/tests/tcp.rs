@@ -344,6 +344,7 @@ fn delayed_acknowledgements_are_half_as_many() {
         let s = Settings {
             delayed_ack,
             quick_acks: 0,
+            window_growth: false,
             ..settings("cubic")
         };
         let mut network = path(&s, 2000 * 960, &[]);

@@ -27,6 +27,48 @@ pub struct Delays {
     pub histogram: String,
 }
 
+/// Sizes of the packet delay variation of a stream ([`ipdv`]). RFC 5481 (section 3.1) calls this form IPDV: it tells how
+/// much the delay changes from one packet to the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ipdv {
+    /// Pairs of packets, sent one after the other, that were both answered.
+    pub pairs: u64,
+    /// Mean size (jitter), ms.
+    pub mean_ms: Figure,
+    /// 95 % point of the size, ms.
+    pub p95_ms: Figure,
+}
+
+impl Default for Ipdv {
+    fn default() -> Ipdv {
+        Ipdv::unknown("no two packets in a row were answered")
+    }
+}
+
+impl Ipdv {
+    /// Unknown variation, with the reason.
+    pub fn unknown(because: &str) -> Ipdv {
+        Ipdv {
+            pairs: 0,
+            mean_ms: Figure::cannot_tell(because),
+            p95_ms: Figure::cannot_tell(because),
+        }
+    }
+
+    /// Sizes of the variation of delays in ms, which have their numbers and are in the order of sending.
+    pub fn of(delays_ms: &[(i64, f64)]) -> Ipdv {
+        let steps: Vec<f64> = ipdv(delays_ms).map(|(_, ms)| ms.abs()).collect();
+        if steps.is_empty() {
+            return Ipdv::default();
+        }
+        Ipdv {
+            pairs: steps.len() as u64,
+            mean_ms: mean_figure(&steps).map(|ms| ms.max(0.0)),
+            p95_ms: quantile_figure(&steps, 0.95),
+        }
+    }
+}
+
 /// IP packet delay variation (RFC 3393, section 2.2): the delay of each packet less that of the packet sent just before
 /// it, with the packet's number. `delays` are numbers and delays in the order of sending, in any unit. A lost packet
 /// has no variation, nor has the one after it.
@@ -37,8 +79,7 @@ pub fn ipdv(delays: &[(i64, f64)]) -> impl Iterator<Item = (i64, f64)> + '_ {
 
 /// Jitter: the mean size of the packet delay variation ([`ipdv`]).
 pub fn jitter(delays_ms: &[(i64, f64)]) -> Figure {
-    let steps: Vec<f64> = ipdv(delays_ms).map(|(_, ms)| ms.abs()).collect();
-    mean_figure(&steps).map(|ms| ms.max(0.0))
+    Ipdv::of(delays_ms).mean_ms
 }
 
 /// Distribution of delays in milliseconds, given in the order of sampling. `none` is the reason to state if there are

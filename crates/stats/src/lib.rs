@@ -30,7 +30,7 @@ pub use base::histogram::{Histogram, HistogramError};
 pub use batch::{effective_size, effective_size_of, mean_figure, mean_interval, student_t95};
 pub use binomial::{binomial_cdf, normal_cdf, share, wilson};
 pub use changes::change_points;
-pub use delays::{Delays, delays, ipdv, jitter};
+pub use delays::{Delays, Ipdv, delays, ipdv, jitter};
 pub use figure::Figure;
 pub use quantile::{
     endpoint_below, interval_at, median, quantile, quantile_figure, quantile_of_sorted, sorted,

@@ -4,9 +4,9 @@
 //! step leaves every run a shorter stretch to search. Exact.
 
 /// Number of values of all runs that are at most `limit`.
-pub fn within(runs: &[&[i64]], limit: i64) -> usize {
+pub fn within<T: Copy + Into<i64>>(runs: &[&[T]], limit: i64) -> usize {
     runs.iter()
-        .map(|r| r.partition_point(|v| *v <= limit))
+        .map(|r| r.partition_point(|v| (*v).into() <= limit))
         .sum()
 }
 
@@ -14,12 +14,12 @@ pub fn within(runs: &[&[i64]], limit: i64) -> usize {
 ///
 /// # Panics
 /// If there are no more than `k` values.
-pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
+pub fn kth<T: Copy + Into<i64>>(runs: &[&[T]], k: usize) -> i64 {
     let total: usize = runs.iter().map(|r| r.len()).sum();
     assert!(k < total, "value {k} of {total}");
     let ends = || runs.iter().filter(|r| !r.is_empty());
-    let mut low = ends().map(|r| r[0]).min().unwrap_or(0);
-    let mut high = ends().map(|r| r[r.len() - 1]).max().unwrap_or(0);
+    let mut low = ends().map(|r| r[0].into()).min().unwrap_or(0);
+    let mut high = ends().map(|r| r[r.len() - 1].into()).max().unwrap_or(0);
     // Of each run, the stretch whose values lie between `low` and `high`.
     let mut open: Vec<(usize, usize)> = runs.iter().map(|r| (0, r.len())).collect();
     let mut cut: Vec<usize> = vec![0; runs.len()];
@@ -27,7 +27,7 @@ pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
         let middle = ((i128::from(low) + i128::from(high)).div_euclid(2)) as i64;
         let mut below = 0;
         for ((run, (a, b)), cut) in runs.iter().zip(&open).zip(&mut cut) {
-            *cut = a + run[*a..*b].partition_point(|v| *v <= middle);
+            *cut = a + run[*a..*b].partition_point(|v| (*v).into() <= middle);
             below += *cut;
         }
         if below > k {
@@ -42,7 +42,7 @@ pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
 }
 
 /// `p`-quantile by the rule of `base::sketch`. `None` without values.
-pub fn quantile(runs: &[&[i64]], p: f64) -> Option<f64> {
+pub fn quantile<T: Copy + Into<i64>>(runs: &[&[T]], p: f64) -> Option<f64> {
     let total: usize = runs.iter().map(|r| r.len()).sum();
     let mut before: Option<i64> = None;
     base::sketch::quantile(total as u64, p, |k| {
@@ -76,6 +76,9 @@ mod tests {
             let reals: Vec<f64> = all.iter().map(|v| *v as f64).collect();
             prop_assert_eq!(quantile(&slices, p), quantile_of_sorted(&reals, p));
             prop_assert_eq!(within(&slices, 7), all.iter().filter(|v| **v <= 7).count());
+            let short: Vec<Vec<i32>> = runs.iter().map(|r| r.iter().map(|v| *v as i32).collect()).collect();
+            let short: Vec<&[i32]> = short.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(quantile(&short, p), quantile(&slices, p));
         }
     }
 

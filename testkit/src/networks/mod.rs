@@ -1,5 +1,6 @@
 //! The far end of test networks: small servers that behave in one known way each, and the program run from the near end.
 
+pub mod house;
 pub mod impostor;
 pub mod network;
 pub mod planted;

@@ -81,6 +81,9 @@ impl Counts {
     }
 }
 
+/// Unit of the delay variations that a block keeps, ns: four bytes hold up to seven minutes.
+pub const VARIATION_NS: i64 = 100;
+
 /// Stretch of time whose probes belong together in every figure.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -92,6 +95,8 @@ pub struct Block {
     pub counts: Counts,
     /// Round trips of the answered probes, ns; ascending once the series is finished.
     pub rtts: Vec<i64>,
+    /// Sizes of the packet delay variation, in units of [`VARIATION_NS`]; ascending once the series is finished.
+    pub variations: Vec<u32>,
     /// Index of the exclusion that covers the block.
     pub excluded: Option<usize>,
 }

@@ -7,18 +7,20 @@
 //! (`stats::runs`), and the blocks' own means tell how much the samples depend on each other (`stats`). Beside the
 //! blocks, short slots serve for gaps, outages, base line and the worst sliding window (`slots`).
 //!
-//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned to histograms count with three
-//! digits.
+//! **Limits.** 12 bytes for each answered probe stay in memory. Probes that were thinned to histograms count with three
+//! digits, and have no delay variation.
 
 mod block;
 pub mod plan;
 pub mod slots;
+mod successive;
 
 use base::histogram::Histogram;
 use base::record::Status;
-pub use block::{Block, Counts, Probe, overlaps};
+pub use block::{Block, Counts, Probe, VARIATION_NS, overlaps};
 pub use plan::{Cuts, Outline, Plan};
 use slots::Slots;
+use successive::Successive;
 
 /// Maximum number of thinned round trips in memory, 2 GiB.
 const MOST_RTTS: u64 = 1 << 28;
@@ -52,6 +54,8 @@ pub struct Series {
     holes_only: bool,
     /// Thinned probes and their round trips so far.
     thinned: (u64, u64),
+    /// Last probes, for their delay variation.
+    successive: Successive,
     /// The block of the last probe: the next one is mostly in it too.
     at: usize,
 }
@@ -62,6 +66,7 @@ impl Series {
         let blocks: Vec<Block> = plan.blocks();
         Series {
             slots: Slots::new(&plan),
+            successive: Successive::new(plan.interval_ns),
             blocks,
             plan,
             rounded: false,
@@ -119,6 +124,27 @@ impl Series {
         }
         if block.excluded.is_none() {
             self.slots.add(p, cut_off);
+        }
+        if let (Some(rtt), true) = (p.rtt(), keeps_rtts) {
+            let pair = self.successive.add(p.sent_ns, rtt);
+            self.vary(pair);
+        }
+    }
+
+    /// Adds the delay variation of a pair to the block of its later probe.
+    fn vary(&mut self, pair: Option<(i64, i64)>) {
+        let Some((sent_ns, step_ns)) = pair else {
+            return;
+        };
+        let expected = self.plan.probes_a_block();
+        if let Some(block) = self.block_at(sent_ns) {
+            if block.variations.capacity() == 0 {
+                block.variations.reserve_exact(expected);
+            }
+            let size = step_ns.unsigned_abs() / VARIATION_NS.unsigned_abs();
+            block
+                .variations
+                .push(u32::try_from(size).unwrap_or(u32::MAX));
         }
     }
 
@@ -180,10 +206,19 @@ impl Series {
 
     /// Sorts the round trips, on `threads` threads.
     pub fn finish(&mut self, threads: usize) {
+        while !self.successive.is_empty() {
+            let pair = self.successive.next();
+            self.vary(pair);
+        }
         let share = self.blocks.len().div_ceil(threads.max(1)).max(1);
         std::thread::scope(|scope| {
             for part in self.blocks.chunks_mut(share) {
-                scope.spawn(|| part.iter_mut().for_each(|b| b.rtts.sort_unstable()));
+                scope.spawn(|| {
+                    for b in part {
+                        b.rtts.sort_unstable();
+                        b.variations.sort_unstable();
+                    }
+                });
             }
         });
     }

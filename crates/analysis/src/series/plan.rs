@@ -211,6 +211,7 @@ impl Plan {
             to_ns: e[1],
             counts: Counts::default(),
             rtts: Vec::new(),
+            variations: Vec::new(),
             excluded: self
                 .cuts
                 .exclusions

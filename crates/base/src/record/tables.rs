@@ -186,7 +186,9 @@ tables! {
         /// Direction that is controlled.
         direction: Direction,
         /// Reason: `blind` (no delay sample for a second: packets pass), `learning` (capacity unknown), `short` (wait
-        /// below the target), `long` (above it: packets are signalled), `capped` (above the cap: packets are dropped).
+        /// below the target), `long` (above it: packets are signalled), `capped` (above the cap: packets are dropped),
+        /// `others` (probes wait, but this gateway sends next to nothing: packets pass), `bypassed` (the link is full and
+        /// no probe waits: packets pass).
         why: Text,
         /// True if the orders were carried out; false in a dry run.
         applied: bool,

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 #[command(
     about = "Print the answer or the statistics of recordings, even of incomplete ones",
     long_about = "Prints the answer of a recording, even of an incomplete one. A recording of `tailback test` gets the \
-        answer of the test. Any other gets statistics: loss, round trips, reliability, services that it can \
-        carry, and faults of the recording. Each of the options below selects statistics for a test too. A \
+        answer of the test. Any other gets statistics on one screen: loss, round trips, delay variation, \
+        availability, outages with their causes, and the uses of a home that work. With --full, or an option \
+        that asks for a table, it gets all tables. Each of the options below selects statistics for a test too. A \
         recording without probes, as of many simulations, gets the waits in its queues and the throughput of \
         its transfers. Several recordings are compared; with --together they are redundant uplinks.",
     after_help = "Examples:\n  tailback analyse weeks.rec --exclude gaps.toml\n  \
@@ -40,6 +41,9 @@ pub struct Args {
     /// Print statistics, even of a recording of `tailback test`
     #[arg(long)]
     statistics: bool,
+    /// Print all tables of statistics, instead of one screen
+    #[arg(long)]
+    full: bool,
     /// Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
@@ -67,10 +71,12 @@ pub struct Args {
     /// Delay limits for which the reliability is given, in ms
     #[arg(long, value_name = "MS,MS,...", value_delimiter = ',')]
     limits: Vec<f64>,
-    /// Services to check the link against: `built-in`, or a file of `[[table]]` with `[[table.service]]`
+    /// Services to check the link against: `built-in` (smart grid, power automation), or a file of `[[table]]` with
+    /// `[[table.service]]`
     #[arg(long, value_name = "FILE.toml")]
     services: Vec<String>,
-    /// Exit with 1 if a service fails, in the whole recording or any part of it
+    /// Exit with 1 if a service fails, in the recording or any part of it. If no service is asked for: if calls, games,
+    /// video, web or work fail
     #[arg(long)]
     fail: bool,
     /// Treat the recordings, or the targets of one, as redundant uplinks and report their combined availability
@@ -140,6 +146,7 @@ impl Args {
             rate_down: self.rate_down,
             target: self.target,
             threads: self.threads,
+            full: self.full,
         }
     }
 }

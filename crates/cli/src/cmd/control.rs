@@ -72,7 +72,7 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     target: Duration,
     /// Wait above which every packet is dropped
-    #[arg(long, value_name = "TIME", default_value = "50ms")]
+    #[arg(long, value_name = "TIME", default_value = "40ms")]
     cap: Duration,
     /// Capacity of the uplink to start with [default: learned]
     #[arg(long, value_name = "RATE")]
@@ -117,6 +117,9 @@ struct RunArgs {
     /// Stop after this time
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
+    /// Write the state for Prometheus to this file once a second (textfile collector of node_exporter)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
     /// Do not show the live line
     #[arg(short, long)]
     quiet: bool,
@@ -161,6 +164,7 @@ fn plan(args: &RunArgs) -> Plan {
         title: args.title.clone(),
         max_size: args.max_size,
         duration: args.duration,
+        metrics: args.metrics.clone(),
         ..usual
     }
 }

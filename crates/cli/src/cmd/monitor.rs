@@ -69,7 +69,14 @@ pub struct Args {
     /// Stop after this time
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Do not show the live line
+    /// Command to run when a target stops answering for 10 s, and when it answers steadily again. It finds the target in
+    /// $TAILBACK_TARGET, `down` or `up` in $TAILBACK_STATE, and the silence in $TAILBACK_SECONDS
+    #[arg(long, value_name = "CMD")]
+    on_outage: Option<String>,
+    /// File to write the state to, in Prometheus' text format, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// Do not show the live view
     #[arg(short, long)]
     quiet: bool,
     /// Print the plan as JSON and stop
@@ -96,6 +103,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         keep_free: args.keep_free,
         max_size: args.max_size,
         duration: args.duration,
+        on_outage: args.on_outage.clone(),
+        metrics: args.metrics.clone(),
     })
 }
 

@@ -8,11 +8,13 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Draw recordings: one HTML page, or single plots as SVG or PNG",
+    about = "Draw recordings: one HTML page, or single plots as SVG, PDF or PNG",
     after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one \
         experiment make a page of their figures over the day. An .svg of an experiment has all of its plots, one below \
-        the other.\n\nThe extension of --output sets the format: .html for the page, .svg or .png for a plot. PNG needs \
-        rsvg-convert, resvg, inkscape or chromium."
+        the other.\n\nThe extension of --output sets the format: .html for the page, .svg, .pdf or .png for a plot. PDF needs \
+        rsvg-convert, inkscape or cairosvg; PNG needs rsvg-convert, resvg, inkscape or chromium.\n\nExamples:\n  \
+        tailback report home.rec\n  \
+        tailback report home.rec --plot smoke \\\n      --size 85mm -o smoke.pdf"
 )]
 pub struct Args {
     /// Recordings to plot
@@ -40,6 +42,9 @@ pub struct Args {
     /// Interface whose traffic is drawn [default: the interface that carried most]
     #[arg(long)]
     interface: Option<String>,
+    /// Width of an SVG or PDF, in mm, cm, in, pt or px; the height follows
+    #[arg(long, value_name = "WIDTH")]
+    size: Option<String>,
     /// File to write [default: report.html in the recording, comparison.html in this directory for several; with
     /// --plot, PLOT.svg there]
     #[arg(short, long, value_name = "FILE")]
@@ -80,7 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         (Some(plot), None) => Some(beside(&args.recordings, plot)),
         (Some(_), Some(o)) if o.extension().is_some_and(|e| e == "html") => {
             return Err(ops::usage(format!(
-                "--plot draws a single plot, and {} is a page of all: end the name in .svg or .png, or leave --plot out",
+                "--plot draws a single plot, and {} is a page of all: end the name in .svg, .pdf or .png, or leave --plot out",
                 o.display()
             )));
         }
@@ -95,6 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         zone: args.zone,
         target: args.target,
         interface: args.interface,
+        size: args.size,
         output,
     })
 }

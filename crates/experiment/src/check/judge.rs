@@ -5,22 +5,16 @@ use super::super::buffer as queue;
 use super::super::{dns, ipv6, middlebox};
 use super::{Finding, Part, State};
 use crate::loss;
-use analysis::thresholds::{LONG_RTT_MS, NOTICEABLE_MS, VERY_LONG_RTT_MS};
+use analysis::grade;
+use analysis::thresholds::{
+    ALERT_BUFFER_MS, ALERT_LOSS, LONG_RTT_MS, NOTICEABLE_MS, SERIOUS_BUFFER_MS, SERIOUS_LOSS,
+    VERY_LONG_RTT_MS,
+};
 use base::BitsPerSec;
 use base::noted::ipv6::target;
 use base::print::DELAY;
 use base::record::{Delay, Recording, Status};
 
-/// Limit of an upstream buffer, ms. Table 2 beside table 4 of the source: 360 ms up had no alert 6 (excessive
-/// buffering), 370 ms had one.
-const BUFFER_MS: f64 = 365.0;
-/// Buffer from which ordinary pages stall, ms: marcia, sara, nalucem, mbahamon and 4low of table 2, with 990 ms and
-/// more.
-const VERY_LARGE_BUFFER_MS: f64 = 990.0;
-/// Limit of loss: 1.5 % had no alert 4 in tables 2 and 4, 4 % had one. The geometric mean.
-const LOSS: f64 = 0.0245;
-/// Loss at which a TCP flow gets no more than four segments a round trip (1.22/√p).
-const HEAVY_LOSS: f64 = 0.1;
 /// Ratio of the interval's ends above which a rate varies: a constant rate is known much better.
 const VARIES: f64 = 1.2;
 /// Losses in a row that are a burst: chance makes shorter runs at the loss above.
@@ -118,12 +112,12 @@ fn rest(part: &Part) -> Vec<Finding> {
     let share = found.lost as f64 / found.sent.max(1) as f64;
     // By more than chance.
     let surely = match &found.percent {
-        stats::Figure::Is { low, .. } => low / 100.0 > LOSS / 4.0,
+        stats::Figure::Is { low, .. } => low / 100.0 > ALERT_LOSS / 4.0,
         stats::Figure::CannotTell { .. } => false,
     };
     let told = format!("{} of {} lost", found.lost, found.sent);
-    let lossy = (share > LOSS && surely).then(|| {
-        let severity = if share > HEAVY_LOSS {
+    let lossy = (share > ALERT_LOSS && surely).then(|| {
+        let severity = if share > SERIOUS_LOSS {
             Severity::Serious
         } else {
             Severity::Warning
@@ -432,7 +426,7 @@ fn buffer(part: &Part) -> Finding {
     // A flood that never yields fills what TCP does not.
     let mut figures = part.outcome.figures.iter();
     let early = figures.find(|f| f.key == "lost_early");
-    if held > BUFFER_MS && early.is_some_and(|f| queue::is_managed(&f.figure)) {
+    if held > ALERT_BUFFER_MS && early.is_some_and(|f| queue::is_managed(&f.figure)) {
         return Finding::unknown(
             what,
             format!(
@@ -441,8 +435,8 @@ fn buffer(part: &Part) -> Finding {
         );
     }
     let severity = match held {
-        v if v >= VERY_LARGE_BUFFER_MS => Some(Severity::Serious),
-        v if v > BUFFER_MS => Some(Severity::Warning),
+        v if v >= SERIOUS_BUFFER_MS => Some(Severity::Serious),
+        v if v > ALERT_BUFFER_MS => Some(Severity::Warning),
         // What else it holds was not seen.
         _ if !full => {
             return Finding::unknown(
@@ -456,8 +450,9 @@ fn buffer(part: &Part) -> Finding {
                 what,
                 found,
                 state: State::Note(format!(
-                    "more than {}: a load that fills it delays calls and games; `tailback test` measures by how much",
-                    DELAY.print(NOTICEABLE_MS)
+                    "more than {}: a load that fills it delays calls and games, which is grade {}; `tailback test` measures it",
+                    DELAY.print(NOTICEABLE_MS),
+                    grade::letter(held)
                 )),
             };
         }

@@ -10,8 +10,8 @@ use aya::programs::tc::{TcAttachOptions, TcAttachType};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader};
-use base::{Bytes, Time};
-use control::upload::Room;
+use base::Bytes;
+use control::agent::{Counts, Orders};
 use std::io;
 
 /// Object file of `egress.c`, built by `make egress`.
@@ -30,47 +30,17 @@ pub struct Exempt {
     pub dscp: u64,
 }
 
-/// Counts of the program since it was attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets that passed; each segment of a GSO packet counts.
-    pub packets: u64,
-    /// Their bytes, with the link's overhead.
-    pub bytes: u64,
-    /// Packets marked with CE.
-    pub marks: u64,
-    /// Packets dropped, those above the cap included.
-    pub drops: u64,
-}
-
-/// Orders to the program.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Orders {
-    /// Time of the order.
-    pub at: Time,
-    /// Bytes that have passed at that time.
-    pub passed: u64,
-    /// Bytes that may pass from then on; none: no limit.
-    pub room: Option<Room>,
-    /// Packets to signal since the start.
-    pub signals: u64,
-    /// True to mark ECN-capable packets, false to drop them too.
-    pub mark: bool,
-}
-
-impl Orders {
-    /// Words of `struct orders`.
-    fn words(&self, clock: Clock) -> [u64; 6] {
-        let limit = |room: Room| (self.passed as f64 + room.bytes).max(0.0) as u64;
-        [
-            clock.mono_of(self.at).max(0).cast_unsigned(),
-            self.room.map_or(0, limit),
-            self.room.map_or(0, |r| r.rate.max(0.0) as u64),
-            self.room.is_some().into(),
-            self.signals,
-            self.mark.into(),
-        ]
-    }
+/// Words of `struct orders`.
+fn words(orders: &Orders, clock: Clock) -> [u64; 6] {
+    let (limit, rate) = orders.limit().unwrap_or_default();
+    [
+        clock.mono_of(orders.at).max(0).cast_unsigned(),
+        limit,
+        rate,
+        orders.room.is_some().into(),
+        orders.signals,
+        orders.mark.into(),
+    ]
 }
 
 /// Attached program; dropping it detaches it.
@@ -135,12 +105,13 @@ impl Hook {
     /// The kernel refuses to read the map.
     pub fn counts(&self) -> io::Result<Counts> {
         let words = self.counters.get(&0, 0).map_err(io::Error::other)?;
-        let [packets, bytes, _signalled, marks, drops, capped] = words;
+        let [packets, bytes, signalled, marks, drops, capped] = words;
         Ok(Counts {
             packets,
             bytes,
             marks,
             drops: drops + capped,
+            signalled,
         })
     }
 
@@ -151,7 +122,7 @@ impl Hook {
     pub fn order(&mut self, orders: &Orders, clock: Clock) -> io::Result<()> {
         let free = 1 - self.bound;
         self.orders
-            .set(free, orders.words(clock), 0)
+            .set(free, words(orders, clock), 0)
             .and_then(|()| self.slot.set(0, free, 0))
             .map_err(io::Error::other)?;
         self.bound = free;
@@ -182,6 +153,8 @@ pub fn programs(interface: &str) -> Result<Vec<String>, ControlError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Time;
+    use control::upload::Room;
     use sha2::{Digest, Sha256};
 
     /// Source and object as they were built together by `make egress`.
@@ -217,13 +190,13 @@ mod tests {
             signals: 3,
             mark: true,
         };
-        let words = orders.words(Clock::start());
-        assert_eq!(words[1..], [0, 1_250_000, 1, 3, 1]);
+        let told = words(&orders, Clock::start());
+        assert_eq!(told[1..], [0, 1_250_000, 1, 3, 1]);
         let free = Orders {
             room: None,
             mark: false,
             ..orders
         };
-        assert_eq!(free.words(Clock::start())[1..], [0, 0, 0, 3, 0]);
+        assert_eq!(words(&free, Clock::start())[1..], [0, 0, 0, 3, 0]);
     }
 }

@@ -1,13 +1,14 @@
 //! Latency control of the uplink on this host, a gateway: the kernel's hands and eyes around `control`, which decides.
 
 mod desk;
+mod first;
 mod hook;
 mod probes;
 mod run;
 
-pub use control::upload::{Law, Upload};
+pub use control::upload::{Law, Upload, Why};
 pub use desk::{Asked, ask};
-pub use hook::{Counts, Exempt, PROGRAM};
+pub use hook::{Exempt, PROGRAM};
 pub use run::{Gateway, Overseer, Settings, Status};
 
 use crate::traffic;

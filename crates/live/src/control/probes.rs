@@ -9,22 +9,12 @@ use crate::timestamp::Batch;
 use base::record::Row;
 use base::rng::Streams;
 use base::{Duration, Time};
+use control::agent::Answered;
 use control::upload::Sent;
 use measure::lasting::{Lasting, Params, Transmit};
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::mpsc::Sender;
-
-/// Answered probe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Answered {
-    pub sent: Sent,
-    /// Without the time that the server held it.
-    pub rtt: Duration,
-    /// Far clock on arrival minus our clock on departure.
-    pub up_ns: i64,
-}
 
 /// Probe in flight.
 #[derive(Clone, Copy)]
@@ -210,17 +200,14 @@ impl Probes {
     }
 
     /// Handles timers that are due, and hands rows over.
-    pub fn advance(&mut self, rows: &Sender<Row>) {
+    pub fn advance(&mut self, rows: &mut Vec<Row>) {
         let now = self.clock.now();
         self.lasting.handle_timeout(now);
-        while let Some(row) = self.lasting.poll_row() {
-            // Nobody listens any more when the run is being given up.
-            let _ = rows.send(row);
-        }
+        rows.extend(std::iter::from_fn(|| self.lasting.poll_row()));
     }
 
     /// Ends the session and hands over the last rows.
-    pub fn close(mut self, rows: &Sender<Row>) {
+    pub fn close(mut self, rows: &mut Vec<Row>) {
         let mut buffer = [0; MAX_LEN];
         if let Some(len) = self.lasting.close(&mut buffer) {
             // A courtesy: without it the server forgets us a minute later.

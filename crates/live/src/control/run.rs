@@ -1,17 +1,18 @@
 //! The run: one thread that probes, reads the counters, asks the controller, and gives its orders to the kernel.
 
 use super::desk::Desk;
-use super::hook::{Counts, Exempt, Hook, Orders};
+use super::hook::{Exempt, Hook};
 use super::probes::Probes;
-use super::{ControlError, check_interface};
+use super::{ControlError, check_interface, first};
 use crate::clock::Clock;
-use crate::load::Access;
+use crate::load::{Access, Peer};
 use crate::probe::host::{PROBES, random, wake_exactly};
 use crate::traffic::SentReader;
 use base::record::{Decision as DecisionRow, Direction, Event, Row};
-use base::rng::{Rng, Streams, uniform};
+use base::rng::Streams;
 use base::{Bytes, Duration, Time};
-use control::upload::{Controller, Decision, Upload, Why};
+use control::agent::{Agent, Counts};
+use control::upload::{Decision, Upload, Why};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
@@ -85,11 +86,9 @@ pub trait Overseer {
     fn interrupted(&mut self) -> bool;
 }
 
-/// Interval of the orders while the direction carries traffic; while it is idle they come with the law's updates.
-const BUSY: Duration = Duration::from_millis(5);
-/// Rate in bytes per second below which the direction is idle.
-const IDLE_RATE: u64 = 20_000;
 const SECOND: Duration = Duration::from_secs(1);
+/// Time by which orders may be early, so that one wake-up serves a probe and the orders.
+const SLACK: Duration = Duration::from_millis(2);
 /// Size of the Ethernet header, which the kernel counts and a modem's link need not carry.
 const ETHERNET: i64 = 14;
 
@@ -107,22 +106,32 @@ enum Eyes {
     Dry { reader: SentReader, first: Counts },
 }
 
+/// Rows that wait for the end of a second: each hand-over wakes two threads.
+struct Outbox {
+    waiting: Vec<Row>,
+    to: Sender<Row>,
+}
+
+impl Outbox {
+    fn send(&mut self) {
+        for row in self.waiting.drain(..) {
+            // Nobody listens any more when the run is being given up.
+            let _ = self.to.send(row);
+        }
+    }
+}
+
 /// Gateway under control; dropping it restores the interface.
 pub struct Gateway {
     settings: Settings,
     clock: Clock,
-    rows: Sender<Row>,
+    rows: Outbox,
     desk: Desk,
     probes: Probes,
     eyes: Eyes,
-    controller: Controller,
-    draws: Rng,
-    /// Counts at the last tick.
-    seen: Counts,
-    signals: u64,
+    agent: Agent,
     began: Time,
-    /// Times of the next tick, the next idle row, and the next report.
-    tick: Time,
+    /// Times of the next idle row, and the next report.
     idle_row: Time,
     second: Time,
     second_bytes: u64,
@@ -157,21 +166,29 @@ impl Gateway {
         } = settings;
         let probes = Probes::open(server, access, interval, patience, clock)?;
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
+        let mut upload = settings.upload;
+        if upload.capacity.is_none() {
+            let peer = Peer {
+                server,
+                access: access.clone(),
+                patience,
+            };
+            upload.capacity = first::capacity(&peer, settings.overhead, clock);
+        }
         let eyes = open_eyes(&settings)?;
         let now = clock.now();
         Ok(Gateway {
-            controller: Controller::new(settings.upload),
-            draws: Streams::new(seed).stream("gateway"),
+            agent: Agent::new(upload, Streams::new(seed).stream("gateway"), now),
             settings,
             clock,
-            rows,
+            rows: Outbox {
+                waiting: Vec::new(),
+                to: rows,
+            },
             desk,
             probes,
             eyes,
-            seen: Counts::default(),
-            signals: 0,
             began: now,
-            tick: now,
             idle_row: now,
             second: now + SECOND,
             second_bytes: 0,
@@ -189,8 +206,11 @@ impl Gateway {
         wake_exactly(PROBES);
         let result = self.control(overseer);
         let status = self.status();
-        let Gateway { probes, rows, .. } = self;
-        probes.close(&rows);
+        let Gateway {
+            probes, mut rows, ..
+        } = self;
+        probes.close(&mut rows.waiting);
+        rows.send();
         result
             .map(|()| status)
             .map_err(|source| ControlError::Local {
@@ -202,19 +222,13 @@ impl Gateway {
     fn control(&mut self, overseer: &mut dyn Overseer) -> io::Result<()> {
         loop {
             let woken = self.wait();
-            self.send()?;
+            let counts = self.send()?;
             let now = self.clock.now();
-            let tick = now >= self.tick;
-            if tick {
+            if counts.is_some() || now + SLACK >= self.agent.due() {
                 self.hear();
+                self.act(now, counts)?;
             }
-            if now >= self.controller.due() {
-                self.decide(now);
-            }
-            if tick {
-                self.order(now)?;
-            }
-            self.probes.advance(&self.rows);
+            self.probes.advance(&mut self.rows.waiting);
             if now >= self.second {
                 self.each_second(now);
                 overseer.status(&self.status());
@@ -231,8 +245,8 @@ impl Gateway {
 
     /// Waits for the next thing to do.
     fn wait(&self) -> Woken {
-        let due = [self.tick, self.controller.due(), self.second];
-        let next = due.into_iter().fold(self.probes.next_wakeup(), Time::min);
+        let own = self.agent.due().min(self.second);
+        let next = self.probes.next_wakeup().min(own);
         let wait = next.saturating_since(self.clock.now());
         let timeout = TimeSpec::from_duration(wait.to_std());
         // Answers wait for the next tick: the kernel has stamped them.
@@ -244,8 +258,8 @@ impl Gateway {
         }
     }
 
-    /// Sends probes that are due; what has passed is counted with each.
-    fn send(&mut self) -> io::Result<()> {
+    /// Sends probes that are due. Returns what had passed with the last of them, if any was sent.
+    fn send(&mut self) -> io::Result<Option<Counts>> {
         let Gateway { probes, eyes, .. } = self;
         let mut failed = None;
         let mut newest = None;
@@ -259,65 +273,41 @@ impl Gateway {
                 0
             }
         });
-        if let Some(counts) = newest {
-            self.passed(self.clock.now(), counts);
-        }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(newest), Err)
     }
 
-    /// Hands answers to the controller.
+    /// Hands answers to the agent.
     fn hear(&mut self) {
         let now = self.clock.now();
-        for a in self.probes.look() {
-            self.controller.probed(now, a.sent, a.rtt, a.up_ns);
+        for answered in self.probes.look() {
+            self.agent.answered(now, &answered);
         }
     }
 
-    /// Tells the controller what has passed.
-    fn passed(&mut self, now: Time, counts: Counts) {
-        let draws = &mut self.draws;
-        self.signals += self.controller.passed(
-            now,
-            Bytes::new(counts.bytes.saturating_sub(self.seen.bytes)),
-            counts.packets.saturating_sub(self.seen.packets),
-            || uniform(draws),
-        );
-        self.seen = counts;
-    }
-
-    /// Reads the counters and renews the orders.
-    fn order(&mut self, now: Time) -> io::Result<()> {
-        let counts = self.eyes.counts()?;
-        let before = self.seen.bytes;
-        self.passed(now, counts);
-        let idle = self.rate.is_none_or(|r| r < IDLE_RATE as f64 * 8.0) && counts.bytes == before;
-        // One wake-up serves the law's update too, if that is near.
-        let (next, due) = (now + BUSY, self.controller.due());
-        self.tick = match idle || due < next + BUSY / 2 {
-            true => due.max(now + BUSY / 2),
-            false => next,
+    /// Renews the orders by these counters, or by what they are now.
+    fn act(&mut self, now: Time, counts: Option<Counts>) -> io::Result<()> {
+        let counts = match counts {
+            Some(counts) => counts,
+            None => self.eyes.counts()?,
         };
-        let orders = Orders {
-            at: now,
-            passed: counts.bytes,
-            room: self.controller.room(now),
-            signals: self.signals,
-            mark: self.controller.marks(),
-        };
-        match &mut self.eyes {
-            Eyes::Hook(hook) => hook.order(&orders, self.clock),
-            Eyes::Dry { .. } => Ok(()),
+        let (decision, orders) = self.agent.wake(now, counts);
+        if let Eyes::Hook(hook) = &mut self.eyes {
+            hook.order(&orders, self.clock)?;
         }
+        if let Some(decision) = decision {
+            self.decided(now, decision);
+        }
+        Ok(())
     }
 
-    /// Updates the controller; each update is a row while there is traffic.
-    fn decide(&mut self, now: Time) {
-        let decision = self.controller.update(now);
+    /// Records a decision: each is a row while there is traffic.
+    fn decided(&mut self, now: Time, decision: Decision) {
         let changed = self.last.is_none_or(|l| l.why != decision.why);
         let active = decision.signals > 0 || !decision.wait.is_zero();
         if changed || active || now >= self.idle_row {
             self.idle_row = now + SECOND;
-            let _ = self.rows.send(Row::Decision(self.row(&decision)));
+            let row = self.row(&decision);
+            self.rows.waiting.push(Row::Decision(row));
         }
         self.last = Some(decision);
     }
@@ -339,24 +329,24 @@ impl Gateway {
             capacity_bps: capacity.and_then(|c| bps(c.value)),
             capacity_low_bps: capacity.and_then(|c| bps(c.low)),
             capacity_high_bps: capacity.and_then(|c| bps(c.high)),
-            passed_bytes: self.seen.bytes as i64,
-            signals: self.signals as i64,
-            probability: self.controller.probability(),
-            marks: self.seen.marks as i64,
-            drops: self.seen.drops as i64,
+            passed_bytes: self.agent.seen().bytes as i64,
+            signals: self.agent.signals() as i64,
+            probability: self.agent.controller().probability(),
+            marks: self.agent.seen().marks as i64,
+            drops: self.agent.seen().drops as i64,
         }
     }
 
     fn each_second(&mut self, now: Time) {
         let span = now.saturating_since(self.second) + SECOND;
-        let bytes = self.seen.bytes.saturating_sub(self.second_bytes);
+        let bytes = self.agent.seen().bytes.saturating_sub(self.second_bytes);
         self.rate = Some(bytes as f64 * 8.0 / span.as_secs_f64());
-        self.second_bytes = self.seen.bytes;
+        self.second_bytes = self.agent.seen().bytes;
         self.second = now + SECOND;
         let trouble = self.probes.trouble().map(str::to_owned);
         if trouble != self.trouble {
             let detail = serde_json::json!({ "server": trouble });
-            let _ = self.rows.send(Row::Event(Event {
+            self.rows.waiting.push(Row::Event(Event {
                 t_ns: self.clock.unix_ns(),
                 kind: "control".into(),
                 subject: self.settings.wan.as_str().into(),
@@ -364,6 +354,7 @@ impl Gateway {
             }));
             self.trouble = trouble;
         }
+        self.rows.send();
     }
 
     fn status(&self) -> Status {
@@ -378,10 +369,10 @@ impl Gateway {
             probed_wait_ms: self.last.and_then(|d| d.probed).map(|w| w.as_millis_f64()),
             capacity_bps: self.last.and_then(|d| d.capacity).map(|c| c.value * 8.0),
             rate_bps: self.rate,
-            passed_bytes: self.seen.bytes,
-            signals: self.signals,
-            marks: self.seen.marks,
-            drops: self.seen.drops,
+            passed_bytes: self.agent.seen().bytes,
+            signals: self.agent.signals(),
+            marks: self.agent.seen().marks,
+            drops: self.agent.seen().drops,
             trouble: self.trouble.clone(),
         }
     }

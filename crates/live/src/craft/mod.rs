@@ -54,12 +54,10 @@ pub struct Plan {
     pub budget: Bytes,
     /// Interface whose counters are read; by default the one towards the server.
     pub interface: Option<String>,
-    /// Longest wait for cross traffic to end; without it the run fails at once.
-    pub hold_off: Option<Duration>,
     /// True to wait while another client loads the server's uplink; false to fail at once.
     pub waits: bool,
-    /// True to continue when there is cross traffic.
-    pub beside_others: bool,
+    /// Policy towards cross traffic.
+    pub others: experiment::Others,
 }
 
 impl Plan {
@@ -68,10 +66,7 @@ impl Plan {
         Bounds {
             first_train: self.first_train,
             budget: self.budget,
-            others: match self.beside_others {
-                true => experiment::Others::Welcome,
-                false => experiment::Others::Keep(self.hold_off.unwrap_or_default()),
-            },
+            others: self.others,
             waits: self.waits,
         }
     }

@@ -78,6 +78,31 @@ pub enum MonitorError {
     Nothing,
 }
 
+/// Limits of the counts of round trips: three a decade.
+pub const LIMITS: [Duration; 13] = [
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
+/// Appends a value and drops all but the last ten.
+fn keep_ten(values: &mut VecDeque<Duration>, value: Duration) {
+    values.push_back(value);
+    if values.len() > 10 {
+        values.pop_front();
+    }
+}
+
 /// State of one target, for a live display.
 #[derive(Clone, Debug)]
 pub struct TargetStatus {
@@ -91,6 +116,14 @@ pub struct TargetStatus {
     pub lost: u64,
     pub not_sent: u64,
     pub trouble: Option<String>,
+    /// Round trips by the limits of [`LIMITS`]; the last counts those above all.
+    pub within: [u64; LIMITS.len() + 1],
+    /// Sum of all round trips.
+    pub sum: Duration,
+    /// Sizes of the last ten steps between successive round trips (IPDV, RFC 3393).
+    steps: VecDeque<Duration>,
+    /// Number and round trip of the last answer.
+    last: Option<(i64, Duration)>,
     /// Number of answers since availability was written last.
     answers: u64,
 }
@@ -107,6 +140,10 @@ impl TargetStatus {
             lost: 0,
             not_sent: 0,
             trouble: None,
+            within: [0; LIMITS.len() + 1],
+            sum: Duration::ZERO,
+            steps: VecDeque::new(),
+            last: None,
             answers: 0,
         }
     }
@@ -115,6 +152,27 @@ impl TargetStatus {
     pub fn mean_of_ten(&self) -> Option<Duration> {
         let n = self.recent.len() as u64;
         (n > 0).then(|| self.recent.iter().copied().sum::<Duration>() / n)
+    }
+
+    /// Mean size of the last ten steps between successive round trips.
+    pub fn ipdv(&self) -> Option<Duration> {
+        let n = self.steps.len() as u64;
+        (n > 0).then(|| self.steps.iter().copied().sum::<Duration>() / n)
+    }
+
+    fn answered(&mut self, seq: i64, rtt: Duration) {
+        self.rtt = Some(rtt);
+        keep_ten(&mut self.recent, rtt);
+        let above = LIMITS.iter().position(|limit| rtt <= *limit);
+        self.within[above.unwrap_or(LIMITS.len())] += 1;
+        self.sum += rtt;
+        if let Some((before, earlier)) = self.last
+            && seq == before + 1
+        {
+            let step = rtt.max(earlier).saturating_sub(rtt.min(earlier));
+            keep_ten(&mut self.steps, step);
+        }
+        self.last = Some((seq, rtt));
     }
 
     /// True if anything answered since availability was written last.
@@ -133,12 +191,7 @@ impl TargetStatus {
                 self.answers += 1;
                 self.late += u64::from(d.status == Status::Late);
                 if let Some(rtt) = d.rtt_ns {
-                    let rtt = Duration::from_nanos(rtt.unsigned_abs());
-                    self.rtt = Some(rtt);
-                    self.recent.push_back(rtt);
-                    if self.recent.len() > 10 {
-                        self.recent.pop_front();
-                    }
+                    self.answered(d.seq, Duration::from_nanos(rtt.unsigned_abs()));
                 }
             }
             Status::Lost | Status::LostUp | Status::LostDown => self.lost += 1,

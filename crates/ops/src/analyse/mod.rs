@@ -70,6 +70,8 @@ pub struct Plan {
     /// Target to analyse, instead of all.
     pub target: Option<String>,
     pub threads: Option<usize>,
+    /// True to print all tables of statistics instead of one screen.
+    pub full: bool,
 }
 
 /// Figures of recordings.
@@ -77,8 +79,10 @@ pub struct Answer {
     pub found: Found,
     /// Zone of the times in the text.
     pub zone: TimeZone,
-    /// True if a service fails, in the whole or any part.
+    /// True if a service or a use fails, in the whole or any part.
     pub fails: bool,
+    /// True if the text of statistics has all tables; otherwise it fits a screen.
+    pub full: bool,
 }
 
 /// Figures by the kind of recording and of question.
@@ -131,6 +135,16 @@ impl Plan {
             || self.together
             || self.hidden_queue.is_some()
             || self.tables.is_some()
+    }
+
+    /// True if the text has all tables: one of them was asked for.
+    fn asks_for_tables(&self) -> bool {
+        self.full
+            || self.window.is_some()
+            || self.sliding.is_some()
+            || !self.spans.is_empty()
+            || !self.limits.is_empty()
+            || !self.services.is_empty()
     }
 
     /// True if queues and transfers may answer the question of a recording without probes.
@@ -189,7 +203,10 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             Err(why) => return Err(why),
         }
     }
-    let fails = all.iter().any(|(_, s)| failing(s));
+    let fails = match plan.services.is_empty() {
+        true => all.iter().any(|(_, s)| a_use_fails(s)),
+        false => all.iter().any(|(_, s)| failing(s)),
+    };
     let found = match (layout, plan.together) {
         (Some(layout), _) => {
             let laid = |(_, s): &(Source, Statistics)| layout.tables(s, main_target(s), &ask.zone);
@@ -201,11 +218,19 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         }
         (None, together) => several(all, &ask, together)?,
     };
-    Ok(answer(found, ask.zone, fails))
+    Ok(Answer {
+        full: plan.asks_for_tables(),
+        ..answer(found, ask.zone, fails)
+    })
 }
 
 fn answer(found: Found, zone: TimeZone, fails: bool) -> Answer {
-    Answer { found, zone, fails }
+    Answer {
+        found,
+        zone,
+        fails,
+        full: false,
+    }
 }
 
 /// Answer whose text has no times of a zone.
@@ -289,6 +314,12 @@ fn joined(
 fn failing(s: &Statistics) -> bool {
     let verdicts = s.targets.iter().flat_map(|t| &t.services);
     verdicts.flat_map(|v| &v.spans).any(|j| j.can == Can::Fail)
+}
+
+/// True if a use of a home fails at a target.
+fn a_use_fails(s: &Statistics) -> bool {
+    let uses = s.targets.iter().flat_map(|t| &t.uses);
+    uses.map(|u| u.can).any(|can| can == Can::Fail)
 }
 
 /// Figures of queues and transfers alone; `why` is the reason why there are no others.
@@ -412,7 +443,8 @@ impl Answer {
                 terminal::captioned(&[report::hidden_queue::table(answer, zone)], style)
             }
             Found::QueueSamples(answer) => terminal::inside(answer, style, zone),
-            Found::Statistics(s) => terminal::statistics(s, style, zone),
+            Found::Statistics(s) if self.full => terminal::statistics(s, style, zone),
+            Found::Statistics(s) => terminal::overview(s, style, zone),
             Found::Laid(all) => {
                 let each = all.iter().map(|tables| terminal::captioned(tables, style));
                 each.collect()

@@ -147,8 +147,5 @@ fn services(names: &[String]) -> anyhow::Result<Vec<services::Table>> {
         };
         all.extend(services::read(&text).map_err(|e| usage(format!("{what}: {e}")))?);
     }
-    if names.is_empty() {
-        all = services::read(services::BUILT_IN)?;
-    }
     Ok(all)
 }

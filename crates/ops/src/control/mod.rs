@@ -1,13 +1,15 @@
 //! `tailback control`: latency control of a gateway's uplink.
 
+mod metrics;
 mod place;
 
+use live::control::Why;
 pub use live::control::{Asked, Law, Settings, Status};
 pub use place::{Answer as Place, plan};
 
 use crate::monitor::{Guard, MonitorWriter};
 use crate::progress::{Event as News, Observer, Shared};
-use crate::{Progress, usage};
+use crate::{Progress, usage, write_file};
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
 use live::clock::Clock;
@@ -15,7 +17,7 @@ use live::control::{ControlError, Gateway, Overseer};
 use live::load::Access;
 use live::resolve;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::{Name, Options};
 
 /// Gateway, server and recording of a run.
@@ -41,6 +43,9 @@ pub struct Plan {
     /// Time after which control ends; by default it runs until interrupted.
     #[serde(default)]
     pub duration: Option<Duration>,
+    /// File that gets the state once a second, as text for Prometheus.
+    #[serde(default)]
+    pub metrics: Option<PathBuf>,
 }
 
 impl Plan {
@@ -58,6 +63,7 @@ impl Plan {
             title: None,
             max_size: None,
             duration: None,
+            metrics: None,
         }
     }
 
@@ -138,7 +144,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let options = Options {
         name: Name::NextFree,
         utc_offset_s: jiff::Zoned::now().offset().seconds(),
-        flush_every: Some(Duration::from_millis(500)),
+        flush_every: Some(Duration::from_secs(1)),
         ..Options::default()
     };
     let writer = options.create(&plan.output, meta.clone())?;
@@ -162,6 +168,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         observer,
         writer: &writer,
         duration: plan.duration,
+        metrics: plan.metrics.as_deref(),
         over: false,
     });
     let _ = forward.join();
@@ -223,10 +230,24 @@ pub fn line(s: &Status) -> String {
         s.marks,
         s.drops
     );
-    if let Some(why) = &s.trouble {
+    for why in [reason(s.why), s.trouble.as_deref()].into_iter().flatten() {
         line.push_str(&format!(" [{why}]"));
     }
     line
+}
+
+/// Reason why the gateway does not act although it could have to.
+fn reason(why: Why) -> Option<&'static str> {
+    match why {
+        Why::Blind => Some("no answer for a second: packets pass"),
+        Why::Others => {
+            Some("this gateway sends next to nothing, so the queue is not its own: packets pass")
+        }
+        Why::Bypassed => {
+            Some("the link is full and probes do not wait: they bypass its queue; packets pass")
+        }
+        Why::Learning | Why::Short | Why::Long | Why::Capped => None,
+    }
 }
 
 /// Forwards the state of the gateway, and ends the run in time.
@@ -234,6 +255,7 @@ struct Watch<'w> {
     observer: &'w dyn Observer,
     writer: &'w MonitorWriter,
     duration: Option<Duration>,
+    metrics: Option<&'w Path>,
     over: bool,
 }
 
@@ -242,6 +264,13 @@ impl Overseer for Watch<'_> {
         let end = self.duration.map(Duration::as_secs_f64);
         self.over = end.is_some_and(|end| status.elapsed_s >= end);
         self.observer.tell(News::Control(status));
+        if let Some(path) = self.metrics
+            && let Err(e) = write_file(path, &metrics::render(status))
+        {
+            self.observer.warn(&format!("{e:#}"));
+            // Said once; the next seconds would say the same.
+            self.metrics = None;
+        }
         self.writer.tell(self.observer);
     }
 

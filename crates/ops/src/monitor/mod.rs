@@ -1,10 +1,13 @@
 //! `tailback monitor`: delay and traffic for weeks.
 
+mod alert;
+mod metrics;
 mod thinning;
 mod writer;
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::{Progress, usage};
+use alert::{Alerts, Runner};
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Row, TableId};
 use base::{Bytes, Duration};
 use live::clock::Clock;
@@ -38,6 +41,13 @@ pub struct Plan {
     pub max_size: Option<Bytes>,
     /// Time after which the monitor stops; by default it runs until interrupted.
     pub duration: Option<Duration>,
+    /// Command for `sh` that runs when a target stops answering, and when it answers again. A file of a plan cannot set it:
+    /// it would run a stranger's commands.
+    #[serde(skip)]
+    pub on_outage: Option<String>,
+    /// File that gets the monitor's state in Prometheus' text format, once a second.
+    #[serde(default)]
+    pub metrics: Option<PathBuf>,
 }
 
 impl Plan {
@@ -52,6 +62,8 @@ impl Plan {
             keep_free: None,
             max_size: None,
             duration: None,
+            on_outage: None,
+            metrics: None,
         }
     }
 
@@ -167,7 +179,10 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     monitor.run(&mut Watch {
         observer,
         writer: &writer,
-        duration: plan.duration,
+        plan,
+        alerts: Alerts::new(&plan.monitor.targets),
+        runner: plan.on_outage.as_deref().map(Runner::new),
+        metrics_failed: false,
         over: false,
     });
     observer.tell(News::Finished);
@@ -270,14 +285,40 @@ fn next_numbers(path: &Path, observer: &dyn Observer) -> BTreeMap<String, u64> {
 struct Watch<'w> {
     observer: &'w dyn Observer,
     writer: &'w MonitorWriter,
-    duration: Option<Duration>,
+    plan: &'w Plan,
+    alerts: Alerts,
+    runner: Option<Runner>,
+    metrics_failed: bool,
     over: bool,
+}
+
+impl Watch<'_> {
+    /// Writes the file of metrics; the first failure is reported, and the monitor goes on.
+    fn write_metrics(&mut self, status: &MonitorStatus) {
+        let Some(file) = &self.plan.metrics else {
+            return;
+        };
+        match metrics::write(file, &metrics::text(status)) {
+            Ok(()) => self.metrics_failed = false,
+            Err(_) if self.metrics_failed => {}
+            Err(why) => {
+                self.metrics_failed = true;
+                let what = file.display();
+                self.observer.warn(&format!("cannot write {what}: {why}"));
+            }
+        }
+    }
 }
 
 impl Overseer for Watch<'_> {
     fn status(&mut self, status: &MonitorStatus) {
-        self.over = self.duration.is_some_and(|d| status.elapsed >= d);
+        self.over = self.plan.duration.is_some_and(|d| status.elapsed >= d);
         self.observer.tell(News::Monitor(status));
+        let changes = alert::changes(&mut self.alerts, status);
+        if let Some(runner) = &mut self.runner {
+            runner.tell(&changes, self.observer);
+        }
+        self.write_metrics(status);
         self.writer.tell(self.observer);
     }
 

@@ -9,7 +9,7 @@ use crate::session::{Embedded, End, Session, Watched};
 use crate::{Progress, usage};
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
-use experiment::{ProbeAnswer, ProbeSpec};
+use experiment::{Others, ProbeAnswer, ProbeSpec};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::craft;
@@ -93,6 +93,17 @@ impl Plan {
             plan["virtual_seed"] = seed.into();
         }
         Ok(plan)
+    }
+
+    /// Policy towards cross traffic. A private link without added cross traffic carries nothing but the run's own packets,
+    /// so none of them is suspected.
+    fn policy(&self) -> Others {
+        let private = self.server.is_none() && self.others.is_none();
+        match self.beside_others || self.probe.kind().beside_others {
+            true => Others::Welcome,
+            false if private => Others::Nobody,
+            false => Others::Keep(self.hold_off.unwrap_or_default()),
+        }
     }
 
     /// The plan of a recording.
@@ -292,9 +303,8 @@ fn probe(
         first_train: 0,
         budget: plan.budget,
         interface: plan.interface.clone(),
-        hold_off: plan.hold_off,
         waits: plan.waits,
-        beside_others: plan.beside_others || plan.probe.kind().beside_others,
+        others: plan.policy(),
     };
     let tally = Tally::default();
     let run = carry::Run {

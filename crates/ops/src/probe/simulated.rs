@@ -6,7 +6,7 @@ use crate::usage;
 use base::Duration;
 use base::record::Direction;
 use experiment::spec::Far;
-use experiment::{Bounds, Others, Setting};
+use experiment::{Bounds, Setting};
 use sim::bufferbloat::{self, Cross};
 
 /// Mean length of a burst of cross traffic, which is always on.
@@ -45,10 +45,7 @@ pub(super) fn carry_out(
         here: false,
     }));
     let bounds = Bounds {
-        others: match plan.beside_others || plan.probe.kind().beside_others {
-            true => Others::Welcome,
-            false => Others::Keep(plan.hold_off.unwrap_or_default()),
-        },
+        others: plan.policy(),
         ..Bounds::of(plan.budget)
     };
     let (outcome, went) = match bufferbloat::observe(&simulated, &mut *steps, &bounds, watch) {

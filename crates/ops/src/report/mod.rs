@@ -1,6 +1,6 @@
 //! `tailback report`: plots of recordings.
 
-mod png;
+mod converted;
 
 use crate::analyse::{self, probes};
 use crate::progress::{Observer, Shared};
@@ -10,6 +10,7 @@ use crate::{Progress, queue_samples, threads, times, trace, usage, write_file};
 use analysis::compare;
 use anyhow::Context;
 use base::record::Text;
+use converted::Format;
 use jiff::tz::TimeZone;
 use report::packets;
 use report::plots::{self, Material, Scope};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Recordings to draw. The extension of `output` decides the format: .html is a page, .svg and .png are one plot.
+/// Recordings to draw. The extension of `output` decides the format: .html is a page, .svg, .pdf and .png are one plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
@@ -35,6 +36,8 @@ pub struct Plan {
     pub target: Option<String>,
     /// Interface whose traffic is drawn; by default the one that carried most.
     pub interface: Option<String>,
+    /// Width of the drawn plot, such as 85mm; its height follows.
+    pub size: Option<String>,
     /// File to write; by default report.html in the recording, or comparison.html in this directory for several.
     pub output: Option<PathBuf>,
 }
@@ -137,10 +140,13 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         [path] => one(plan, Source { path, observer })?,
         _ => several(plan, observer)?,
     };
-    if ending(&output) == Some("png") {
-        png::write(&text, &output)?;
-    } else {
-        write_file(&output, &text)?;
+    let text = match &plan.size {
+        Some(size) => sized(&text, size, &output)?,
+        None => text,
+    };
+    match Format::of(&output) {
+        Some(format) => converted::write(&text, &output, format)?,
+        None => write_file(&output, &text)?,
     }
     observer.wrote(&output);
     Ok(Answer { output })
@@ -156,8 +162,33 @@ fn span(plan: &Plan, zone: &TimeZone) -> anyhow::Result<(Option<i64>, Option<i64
     Ok((given("--from", &plan.from)?, given("--to", &plan.to)?))
 }
 
+/// Ending of the file, which decides what is drawn. A PDF is made of an SVG.
 fn ending(output: &Path) -> Option<&str> {
-    output.extension().and_then(|e| e.to_str())
+    let ending = output.extension().and_then(|e| e.to_str())?;
+    Some(if ending == "pdf" { "svg" } else { ending })
+}
+
+/// Gives a drawn plot the width that the plan asks for.
+fn sized(svg: &str, size: &str, output: &Path) -> anyhow::Result<String> {
+    let name = output.extension().and_then(|e| e.to_str());
+    if !matches!(name, Some("svg" | "pdf")) {
+        let output = output.display();
+        return Err(usage(format!(
+            "--size is of an .svg or .pdf, and not of {output}"
+        )));
+    }
+    let units = report::svg::UNITS;
+    let unit = units.iter().find(|u| size.ends_with(**u));
+    let number = unit.and_then(|u| size[..size.len() - u.len()].trim().parse().ok());
+    match (unit, number) {
+        (Some(unit), Some(width)) if (1.0..=10_000.0).contains(&width) => {
+            Ok(report::svg::sized(svg, width, unit))
+        }
+        _ => Err(usage(format!(
+            "--size {size}: give a width from 1 to 10000 in {}, such as 85mm",
+            units.join(", ")
+        ))),
+    }
 }
 
 /// Several recordings, drawn over each other and side by side.
@@ -198,7 +229,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
     let mut materials = Vec::new();
     let mut all = Vec::new();
     for path in &plan.recordings {
-        materials.push(material(plan, source(path), false)?);
+        materials.push(material(plan, source(path))?);
         all.push((
             path.display().to_string(),
             statistics::statistics(source(path), &ask)?,
@@ -261,7 +292,7 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
             }
             report::html::page(&answer, &recording)
         }
-        (Some("html"), _) => plots::page(&material(plan, from, true)?),
+        (Some("html"), _) => whole_page(plan, from)?,
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (answer, recording) = analyse::test(from)?;
             if plot == Plot::Rtt {
@@ -278,12 +309,12 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
                     from.display()
                 ))
             })?
-            .spec(&material(plan, from, false)?)
+            .spec(&material(plan, from)?)
             .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?
             .svg(),
         _ => {
             return Err(usage(format!(
-                "{}: end the name in .html, .svg or .png",
+                "{}: end the name in .html, .svg, .pdf or .png",
                 output.display()
             )));
         }
@@ -362,15 +393,22 @@ fn captured(
         }
         _ => {
             return Err(usage(format!(
-                "{}: end the name in .html, .svg or .png",
+                "{}: end the name in .html, .svg, .pdf or .png",
                 output.display()
             )));
         }
     })
 }
 
-/// Data for the plots, in two passes over the columns: the time range first, then the content. A `page` has all plots.
-fn material(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Material> {
+/// Data for the plots of one target: the requested one, our own, or the one probed most.
+fn material(plan: &Plan, source: Source<'_>) -> anyhow::Result<Material> {
+    let mut all = materials(plan, source, false)?;
+    Ok(all.swap_remove(0))
+}
+
+/// Data for the plots, in two passes over the columns: the time range first, then the content. A `page` has all plots,
+/// of all targets unless one is requested; the main target comes first.
+fn materials(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Vec<Material>> {
     let meta = scan::meta(source)?;
     let zone = times::zone(plan.zone.as_deref())?;
     let (from, to) = span(plan, &zone)?;
@@ -396,33 +434,73 @@ fn material(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Mater
         chosen("target", &plan.target, &seen.targets)?
     };
     let interface = chosen("interface", &plan.interface, &seen.interfaces)?;
-    let title = match (&*meta.title, &target) {
-        ("", Some(t)) if seen.targets.len() > 1 => t.to_string(),
-        (title, Some(t)) if seen.targets.len() > 1 => format!("{title}, {t}"),
-        (title, _) => title.to_owned(),
-    };
-    let ask = Ask {
-        from_ns: from,
-        to_ns: to,
-        ..Ask::of(zone.clone(), 1)
-    };
-    let mut m = Material::new(
-        Scope {
-            from_ns,
-            to_ns,
-            zone,
-        },
-        &title,
-    );
-    fill(source, &mut m, target.as_deref(), interface.as_deref())?;
-    if let Some(target) = &target
-        && (page || plan.plot == Plot::Availability)
-        && let Some(found) = statistics::holes(source, target, &ask)?
-    {
-        let outages = found.outages.iter().map(|o| (o.from_ns, o.to_ns));
-        m.holes(&found.due, &outages.collect::<Vec<_>>());
+    let mut names: Vec<Text> = target.into_iter().collect();
+    if page && plan.target.is_none() {
+        let others = seen.targets.keys().filter(|t| Some(*t) != names.first());
+        let others: Vec<Text> = others.cloned().collect();
+        names.extend(others);
     }
-    Ok(m)
+    let scope = Scope {
+        from_ns,
+        to_ns,
+        zone: zone.clone(),
+    };
+    let material = |name: Option<&Text>| {
+        let title = match (&*meta.title, name) {
+            ("", Some(t)) if seen.targets.len() > 1 => t.to_string(),
+            (title, Some(t)) if seen.targets.len() > 1 && !page => format!("{title}, {t}"),
+            (title, _) => title.to_owned(),
+        };
+        let mut m = Material::new(scope.clone(), &title);
+        m.target = name.map(ToString::to_string).unwrap_or_default();
+        m
+    };
+    let mut all: Vec<Material> = match names.is_empty() {
+        true => vec![material(None)],
+        false => names.iter().map(|n| material(Some(n))).collect(),
+    };
+    fill(source, &mut all, interface.as_deref())?;
+    if page || plan.plot == Plot::Availability {
+        let ask = Ask {
+            from_ns: from,
+            to_ns: to,
+            target: (all.len() == 1).then(|| all[0].target.clone()),
+            ..Ask::of(zone, 1)
+        };
+        let found = statistics::holes(source, &ask)?;
+        for m in &mut all {
+            let Some(holes) = found.get(&*m.target) else {
+                continue;
+            };
+            let outages = holes.outages.iter().map(|o| (o.from_ns, o.to_ns));
+            m.holes(&holes.due, &outages.collect::<Vec<_>>());
+        }
+    }
+    Ok(all)
+}
+
+/// Page of all targets: their figures, outages, incidents and plots.
+fn whole_page(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
+    let all = materials(plan, source, true)?;
+    let zone = times::zone(plan.zone.as_deref())?;
+    let (from_ns, to_ns) = span(plan, &zone)?;
+    let has_probes = all.iter().any(Material::has_delays);
+    let ask = Ask {
+        from_ns,
+        to_ns,
+        target: plan.target.clone(),
+        ..Ask::of(zone, threads(None))
+    };
+    let found = has_probes.then(|| statistics::statistics(source, &ask));
+    // Plots need less than figures do: the page has those even of a recording that is too long for figures.
+    let found = found.and_then(|s| match s {
+        Ok(s) => Some(s),
+        Err(why) => {
+            source.observer.warn(&why.to_string());
+            None
+        }
+    });
+    Ok(plots::page(&all, found.as_ref()))
 }
 
 /// The requested name, or the one with the most rows or bytes.

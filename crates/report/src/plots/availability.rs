@@ -37,13 +37,13 @@ pub fn plot(m: &Material) -> PlotSpec {
     };
     let probes = (!m.available.is_empty()).then(|| {
         format!(
-            "Available for {} % of the time in which probes were due",
+            "Available for {} % of the probed time",
             nines(total(&m.available).share())
         )
     });
     let interface = noted.as_ref().map(|(s, hours)| {
         format!(
-            "{} % of {} intervals of {} s of {} were up, with an address and answered",
+            "{} % of {} intervals of {} s of {} were up and answered",
             nines(total(hours).share()),
             total(hours).all,
             significant(s.interval_ns as f64 / 1e9, 3),
@@ -99,7 +99,7 @@ fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis
     let row = (420.0 / days as f64).clamp(9.0, 26.0);
     let step = (14.0 / row).ceil() as usize;
     let names = (0..days).step_by(step).map(|i| {
-        let name = calendar::day_name(first + i);
+        let name = calendar::month_day(first + i);
         (i as f64 + 0.5, name)
     });
     let cells = (first..=last).flat_map(|day| {
@@ -124,7 +124,7 @@ fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (Axis,
     let step = (shown as usize).div_ceil(11);
     let marks = (0..weeks).step_by(step).map(|week| {
         let date = calendar::date(monday + 7 * week);
-        (week as f64 + 0.5, date.strftime("%-d %b %Y").to_string())
+        (week as f64 + 0.5, date.to_string())
     });
     let names = ["Mon", "", "Wed", "", "Fri", "", "Sun"].iter().enumerate();
     let names = names.map(|(d, name)| (d as f64 + 0.5, (*name).to_owned()));

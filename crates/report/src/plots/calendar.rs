@@ -64,9 +64,14 @@ pub fn weekday(day: i64) -> usize {
     (day + 3).rem_euclid(7) as usize
 }
 
-/// Formats as `4 May`.
+/// Formats as `2014-05-04`.
 pub fn day_name(day: i64) -> String {
-    date(day).strftime("%-d %b").to_string()
+    date(day).to_string()
+}
+
+/// Formats as `05-04`, where there is no room for the year.
+pub fn month_day(day: i64) -> String {
+    date(day).strftime("%m-%d").to_string()
 }
 
 fn zoned(t_ns: i64, zone: &TimeZone) -> Zoned {
@@ -117,7 +122,7 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
         let name = |t: i64| {
             let z = zoned(t, zone);
             match (step, z.hour(), z.minute(), z.second()) {
-                (_, 0, 0, 0) => z.strftime("%-d %b").to_string(),
+                (_, 0, 0, 0) => z.date().to_string(),
                 (s, ..) if *s < 60 => z.strftime("%H:%M:%S").to_string(),
                 _ => z.strftime("%H:%M").to_string(),
             }
@@ -153,7 +158,7 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
             .map(|i| begin.saturating_add((i * step).months()))
             .collect()
     };
-    let form = if days <= 56.0 { "%-d %b" } else { "%b %Y" };
+    let form = if days <= 56.0 { "%Y-%m-%d" } else { "%Y-%m" };
     dates
         .into_iter()
         .filter_map(|d| Some((at(d).ok()?, d.strftime(form).to_string())))
@@ -183,7 +188,7 @@ mod tests {
         let at = oslo.local(NOON + 11 * HOUR);
         assert_eq!(
             (day_name(at.day), at.hour, weekday(at.day)),
-            ("5 May".into(), 1, 0)
+            ("2014-05-05".into(), 1, 0)
         );
         assert_eq!(Clock::new(TimeZone::UTC).local(NOON).hour, 12);
     }
@@ -211,6 +216,9 @@ mod tests {
         }
         let hours = marks(NOON, NOON + 6 * HOUR, &TimeZone::UTC);
         assert_eq!(hours[0], (NOON, "12:00".into()));
-        assert_eq!(marks(NOON, NOON + 21 * DAY, &TimeZone::UTC)[0].1, "7 May");
+        assert_eq!(
+            marks(NOON, NOON + 21 * DAY, &TimeZone::UTC)[0].1,
+            "2014-05-07"
+        );
     }
 }

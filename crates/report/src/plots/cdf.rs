@@ -9,15 +9,15 @@ pub fn plot(m: &Material) -> PlotSpec {
     let answered = m.whole.delays.len() as f64 / m.whole.sent().max(1) as f64;
     let low = steps.first().map_or(1.0, |s| s.0).max(1e-3);
     let high = steps.last().map_or(1.0, |s| s.0).max(low * 1.01);
-    let start = (low, Some(0.0));
+    let start = (low, 0.0);
     let curve = steps
         .iter()
-        .map(|(ms, share)| (ms.max(low), Some(share * answered * 100.0)));
+        .map(|(ms, share)| (ms.max(low), share * answered * 100.0));
     let curve = std::iter::once(start).chain(curve).collect();
     PlotSpec::single(
         "distribution of the round trips",
         Axis::logarithmic("round-trip time, ms (logarithmic)", low * 0.96, high * 1.04),
         Axis::even("Probes answered within, %", 0.0, 100.0),
-        vec![Series::new("", "middle", Shape::Line(curve))],
+        vec![Series::new("", "middle", Shape::Stairs(curve))],
     )
 }

@@ -36,7 +36,7 @@ pub fn plot(m: &Material) -> PlotSpec {
     };
     let step = (count as usize).div_ceil(12);
     let marks = (0..count).step_by(step).map(|i| {
-        let name = calendar::day_name(first + i);
+        let name = calendar::month_day(first + i);
         (i as f64 + 0.5, name)
     });
     PlotSpec::single(

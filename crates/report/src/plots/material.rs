@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
 pub const STRETCHES: usize = 800;
-/// Columns of the zoomable plot; the range of each is kept.
+/// Columns of the marks of loss.
 const COLUMNS: usize = 6_000;
 /// Number of probes above which single ones are not drawn.
 const MOST_POINTS: usize = 12_000;
@@ -92,11 +92,13 @@ impl Part {
 pub struct Material {
     pub scope: Scope,
     pub title: String,
+    /// Target whose probes it holds; empty if there is only one, or none.
+    pub target: String,
     clock: Clock,
     pub stretches: Vec<Stretch>,
-    /// Smallest and largest RTT of each column in ms, and true if any probe was lost.
-    fine: Vec<(f64, f64, bool)>,
-    /// Cells for the page's smoke plot.
+    /// Columns in which a probe was lost.
+    lost: Vec<bool>,
+    /// Cells for the page's plots of many probes.
     pub cells: Cells,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
@@ -119,8 +121,9 @@ impl Material {
         Material {
             clock: Clock::new(scope.zone.clone()),
             title: title.to_owned(),
+            target: String::new(),
             stretches: vec![Stretch::default(); STRETCHES],
-            fine: vec![(f64::INFINITY, 0.0, false); COLUMNS],
+            lost: vec![false; COLUMNS],
             cells: Cells::new(&scope),
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
@@ -158,11 +161,9 @@ impl Material {
         let at = self.clock.local(sent_ns);
         let hour = weekday(at.day) * 24 + at.hour;
         let rtt_ns = rtt_ns.filter(|_| answered);
-        self.column(
-            sent_ns,
-            rtt_ns.map(|ns| (ns as f64 / 1e6, ns as f64 / 1e6)),
-            rtt_ns.is_none(),
-        );
+        if rtt_ns.is_none() {
+            self.lose(sent_ns);
+        }
         self.cells.probe(sent_ns, rtt_ns);
         for stretch in [
             &mut self.stretches[place],
@@ -182,65 +183,30 @@ impl Material {
         }
     }
 
-    fn column(&mut self, t_ns: i64, range: Option<(f64, f64)>, lost: bool) {
+    /// Notes a loss in its column.
+    fn lose(&mut self, t_ns: i64) {
         let since = i128::from(t_ns) - i128::from(self.scope.from_ns);
         let at = (since * COLUMNS as i128 / i128::from(self.length_ns())) as usize;
-        let column = &mut self.fine[at.min(COLUMNS - 1)];
-        if let Some((low, high)) = range {
-            *column = (column.0.min(low), column.1.max(high), column.2);
-        }
-        column.2 |= lost;
+        self.lost[at.min(COLUMNS - 1)] = true;
     }
 
-    /// Round trips of single probes if they are few, otherwise least and greatest of each column; and times of loss, s.
+    /// Round trips of single probes if they are few, and times of loss, s. The page draws many by the bounds of its cells.
     fn probes(&self) -> (Vec<Point>, Vec<f64>) {
         let since = |t: i64| (t - self.scope.from_ns) as f64 / 1e9;
-        let column_s = self.length_ns() as f64 / 1e9 / COLUMNS as f64;
-        let mut probes: Vec<Point> = Vec::new();
-        let mut lost_s = Vec::new();
-        if let Some(points) = self.points() {
-            probes = points
-                .iter()
-                .map(|(t, ms)| Point {
-                    t_s: since(*t),
-                    ms: *ms,
-                })
-                .collect();
-            lost_s = points
-                .iter()
-                .filter(|p| p.1.is_none())
-                .map(|p| since(p.0))
-                .collect();
-        } else {
-            let mut empty = 0;
-            for (i, (low, high, lost)) in self.fine.iter().enumerate() {
-                let t_s = (i as f64 + 0.5) * column_s;
-                if *lost {
-                    lost_s.push(t_s);
-                }
-                if high < low {
-                    // A few empty columns may result from the spacing of the rows; more of them are a gap.
-                    empty += 1;
-                    if empty == COLUMNS / STRETCHES {
-                        probes.push(Point { t_s, ms: None });
-                    }
-                    continue;
-                }
-                empty = 0;
-                probes.push(Point {
-                    t_s: t_s - column_s / 4.0,
-                    ms: Some(*low),
-                });
-                probes.push(Point {
-                    t_s: t_s + column_s / 4.0,
-                    ms: Some(*high),
-                });
-            }
-        }
-        (probes, lost_s)
+        let Some(points) = self.points() else {
+            let column_s = self.length_ns() as f64 / 1e9 / COLUMNS as f64;
+            let lost = self.lost.iter().enumerate().filter(|(_, lost)| **lost);
+            let lost_s = lost.map(|(i, _)| (i as f64 + 0.5) * column_s);
+            return (Vec::new(), lost_s.collect());
+        };
+        let lost = points.iter().filter(|p| p.1.is_none());
+        let lost_s = lost.map(|p| since(p.0)).collect();
+        let line = interrupted(&points).into_iter();
+        let point = |(t, ms): (i64, Option<f64>)| Point { t_s: since(t), ms };
+        (line.map(point).collect(), lost_s)
     }
 
-    /// Returns curves for the page's script: ranges of columns, or single probes if they are few.
+    /// Returns curves for the page's script, with single probes if they are few.
     pub fn curves(&self) -> Curves {
         let step_s = self.length_ns() as f64 / 1e9 / STRETCHES as f64;
         let (probes, lost_s) = self.probes();
@@ -444,6 +410,24 @@ impl Material {
     }
 }
 
+/// Interrupts the line through probes where none was sent for long: a line across would claim delays that nobody
+/// measured.
+pub(super) fn interrupted(points: &[(i64, Option<f64>)]) -> Vec<(i64, Option<f64>)> {
+    let mut gaps: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
+    gaps.sort_unstable();
+    let usual = gaps.get(gaps.len() / 2).copied().unwrap_or_default();
+    let mut line = Vec::with_capacity(points.len());
+    let mut before: Option<i64> = None;
+    for (t, ms) in points {
+        if let Some(b) = before.filter(|b| t - b > usual.saturating_mul(5)) {
+            line.push((b + (t - b) / 2, None));
+        }
+        before = Some(*t);
+        line.push((*t, *ms));
+    }
+    line
+}
+
 pub fn sum(parts: &[Stretch]) -> Stretch {
     let mut sum = Stretch::default();
     parts.iter().for_each(|p| sum.add(p));
@@ -643,9 +627,34 @@ mod tests {
         );
         let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
-            picture.contains("Available for 99.81 % of the time") && picture.contains("98.33 %"),
+            picture.contains("Available for 99.81 % of the probed time")
+                && picture.contains("98.33 %"),
             "{picture}"
         );
+    }
+
+    /// Users saw a line across fifteen seconds in which the interface was down and no probe was sent.
+    #[test]
+    fn nothing_is_drawn_where_nothing_was_probed() {
+        for seed in 0..50 {
+            let mut rng = base::rng::Streams::new(seed).stream("gap");
+            let mut draw = |most: f64| (base::rng::uniform(&mut rng) * most) as i64;
+            let (from, length) = (10 + draw(60.0), 6 + draw(20.0));
+            let mut m = Material::new(scope(1), "");
+            for i in (0..100).filter(|i| !(from..from + length).contains(i)) {
+                m.probe(i * SECOND, Some(20_000_000), Status::Ok);
+            }
+            let (line, lost) = m.probes();
+            assert!(lost.is_empty());
+            let inside = |p: &&Point| (from as f64..(from + length) as f64).contains(&p.t_s);
+            let inside: Vec<_> = line.iter().filter(inside).map(|p| p.ms).collect();
+            assert_eq!(inside, [None], "seed {seed}");
+            assert_eq!(
+                line.iter().filter(|p| p.ms.is_none()).count(),
+                1,
+                "seed {seed}"
+            );
+        }
     }
 
     #[test]

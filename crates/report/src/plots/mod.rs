@@ -39,6 +39,20 @@ pub enum Plot {
     Availability,
 }
 
+/// Number of characters of a title that fit the width of a picture.
+const TITLE: usize = 96;
+
+/// Returns a name of at most so many characters; a longer one ends in dots.
+fn short(name: &str, most: usize) -> String {
+    match name.chars().count() <= most {
+        true => name.to_owned(),
+        false => {
+            let kept: String = name.chars().take(most.saturating_sub(1)).collect();
+            format!("{}…", kept.trim_end_matches([',', ' ']))
+        }
+    }
+}
+
 impl Plot {
     /// # Errors
     /// Fails if the recording lacks the data of this plot; the error names them.
@@ -71,7 +85,11 @@ impl Plot {
         };
         let title = match &*m.title {
             "" => spec.title,
-            name => format!("{name}: {}", spec.title),
+            name => format!(
+                "{}: {}",
+                short(name, TITLE - spec.title.len().min(TITLE)),
+                spec.title
+            ),
         };
         let note = calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone);
         Ok(PlotSpec {
@@ -79,5 +97,29 @@ impl Plot {
             note,
             ..spec
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of five targets ran over the right edge, and the kind of the plot with them.
+    #[test]
+    fn a_long_name_is_cut_and_the_kind_of_plot_stays() {
+        let scope = Scope {
+            from_ns: 0,
+            to_ns: 1_000_000_000,
+            zone: jiff::tz::TimeZone::UTC,
+        };
+        for length in [0, 10, 95, 200] {
+            let mut m = Material::new(scope.clone(), &"é".repeat(length));
+            m.probe(0, Some(20_000_000), base::record::Status::Ok);
+            let title = Plot::Smoke.spec(&m).unwrap().title;
+            assert!(
+                title.ends_with("smoke") && title.chars().count() <= TITLE + 2,
+                "{title}"
+            );
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! RTT, download and upload, one above the other on the same time axis (the thesis's figures 26, 29, 31, 32, 34).
 
 use super::calendar;
-use super::material::{Material, Stretch, sum};
+use super::material::{Material, Stretch, interrupted, sum};
 use crate::plot::{Axis, Panel, PlotSpec, Series, Shape, nice_top};
 use base::print::{DELAY, RATE, number};
 
@@ -29,18 +29,8 @@ pub fn rtt(m: &Material) -> PlotSpec {
     let x = |t: i64| since(m, t);
     let lost = points.iter().filter(|p| p.1.is_none());
     let lost: Vec<f64> = lost.map(|p| x(p.0)).collect();
-    // No line is drawn over long gaps.
-    let mut gaps: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
-    gaps.sort_unstable();
-    let usual = gaps.get(gaps.len() / 2).copied().unwrap_or_default();
-    let mut before: Option<i64> = None;
-    let line = points.iter().flat_map(|(t, ms)| {
-        let gap = before.is_some_and(|b| t - b > usual.saturating_mul(5));
-        before = Some(*t);
-        let interruption = gap.then_some((x(*t), None));
-        interruption.into_iter().chain([(x(*t), *ms)])
-    });
-    let line = line.collect();
+    let line = interrupted(&points).into_iter();
+    let line = line.map(|(t, ms)| (x(t), ms)).collect();
     let length = if lost.len() <= MOST_BARS {
         HEIGHT
     } else {

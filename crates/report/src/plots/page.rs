@@ -1,12 +1,17 @@
-//! Page with all plots of a recording that is not a test. It fetches nothing and is complete without its script. The
+//! Page of a recording that is not a test: the figures of all targets, outages and incidents, and all plots. It fetches nothing and is complete without its script. The
 //! script makes the plots over time and the distribution zoomable and readable point by point, and the calendars
 //! readable cell by cell.
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
 use crate::html::{SCRIPT, head, licence};
+use crate::plot::PlotSpec;
+use crate::statistics as tables;
+use crate::terminal::sentence;
+use analysis::statistics::Statistics;
 use base::print::{DELAY, percent};
-use maud::{DOCTYPE, PreEscaped, html};
+use jiff::tz::TimeZone;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const ALL: [(Plot, &str, &str); 8] = [
     (
@@ -32,22 +37,34 @@ const ALL: [(Plot, &str, &str); 8] = [
     (
         Plot::Cdf,
         "Distribution",
-        "What share of the probes was answered within a time.",
+        "Share of the probes answered within a time.",
     ),
     (
         Plot::Heat,
         "By weekday and hour",
-        "Over all weeks: where it repeats itself, it is the load of the day.",
+        "95th percentile of each hour over all weeks, ms. A pattern that repeats is the load of the day.",
     ),
     (
         Plot::Availability,
         "Availability",
-        "Green: there throughout the hour. Red: gone for a part of it. Grey: nothing was asked. The line above the picture says what was asked.",
+        "Green: available for the whole hour. Red: not available for a part of it. Grey: no probes.",
     ),
-    (Plot::Daily, "Traffic a day", "Counted at the interface."),
+    (
+        Plot::Daily,
+        "Traffic a day",
+        "Bytes counted at the interface.",
+    ),
 ];
 
-pub fn page(m: &Material) -> String {
+/// Largest number of outages, and of incidents, that the page lists; `--csv` has all.
+const LISTED: usize = 100;
+
+/// Renders the page. `all` has one material per target, the main one first; `statistics` are of the same time, if there
+/// are probes.
+pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
+    let Some((m, others)) = all.split_first() else {
+        return String::new();
+    };
     let title = if m.title.trim().is_empty() {
         "Tailback report"
     } else {
@@ -57,12 +74,6 @@ pub fn page(m: &Material) -> String {
     if m.has_delays() {
         curves.smoke = Some(m.cells.data(smoke::loss_limits()));
     }
-    let live = |plot: Plot| match plot {
-        Plot::Rtt => Some("over-time"),
-        Plot::Smoke => Some("smoke"),
-        Plot::Cdf => Some("distribution"),
-        _ => None,
-    };
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -72,28 +83,23 @@ pub fn page(m: &Material) -> String {
                     header {
                         p.meta { b { "Tailback" } " " span { (calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone)) } }
                         h1 { (title) }
+                        @if let Some(s) = statistics { p.says { (sentence(s, &m.scope.zone)) } }
                         dl.key {
-                            div { dt { "Probes" } dd { (m.whole.sent()) } }
-                            @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { (percent(loss)) " %" } } }
-                            @for (name, value) in &figures(m) { div { dt { (name) } dd { (value) } } }
+                            div { dt { "Probes" } dd { b { (m.whole.sent()) } } }
+                            @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { b { (percent(loss)) } " %" } } }
+                            @for (name, value) in &figures(m) {
+                                @let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+                                div { dt { (name) } dd { b { (number) } " " (unit) } }
+                            }
                         }
                     }
-                    @for (plot, name, says) in ALL {
-                        @if let Ok(picture) = plot.spec(m).map(|s| s.picture()) {
-                            section {
-                                h2 { (name) }
-                                p { (says) }
-                                @if let Some(id) = live(plot) {
-                                    figure id=(id) {
-                                        div.static { (picture) }
-                                        div.live hidden {}
-                                        figcaption.with-script { "Drag across a plot to zoom in, double-click to see all; the arrow keys move the cursor." }
-                                    }
-                                } @else if matches!(plot, Plot::Heat | Plot::Availability | Plot::Daily) {
-                                    figure.cells { div { (picture) } }
-                                } @else {
-                                    figure { (picture) }
-                                }
+                    @if let Some(s) = statistics { (overview(s, &m.scope.zone)) }
+                    (pictures(m, true))
+                    @for other in others {
+                        section {
+                            details {
+                                summary { "Plots of " (other.target) }
+                                (pictures(other, false))
                             }
                         }
                     }
@@ -107,6 +113,70 @@ pub fn page(m: &Material) -> String {
     .into_string()
 }
 
+/// Renders all plots of a target. The script makes those of the main one zoomable.
+fn pictures(m: &Material, main: bool) -> Markup {
+    let live = |plot: Plot| match plot {
+        Plot::Rtt if main => Some("over-time"),
+        Plot::Smoke if main => Some("smoke"),
+        Plot::Cdf if main => Some("distribution"),
+        _ => None,
+    };
+    // Traffic belongs to the interface, not to a target.
+    let shown = ALL.iter().filter(|(plot, ..)| main || *plot != Plot::Daily);
+    html! {
+        @for (plot, name, says) in shown {
+            @if let Ok(picture) = plot.spec(m).map(|s| PlotSpec { untitled: true, ..s }.picture()) {
+                section {
+                    @if main { h2 { (name) } } @else { h3 { (name) } }
+                    p { (says) }
+                    @if let Some(id) = live(*plot) {
+                        figure id=(id) {
+                            div.static { (picture) }
+                            div.live hidden {}
+                            figcaption.with-script { "Drag across a plot to zoom in, double-click to see all; the arrow keys move the cursor." }
+                        }
+                    } @else if matches!(plot, Plot::Heat | Plot::Availability | Plot::Daily) {
+                        figure.cells { div { (picture) } }
+                    } @else {
+                        figure { (picture) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Renders the tables of all targets: figures, uses, outages with causes, incidents.
+fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
+    let mut outages = tables::outages(s, zone);
+    let mut incidents = tables::incidents(s, zone);
+    let more = [outages.truncate(LISTED), incidents.truncate(LISTED)];
+    let uses = tables::uses(s);
+    html! {
+        section aria-labelledby="targets" {
+            h2 id="targets" { "Targets" }
+            (tables::targets(s).html("target"))
+            p.evidence { "Round trips in ms. " (tables::targets_note(s)) }
+        }
+        section aria-labelledby="uses" {
+            h2 id="uses" { "Uses, by delay and loss alone" }
+            (uses.html("use"))
+        }
+        section aria-labelledby="outages" {
+            h2 id="outages" { "Outages" }
+            @if outages.is_empty() { p { "None." } } @else { (outages.html("outage")) }
+            @if more[0] > 0 { p { "And " (more[0]) " more: see " code { "tailback analyse --csv" } "." } }
+        }
+        @if !incidents.is_empty() {
+            section aria-labelledby="incidents" {
+                h2 id="incidents" { "Incidents" }
+                (incidents.html("incident"))
+                @if more[1] > 0 { p { "And " (more[1]) " more: see " code { "tailback analyse --csv" } "." } }
+            }
+        }
+    }
+}
+
 /// Returns quantiles of the RTT with their names.
 fn figures(m: &Material) -> Vec<(String, String)> {
     let all = &m.whole.delays;
@@ -118,7 +188,7 @@ fn figures(m: &Material) -> Vec<(String, String)> {
     ];
     let known = quantiles.iter().filter_map(|(name, p)| {
         let value = DELAY.print(all.quantile_ms(*p)?);
-        Some((format!("{name} of the round trips"), value))
+        Some((format!("{name} RTT"), value))
     });
     known.collect()
 }

@@ -107,7 +107,7 @@ fn next_steps(page: &mut Page, answer: &Answer, recording: &Path) {
     for advice in &answer.advice {
         for (script, command) in advice.script.iter().zip(&advice.commands) {
             let here = command.replace(&script.file, &format!("{path}/{}", script.file));
-            page.put(&format!("  {:12}{here}", format!("{}:", advice.on)), None);
+            page.put(&format!("  {:14}{here}", format!("{}:", advice.on)), None);
         }
         if advice.script.is_none() && answer.advice.len() <= 2 {
             page.paragraph(&advice.what, 2, None);

@@ -50,7 +50,7 @@ fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
     if s.incidents.is_empty() {
         return;
     }
-    page.heading("What befell the recording");
+    page.heading("Incidents");
     for i in s.incidents.iter().take(LISTED) {
         let when = words::when(i.from_ns, zone);
         page.item(&format!("{when}: {}", words::incident(i)), None);
@@ -191,10 +191,13 @@ fn holes(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     for o in t.outages.iter().take(LISTED) {
         page.item(
             &format!(
-                "outage {}: {} probes lost or kept from leaving{}",
+                "outage {}: {} probes lost or kept from leaving; {}",
                 span(o.from_ns, o.to_ns),
                 o.lost,
-                if o.ended { "" } else { ", no answer after it" }
+                match &*o.cause {
+                    "" => format!("cause {}", words::cause(o)),
+                    cause => cause.to_owned(),
+                }
             ),
             Some(Paint::Yellow),
         );

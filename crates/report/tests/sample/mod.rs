@@ -365,6 +365,7 @@ impl Line {
                     (*name == of || *name == "both").then(|| near(way.rate_bps * 0.95, 0.01))
                 };
                 PhaseAnswer {
+                    ipdv: stats::Ipdv::default(),
                     name: (*name).into(),
                     from_ns: START_NS + (from * 1e9) as i64,
                     to_ns: START_NS + (to * 1e9) as i64,

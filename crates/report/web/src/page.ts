@@ -1,10 +1,10 @@
 // The script of report.html: turns the static plots into ones that can be read point by point. The page is
 // complete without it.
 import uPlot from "uplot";
-import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, toggle } from "./plot";
+import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
 import { packets } from "./packets";
 import type { Line, PageCurves as Curves } from "./schema";
-import { smoke } from "./smoke";
+import { BOUNDS, type Drawn, columns, decode, smoke } from "./smoke";
 
 type Column = (number | null | undefined)[];
 
@@ -15,11 +15,24 @@ const known = (phase: string): string => (["idle", "down", "up", "both"].include
 function overTime(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
   const show = { probe: true, flow: true, loss: true, log: false };
+  // Of weeks there are no single probes: what is shown is drawn by the bounds of its columns, added up anew.
+  const cells = c.probes.t_s.length === 0 && c.smoke ? { counts: decode(c.smoke), smoke: c.smoke } : null;
   const civil = c.from_s !== undefined;
   const begin = c.from_s ?? 0;
   const end = begin + c.span_s;
   const centre = c.bins.down_bps.map((_, i) => begin + (i + 0.5) * c.bins.step_s);
   const ends = [[begin, end]] as unknown as uPlot.AlignedData;
+  const length = cells ? c.span_s / cells.smoke.cells : 0;
+  let drawn: Drawn[] = [];
+  /** Largest, smallest, 95 %, 5 % and median of each column between two instants. */
+  const bounds = (from: number, to: number): uPlot.AlignedData => {
+    if (!cells) return [[]];
+    const cell = (t: number): number => (t - begin) / length;
+    drawn = columns(cells.counts, cells.smoke, Math.max(0, Math.floor(cell(from) + 1e-6)), Math.min(cells.smoke.cells, Math.ceil(cell(to) - 1e-6)));
+    const of = (at: number): Column => drawn.map((d) => d.at?.[at] ?? null);
+    const { min, low, median, high, max } = BOUNDS;
+    return [drawn.map((d) => begin + ((d.from + d.to) / 2) * length), of(max), of(min), of(high), of(low), of(median)] as uPlot.AlignedData;
+  };
   const delays = uPlot.join(
     // In-flow lines lie under the probes: they come first.
     [...[c.in_flow_down, c.in_flow_up, c.probes].map((l): uPlot.AlignedData => [l.t_s, l.ms]), ends],
@@ -97,6 +110,13 @@ function overTime(figure: HTMLElement, c: Curves): void {
       if (ms != null) parts.push([name, `${digits(ms)} ms`]);
       else if (line === c.probes) parts.push([name, "lost"]);
     };
+    const column = drawn.find((d) => (t - begin) / length < d.to && (t - begin) / length >= d.from);
+    if (column?.at) {
+      const { min, low, median, high, max } = BOUNDS;
+      const of = (at: number): string => digits(column.at?.[at] as number);
+      parts.push(["median", `${of(median)} ms`], ["5 to 95 %", `${of(low)} to ${of(high)} ms`], ["all", `${of(min)} to ${of(max)} ms`]);
+    }
+    if (column) parts.push(["lost", column.sent > 0 ? `${digits((100 * column.lost) / column.sent)} %` : "no probes"]);
     near("probe", c.probes);
     near("download's own packets", c.in_flow_down);
     near("upload's own packets", c.in_flow_up);
@@ -120,6 +140,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const zoom = (from: number, to: number): void => {
     if (from === range[0] && to === range[1]) return;
     range = [from, to];
+    if (cells) plots.all[0]?.setData(bounds(from, to), false);
     for (const plot of plots.all) plot.setScale("x", { min: from, max: to });
     for (const [button, [a, b]] of zoomButtons) button.classList.toggle("chosen", a === from && b === to);
   };
@@ -143,7 +164,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
     const times = u.data[0];
     const shown: number[] = [];
     for (let i = 0; i < times.length; i++) {
-      const v = u.data[3]?.[i];
+      const v = u.data[cells ? 1 : 3]?.[i];
       if (v != null && (times[i] as number) >= from && (times[i] as number) <= to) shown.push(v);
     }
     shown.sort((a, b) => a - b);
@@ -155,6 +176,14 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const build = (width: number): uPlot[] => {
     const narrow = width < 480;
     const made: uPlot[] = [];
+    const edge: uPlot.Series = { points: { show: false } };
+    const bands: Pick<uPlot.Options, "series" | "bands"> = {
+      series: [{}, edge, { ...edge }, { ...edge }, { ...edge }, { stroke: colour("ink"), width: 1.6, points: { show: false } }],
+      bands: [
+        { series: [1, 2], fill: tint("ink", 0.14) },
+        { series: [3, 4], fill: tint("ink", 0.22) },
+      ],
+    };
     const own: uPlot.Series = { stroke: colour("flow"), alpha: 0.55, width: 3, points: { show: false }, show: show.flow };
     const at = range;
     made.push(
@@ -167,10 +196,10 @@ function overTime(figure: HTMLElement, c: Curves): void {
             y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: civil ? most : fromZero },
           },
           axes: [civil && top === 0 ? dates() : axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
-          series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }],
+          ...(cells ? bands : { series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }] }),
           hooks: hooks(true),
         },
-        delays as uPlot.AlignedData,
+        cells ? bounds(at[0], at[1]) : (delays as uPlot.AlignedData),
         upper,
       ),
     );
@@ -209,7 +238,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
     show[key] = on;
     for (const i of indices) plots.all[0]?.setSeries(i, { show: on });
   };
-  tools.append(toggle("Probes", true, series([3], "probe"), "ink"));
+  if (!cells) tools.append(toggle("Probes", true, series([3], "probe"), "ink"));
   if (hasFlow) tools.append(toggle("Load's own packets", true, series([1, 2], "flow"), "flow"));
   if (c.lost_s.length > 0) {
     tools.append(toggle("Lost", true, (on) => {
@@ -228,12 +257,17 @@ function overTime(figure: HTMLElement, c: Curves): void {
     word.style.color = `var(--${name})`;
     legend.append(word);
   }
-  box.append(tools, element("p", "plot-name", "Round-trip time, ms"), upper);
+  box.append(tools, element("p", "plot-name", cells ? "Round-trip time, ms: median, 5 to 95 %, smallest to largest" : "Round-trip time, ms"), upper);
   if (top > 0) box.append(legend, lower);
   box.append(readout);
   say(null);
   movable(upper, "Round-trip time over time", () => plots.all[0]);
 }
+
+/** Colour and dashes of a curve: those of its phase, or the ink where there are no phases. */
+const curve = (phase: string): string => (phase in DASHES || phase === "down" ? phase : "ink");
+/** The share of a delay holds up to the next one: a slope would be mass where no probe was. */
+const stairs = uPlot.paths.stepped!({ align: 1 });
 
 function distribution(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
@@ -264,7 +298,7 @@ function distribution(figure: HTMLElement, c: Curves): void {
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5 } },
         scales: { x: log ? { time: false, distr: 3, range: (_u, min, max) => [min * 0.97, max * 1.03] } : { time: false }, y: { range: [0, 100] } },
         axes: [axis({ label: "round-trip time, ms", size: 32, ...(log ? logarithmic : {}) }), axis({ size: 44 })],
-        series: [{}, ...c.cdf.phases.map((p): uPlot.Series => ({ stroke: colour(known(p.name)), width: 2, dash: DASHES[known(p.name)] ?? [], points: { show: false } }))],
+        series: [{}, ...c.cdf.phases.map((p): uPlot.Series => ({ stroke: colour(curve(p.name)), width: 2, dash: DASHES[curve(p.name)] ?? [], points: { show: false }, paths: stairs }))],
         hooks: { setCursor: [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] },
       },
       [c.cdf.ms, ...c.cdf.phases.map((p) => p.percent)] as uPlot.AlignedData,
@@ -272,7 +306,7 @@ function distribution(figure: HTMLElement, c: Curves): void {
     ),
   ];
   const plots: Plots = new Plots(box, build);
-  c.cdf.phases.forEach((p, i) => tools.append(toggle(p.label, true, (on) => plots.all[0]?.setSeries(i + 1, { show: on }), known(p.name))));
+  c.cdf.phases.forEach((p, i) => tools.append(toggle(p.label, true, (on) => plots.all[0]?.setSeries(i + 1, { show: on }), curve(p.name))));
   tools.append(element("span", "push"), toggle("Logarithmic", true, (on) => {
     log = on;
     plots.again();

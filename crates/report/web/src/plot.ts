@@ -6,6 +6,12 @@ export const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, s
 export const byId = (id: string): HTMLElement | null => document.getElementById(id);
 export const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+/** A colour of the page with this opacity. */
+export function tint(name: string, opacity: number): string {
+  const hex = colour(name).replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
+  return `${hex}${Math.round(opacity * 255).toString(16).padStart(2, "0")}`;
+}
+
 /** Three significant digits, as everywhere in the report. */
 export function digits(value: number): string {
   if (value === 0) return "0";
@@ -59,10 +65,22 @@ export function axis(over: Partial<uPlot.Axis>): uPlot.Axis {
   return { stroke: colour("muted"), font: FONT, labelFont: FONT, labelSize: 20, grid: rule, ticks: { ...rule, size: 5 }, values: (_, splits) => splits.map((v) => (v == null ? "" : digits(v))), ...over };
 }
 
+const DATE = "\n{YYYY}-{MM}-{DD}";
+const DAY = "\n{MM}-{DD}";
+/** Marks of civil time by their distance in seconds, in the order of ISO 8601: a new day or year is named below. */
+const DATES = [
+  [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2_419_200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86_400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [3_600, "{HH}:{mm}", DATE, null, DAY, null, null, null, 1],
+  [60, "{HH}:{mm}", DATE, null, DAY, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", DATE, null, DAY, null, null, null, 1],
+  [0.001, "{ss}.{fff}", "\n{HH}:{mm}", null, null, null, "\n{HH}:{mm}", null, 1],
+];
+
 /** An axis of dates: without the marks of the other, which are numbers. */
 export function dates(): uPlot.Axis {
-  const { values: _numbers, ...rest } = axis({ size: 44 });
-  return rest;
+  return axis({ size: 44, values: DATES as unknown as uPlot.Axis.Values });
 }
 
 export const logarithmic: Partial<uPlot.Axis> = {

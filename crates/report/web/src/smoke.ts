@@ -5,7 +5,7 @@ import type { Smoke } from "./schema";
 import { Plots, axis, colour, dates, digits, element, hint, live, logarithmic, movable, toggle } from "./plot";
 
 /** All cells, one after another: those of cell `i` from `begin[i]` to `begin[i + 1]`. */
-interface Cells {
+export interface Cells {
   begin: Uint32Array;
   step: Uint16Array;
   count: Uint32Array;
@@ -15,7 +15,7 @@ interface Cells {
 }
 
 /** What is drawn of some cells. */
-interface Drawn {
+export interface Drawn {
   from: number;
   to: number;
   sent: number;
@@ -28,6 +28,8 @@ interface Drawn {
 const PUFFS = [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45];
 const SHARES = [...PUFFS, ...PUFFS.map((p) => 1 - p), 0.5, 0.95, 0.99, 1];
 const MEDIAN = 2 * PUFFS.length;
+/** Places of the smallest, 5 %, median, 95 % and largest among `SHARES`. */
+export const BOUNDS = { min: 0, low: 2, median: MEDIAN, high: PUFFS.length + 2, max: PUFFS.length };
 const COLUMNS = 400;
 
 export function decode(s: Smoke): Cells {
@@ -104,7 +106,7 @@ export function add(c: Cells, octave: number, from: number, to: number): Drawn {
 }
 
 /** Columns of what lies between two cells: at most about `COLUMNS`, each of some twenty probes where there are as many. */
-function columns(c: Cells, s: Smoke, from: number, to: number): Drawn[] {
+export function columns(c: Cells, s: Smoke, from: number, to: number): Drawn[] {
   let width = Math.max(s.least, Math.ceil((to - from) / COLUMNS));
   let [sent, filled] = [0, 0];
   for (let i = from; i < to; i++) {

@@ -1,5 +1,6 @@
 //! TCP connection: a sender and a receiver. Sans-IO: it is told the time and the arrivals, and asked for segments.
 
+mod growth;
 mod receiver;
 mod reduction;
 mod scoreboard;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub ack_delay: Duration,
     /// Number of segments at the start that are acknowledged at once. Linux: about 16.
     pub quick_acks: u32,
+    /// True if the receive window grows as in Linux, which acknowledges every segment meanwhile.
+    pub window_growth: bool,
     /// Selective acknowledgements, RFC 2018; without them duplicate ACKs are counted (RFC 5681 section 3.2).
     pub sack: bool,
     /// Limited transmit, RFC 3042; on in RFC 5681 section 3.2.
@@ -75,6 +78,7 @@ impl Default for Settings {
             delayed_ack: true,
             ack_delay: Duration::from_millis(40),
             quick_acks: 16,
+            window_growth: true,
             sack: true,
             limited_transmit: true,
             dup_thresh: 3,

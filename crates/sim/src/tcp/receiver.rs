@@ -13,6 +13,7 @@
 //!
 //! **Validated against**: the traces in `tests/tcp.rs`.
 
+use super::growth::Growth;
 use crate::ranges::Ranges;
 use crate::segment::{SACK_BLOCKS, Segment, flag};
 use crate::tcp::Settings;
@@ -26,6 +27,8 @@ pub struct Receiver {
     ack_delay: Duration,
     /// Segments left that are acknowledged at once.
     quick: u32,
+    /// Receive window, if every segment is acknowledged while it grows.
+    growth: Option<Growth>,
     /// Next byte expected: the number of bytes received in order.
     next: u64,
     early: Ranges,
@@ -57,6 +60,8 @@ impl Receiver {
             ack_every: if settings.delayed_ack { 2 } else { 1 },
             ack_delay: settings.ack_delay,
             quick: settings.quick_acks,
+            growth: (settings.delayed_ack && settings.window_growth)
+                .then(|| Growth::new(settings.mss.get(), settings.receive_window.get())),
             next: 0,
             early: Ranges::default(),
             recent: [0; SACK_BLOCKS],
@@ -124,6 +129,9 @@ impl Receiver {
     /// Handles a segment that has arrived; returns the acknowledgement to send now, if one is due.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> Option<Segment> {
         if segment.is(flag::SYN) {
+            if let Some(growth) = &mut self.growth {
+                growth.answer(now);
+            }
             return Some(Segment {
                 flags: flag::SYN | flag::ACK,
                 ack: self.next,
@@ -151,7 +159,9 @@ impl Receiver {
         let (from, to) = (segment.seq, segment.end());
         let (at_once, duplicate) = self.take(from, to);
         self.waiting += 1;
-        let quick = self.quick > 0;
+        let (received, delay) = (self.next, self.delay);
+        let grows = |growth: &mut Growth| growth.take(now, received, delay);
+        let quick = self.growth.as_mut().is_some_and(grows) || self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
         // A FIN is answered at once with this end's own, as by an application that closes once it has read everything.
         let over = self.next == self.ends_at;

@@ -130,6 +130,11 @@ impl Scoreboard {
     pub fn lost(&self) -> u64 {
         self.lost
     }
+    /// True if a segment that was lost has not been acknowledged since.
+    pub fn is_repairing(&self) -> bool {
+        (self.ring.iter()).any(|segment| !segment.sacked && (segment.lost || segment.again))
+    }
+
     /// Bytes selectively acknowledged.
     #[inline]
     pub fn sacked_bytes(&self) -> u64 {

@@ -363,7 +363,7 @@ impl Sender {
         let spurious = duplicate_block && self.was_for_nothing();
         let lost_before = self.rate.lost();
         self.end_probe(now, duplicate_block);
-        self.end_episode(advanced);
+        let ended = self.end_episode(advanced);
         self.detect(now);
         let newly_lost = self.rate.lost().saturating_sub(lost_before);
         let mut congested = false;
@@ -372,8 +372,10 @@ impl Sender {
             self.episode = Episode::None;
             self.controller.on_congestion(now, &Congestion::Spurious);
         } else {
-            congested =
-                newly_lost > Bytes::ZERO && self.begin_recovery(now, una_before, sacked_before);
+            // Losses of data sent since the recovery began are a signal of their own (RFC 6675 section 5, step 4).
+            let more = ended && self.settings.sack && self.board.is_repairing();
+            congested = (more || newly_lost > Bytes::ZERO)
+                && self.begin_recovery(now, una_before, sacked_before, more);
         }
         let ce_bytes = ack.ce_bytes.saturating_sub(self.ce_bytes);
         self.ce_bytes = self.ce_bytes.max(ack.ce_bytes);
@@ -417,7 +419,10 @@ impl Sender {
         self.rto_due = NEVER;
         // RFC 6298 section 5.7: a retransmitted SYN gives no RTT sample and a longer first timeout.
         match self.syn_sent {
-            Some(sent) => self.rtt.on_sample(now - sent),
+            Some(sent) => {
+                self.rtt.on_sample(now - sent);
+                self.controller.on_established(now, now - sent);
+            }
             None => self.rtt.after_lost_syn(),
         }
         self.set_limit(0, 0, false);
@@ -484,9 +489,14 @@ impl Sender {
         }
     }
 
-    fn end_episode(&mut self, advanced: bool) {
+    /// Ends the phase whose data has all been acknowledged; returns true if it was a recovery.
+    fn end_episode(&mut self, advanced: bool) -> bool {
+        let repair = matches!(
+            self.episode,
+            Episode::Recovery { .. } | Episode::Loss { .. }
+        );
         let over = match self.episode {
-            Episode::None => return,
+            Episode::None => return false,
             Episode::Recovery { point, rule } => {
                 // SACK reports the other losses, and losses of one window are one signal (RFC 6675 section 5, RFC 5681
                 // section 4.3).
@@ -506,6 +516,7 @@ impl Sender {
             self.phantom = 0;
             self.undo = None;
         }
+        over && repair
     }
 
     /// Finds overdue segments and reports each to the controller.
@@ -551,12 +562,24 @@ impl Sender {
         matches!(self.episode, Episode::None | Episode::Reduced { .. })
     }
 
-    /// Starts a recovery for a new loss, unless one is in progress; returns true if it did.
-    fn begin_recovery(&mut self, now: Time, una_before: u64, sacked_before: u64) -> bool {
+    /// Starts a recovery for a new loss, unless one is in progress; returns true if it did. `more` means that one has just
+    /// ended, which a controller with a rule of its own does not notice.
+    fn begin_recovery(
+        &mut self,
+        now: Time,
+        una_before: u64,
+        sacked_before: u64,
+        more: bool,
+    ) -> bool {
         if !self.episode_allows() {
             return false;
         }
         let rule = self.controller.recovery();
+        if more && rule == Recovery::Controller {
+            let point = self.next;
+            self.episode = Episode::Recovery { point, rule };
+            return true;
+        }
         self.stats.recoveries += 1;
         self.undo = Some(0);
         let flight = Bytes::new(self.next - self.una);
@@ -670,7 +693,7 @@ impl Sender {
             let (una, sacked) = (self.una, self.board.sacked_bytes());
             let lost = self.rate.lost().saturating_sub(lost_before);
             if lost > Bytes::ZERO {
-                self.begin_recovery(now, una, sacked);
+                self.begin_recovery(now, una, sacked, false);
             }
             self.set_limit(0, lost.get(), false);
         }

@@ -1,12 +1,37 @@
-//! Plots as PNG, by an installed converter.
+//! Plots as PNG and PDF, by an installed converter.
 
 use anyhow::Context;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Writes a PNG with an installed converter. Fonts and a renderer would be a third of this program's build.
-pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
+/// Format that a converter makes of an SVG.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Png,
+    Pdf,
+}
+
+impl Format {
+    /// Format of a file, by its extension; none if it needs no converter.
+    pub(super) fn of(output: &Path) -> Option<Format> {
+        match output.extension()?.to_str()? {
+            "png" => Some(Format::Png),
+            "pdf" => Some(Format::Pdf),
+            _ => None,
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Png => ".png",
+            Format::Pdf => ".pdf",
+        }
+    }
+}
+
+/// Writes a picture with an installed converter. Fonts and a renderer would be a third of this program's build.
+pub(super) fn write(svg: &str, output: &Path, format: Format) -> anyhow::Result<()> {
     let beside = |ending| {
         store::disk::create_temporary(output, ending)
             .map_err(|e| anyhow::anyhow!("cannot write beside {}: {e}", output.display()))
@@ -14,10 +39,10 @@ pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
     let (mut file, plain) = beside(".svg")?;
     file.write_all(svg.as_bytes())
         .with_context(|| format!("cannot write {}", plain.display()))?;
-    let picture = beside(".png").map(|(_, path)| path);
+    let picture = beside(format.ending()).map(|(_, path)| path);
     let made = picture.and_then(|picture| {
-        let made =
-            convert(svg, &plain, &picture).and_then(|()| Ok(std::fs::rename(&picture, output)?));
+        let made = convert(svg, &plain, &picture, format)
+            .and_then(|()| Ok(std::fs::rename(&picture, output)?));
         let _ = std::fs::remove_file(&picture);
         made
     });
@@ -26,7 +51,29 @@ pub(super) fn write(svg: &str, output: &Path) -> anyhow::Result<()> {
 }
 
 /// Converts the file `plain` into the file `picture`.
-fn convert(svg: &str, plain: &Path, picture: &Path) -> anyhow::Result<()> {
+fn convert(svg: &str, plain: &Path, picture: &Path, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Png => first_that_works(png(svg, plain, picture), picture),
+        Format::Pdf => first_that_works(pdf(plain, picture), picture),
+    }
+}
+
+/// Commands that make a PDF of the size of the picture.
+fn pdf(plain: &Path, picture: &Path) -> Vec<Command> {
+    let command = |program: &str, before: &[&str], between: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(before).arg(plain).args(between).arg(picture);
+        command
+    };
+    vec![
+        command("rsvg-convert", &["-f", "pdf"], &["-o"]),
+        command("inkscape", &[], &["-o"]),
+        command("cairosvg", &[], &["-o"]),
+    ]
+}
+
+/// Commands that make a PNG of twice the picture's pixels.
+fn png(svg: &str, plain: &Path, picture: &Path) -> Vec<Command> {
     let (width, height) = report::svg::size(svg);
     let (from, to) = (plain.as_os_str(), picture.as_os_str());
     let shot = |to: &std::ffi::OsStr| {
@@ -68,6 +115,11 @@ fn convert(svg: &str, plain: &Path, picture: &Path) -> anyhow::Result<()> {
         ]);
         way(browser, &args);
     }
+    ways
+}
+
+/// Runs the commands until one has written the picture.
+fn first_that_works(mut ways: Vec<Command>, picture: &Path) -> anyhow::Result<()> {
     let mut failed = String::new();
     let made = ways.iter_mut().any(|command| {
         let ran = command

@@ -1,0 +1,139 @@
+//! State of a gateway in the text format of Prometheus.
+//!
+//! **Source.** Prometheus documentation, "Exposition formats", text-based format 0.0.4.
+
+use super::Status;
+use live::control::Why;
+use std::fmt::Write;
+
+/// Metric: its name after `tailback_control_`, its type, its help, and its value; none if unknown.
+type Metric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Status) -> Option<f64>,
+);
+
+/// All metrics, in the order of the text.
+const METRICS: &[Metric] = &[
+    (
+        "applied",
+        "gauge",
+        "1 if orders are carried out, 0 in a dry run",
+        |s| Some(f64::from(u8::from(s.applied))),
+    ),
+    (
+        "acting",
+        "gauge",
+        "1 while the wait is known and trusted, 0 while every packet passes",
+        |s| {
+            let passes = matches!(s.why, Why::Blind | Why::Others | Why::Bypassed);
+            Some(f64::from(u8::from(!passes)))
+        },
+    ),
+    (
+        "wait_seconds",
+        "gauge",
+        "Estimated wait in the hidden queue",
+        |s| s.wait_ms.map(|w| w * 1e-3),
+    ),
+    (
+        "probed_wait_seconds",
+        "gauge",
+        "Wait that the newest probe met",
+        |s| s.probed_wait_ms.map(|w| w * 1e-3),
+    ),
+    (
+        "capacity_bits_per_second",
+        "gauge",
+        "Estimated capacity of the uplink",
+        |s| s.capacity_bps,
+    ),
+    (
+        "rate_bits_per_second",
+        "gauge",
+        "Rate that passes the interface, mean of the last second",
+        |s| s.rate_bps,
+    ),
+    (
+        "passed_bytes_total",
+        "counter",
+        "Bytes that passed the interface",
+        |s| Some(s.passed_bytes as f64),
+    ),
+    (
+        "signals_total",
+        "counter",
+        "Signals that the law ordered",
+        |s| Some(s.signals as f64),
+    ),
+    ("marks_total", "counter", "Packets marked with CE", |s| {
+        Some(s.marks as f64)
+    }),
+    ("drops_total", "counter", "Packets dropped", |s| {
+        Some(s.drops as f64)
+    }),
+];
+
+/// Text of all metrics; what is unknown is left out.
+pub fn render(status: &Status) -> String {
+    let mut out = String::new();
+    // Interface names have no quotes and no backslashes of their own; a strange one must not break the text.
+    let wan: String = status
+        .wan
+        .chars()
+        .filter(|c| !"\"\\\n".contains(*c))
+        .collect();
+    for (name, kind, help, value) in METRICS {
+        let Some(value) = value(status).filter(|v| v.is_finite()) else {
+            continue;
+        };
+        let _ = writeln!(out, "# HELP tailback_control_{name} {help}");
+        let _ = writeln!(out, "# TYPE tailback_control_{name} {kind}");
+        let _ = writeln!(
+            out,
+            "tailback_control_{name}{{interface=\"{wan}\"}} {value}"
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_figures_are_left_out_and_names_cannot_break_the_text() {
+        let status = Status {
+            wan: "eth0\"\n".into(),
+            server: ([192, 0, 2, 1], 7117).into(),
+            applied: true,
+            elapsed_s: 3.0,
+            why: Why::Others,
+            wait_ms: Some(12.5),
+            probed_wait_ms: None,
+            capacity_bps: Some(1e7),
+            rate_bps: None,
+            passed_bytes: 1500,
+            signals: 3,
+            marks: 1,
+            drops: 2,
+            trouble: None,
+        };
+        let text = render(&status);
+        let lines: Vec<_> = text.lines().filter(|l| !l.starts_with('#')).collect();
+        assert_eq!(
+            lines,
+            [
+                "tailback_control_applied{interface=\"eth0\"} 1",
+                "tailback_control_acting{interface=\"eth0\"} 0",
+                "tailback_control_wait_seconds{interface=\"eth0\"} 0.0125",
+                "tailback_control_capacity_bits_per_second{interface=\"eth0\"} 10000000",
+                "tailback_control_passed_bytes_total{interface=\"eth0\"} 1500",
+                "tailback_control_signals_total{interface=\"eth0\"} 3",
+                "tailback_control_marks_total{interface=\"eth0\"} 1",
+                "tailback_control_drops_total{interface=\"eth0\"} 2",
+            ]
+        );
+    }
+}

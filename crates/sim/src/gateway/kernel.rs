@@ -1,0 +1,89 @@
+//! Gateway whose kernel forwards the packets, as `tailback control` on Linux: the program at the interface counts and
+//! obeys, and user space wakes up for its reports.
+//!
+//! Probes of the scenario are those of the gateway's session. An answer is read at the next wake-up, as on Linux.
+
+use crate::segment::Segment;
+use base::rng::Rng;
+use base::{Bytes, Duration, Packet, Time};
+use control::agent::{Agent, Answered, Egress};
+use control::upload::{Decision, Sent, Upload};
+use link::qdisc::Verdict;
+use std::collections::BTreeMap;
+
+/// Packets of at most this size are never signalled; the default of `tailback control`.
+const SMALL: Bytes = Bytes::new(256);
+/// Time after which a datagram's answer is not awaited any longer.
+const LOST_AFTER: Duration = Duration::from_secs(10);
+
+pub(super) struct Kernel {
+    agent: Agent,
+    egress: Egress,
+    /// Datagrams in flight, by the time at which they left their host, and their numbers.
+    probes: BTreeMap<(Time, u64), Sent>,
+    /// Answers that user space has not read yet.
+    unread: Vec<Answered>,
+}
+
+impl Kernel {
+    pub fn new(settings: Upload, draws: Rng) -> Kernel {
+        Kernel {
+            agent: Agent::new(settings, draws, Time::ZERO),
+            egress: Egress::default(),
+            probes: BTreeMap::new(),
+            unread: Vec::new(),
+        }
+    }
+
+    /// Time of the next wake-up.
+    pub fn due(&self) -> Time {
+        self.agent.due()
+    }
+
+    /// Packets dropped and marked.
+    pub fn signals(&self) -> u64 {
+        let counts = self.egress.counts();
+        counts.drops + counts.marks
+    }
+
+    /// Reads answers and counters, and gives orders.
+    pub fn wake(&mut self, now: Time) -> Option<Decision> {
+        for answered in self.unread.drain(..) {
+            self.agent.answered(now, &answered);
+        }
+        let (decision, orders) = self.agent.wake(now, self.egress.counts());
+        self.egress.order(orders);
+        decision
+    }
+
+    pub fn admit(&mut self, now: Time, packet: &Packet, segment: &Segment) -> Verdict {
+        let exempt = packet.len <= SMALL;
+        let verdict = (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt);
+        // Segments of connections have flags or payload.
+        if segment.len == 0 && segment.flags == 0 {
+            let counts = self.egress.counts();
+            self.agent.passed(now, counts);
+            let sent = Sent {
+                departed: now,
+                total: counts.bytes,
+            };
+            self.probes.insert((segment.sent, segment.seq), sent);
+            let lost = self.probes.first_key_value().map(|p| *p.0);
+            if let Some(lost) = lost.filter(|p| now.saturating_since(p.0) > LOST_AFTER) {
+                self.probes.remove(&lost);
+            }
+        }
+        verdict
+    }
+
+    /// Takes the answer to a probe as it arrives.
+    pub fn answered(&mut self, now: Time, probe: &Segment) {
+        if let Some(sent) = self.probes.remove(&(probe.sent, probe.seq)) {
+            self.unread.push(Answered {
+                sent,
+                rtt: now.saturating_since(sent.departed),
+                up_ns: probe.delay.as_nanos() as i64,
+            });
+        }
+    }
+}
