@@ -22,6 +22,8 @@ pub struct Twin {
     pub link: LinkSpec,
     /// Congestion controller of the recorded load.
     pub controller: String,
+    /// Segments that leave a sender together.
+    pub burst: u64,
     /// Base round trip of the recording, ms.
     pub base_rtt_ms: Figure,
     /// Figures of the uplink; none if a given link was checked instead of fitted.

@@ -31,6 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Seeds of a candidate, and of a comparison.
 const SEEDS: u64 = 8;
+/// Segments that senders may send together.
+const BURSTS: [u64; 3] = [1, 2, 4];
 /// Corrections of a parameter.
 const CORRECTIONS: usize = 5;
 /// Log-likelihood below the best up to which a candidate is a tie.
@@ -82,7 +84,7 @@ pub(crate) struct Work<'a> {
 /// The recording is of something else, too short, without load, or its load did not fill the link; the user stopped.
 pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     let facts = Facts::of(rec)?;
-    let sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
+    let mut sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
     let rates = [0, 1].map(|i| sides[i].rate.value().unwrap_or(1.0));
     let packet = sides[0].real.packet_bytes.max(sides[1].real.packet_bytes);
     let mut twin = start::link(&facts, rates, packet);
@@ -97,21 +99,19 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
         let scale = scale(&sides[d as usize]);
         *of(&mut twin, d) = with_queue(of(&mut twin, d), plain, plain.starts_at(&scale));
     }
-    // Downloads need the uplink for their ACKs: the second round knows both.
     let mut fitted = [None, None];
-    for (round, d) in [1usize, 0, 1, 0].into_iter().enumerate() {
-        let side = &sides[d];
-        let direction = DIRECTIONS[d];
-        work.rate(&mut twin, side, direction)?;
-        let (spec, found) = work.choose(&twin, side, direction)?;
-        *of(&mut twin, direction) = spec;
-        fitted[d] = Some(found);
-        (means.progress)(0.02 + 0.2 * (round + 1) as f64);
-        // One round is enough if neither direction's ACKs matter to the other.
-        if round == 1 && !tight(&rates) {
-            break;
-        }
+    work.round(&mut twin, &mut fitted, &sides)?;
+    (means.progress)(0.4);
+    let burst = work.burst(&twin, &sides)?;
+    let bursts = burst != sides[0].load.burst;
+    for side in &mut sides {
+        side.load.burst = burst;
     }
+    // Downloads need the uplink for their ACKs: a second round knows both.
+    if bursts || tight(&rates) {
+        work.round(&mut twin, &mut fitted, &sides)?;
+    }
+    (means.progress)(0.8);
     let settled = work.settle(&mut twin, &mut fitted, &sides)?;
     let compared = work.compare(&twin, &sides)?;
     let (trust, mut because) = validate::verdict(&compared);
@@ -132,6 +132,7 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
         base_rtt_ms: work.facts.base_rtt.clone(),
         link: twin,
         controller: sides[0].load.controller.to_string(),
+        burst: sides[0].load.burst,
         up,
         down,
         compared,
@@ -161,6 +162,7 @@ pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, Tw
         base_rtt_ms: work.facts.base_rtt.clone(),
         link: link.clone(),
         controller: sides[0].load.controller.to_string(),
+        burst: sides[0].load.burst,
         up: None,
         down: None,
         compared,
@@ -174,7 +176,7 @@ pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, Tw
 fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
     let unlike = compared
         .iter()
-        .filter(|c| c.direction == direction && c.trust == Trust::Rejected)
+        .filter(|c| c.direction == direction && c.trust != Trust::Agrees)
         .map(|c| c.phase.as_str());
     let unlike: Vec<&str> = unlike.collect();
     if unlike.is_empty() {
@@ -305,6 +307,58 @@ impl Work<'_> {
             .iter()
             .map(|d| facts.observed(phase, *d))
             .collect())
+    }
+
+    /// Fits rate and discipline of both directions, the downlink first.
+    fn round(
+        &self,
+        twin: &mut LinkSpec,
+        fitted: &mut [Option<Fitted>; 2],
+        sides: &[Side; 2],
+    ) -> Result<(), TwinError> {
+        for d in [1, 0] {
+            let direction = DIRECTIONS[d];
+            self.rate(twin, &sides[d], direction)?;
+            let (spec, found) = self.choose(twin, &sides[d], direction)?;
+            *of(twin, direction) = spec;
+            fitted[d] = Some(found);
+        }
+        Ok(())
+    }
+
+    /// Segments that leave the senders together: those that explain the phases of one direction best. Bursts show in how
+    /// much a short queue lets through.
+    fn burst(&self, twin: &LinkSpec, sides: &[Side; 2]) -> Result<u64, TwinError> {
+        let jobs: Vec<(u64, usize, u64)> = BURSTS
+            .iter()
+            .flat_map(|b| (0..2).flat_map(move |d| (0..SEEDS).map(move |s| (*b, d, s))))
+            .collect();
+        let seen = in_parallel(&jobs, self.means.threads, &|_, (burst, d, seed)| {
+            let load = Load {
+                burst: *burst,
+                ..sides[*d].load.clone()
+            };
+            let seed = self.means.seed + 50 + seed;
+            let all = self.observe(twin, &load, &[DIRECTIONS[*d]], seed)?;
+            Ok(features(&all[0], load.warm))
+        });
+        let seen: Vec<_> = seen.into_iter().collect::<Result<_, TwinError>>()?;
+        let real = [0, 1].map(|d| features(&sides[d].real, sides[d].load.warm));
+        let likely: Vec<f64> = seen
+            .chunks(2 * SEEDS as usize)
+            .map(|runs| {
+                let (up, down) = runs.split_at(SEEDS as usize);
+                likelihood(&real[0], up).0 + likelihood(&real[1], down).0
+            })
+            .collect();
+        let best = (0..BURSTS.len())
+            .max_by(|a, b| likely[*a].total_cmp(&likely[*b]))
+            .unwrap_or(0);
+        // The simplest within a tie.
+        Ok(match likely[best] - likely[0] > AS_GOOD {
+            true => BURSTS[best],
+            false => BURSTS[0],
+        })
     }
 
     fn one(
@@ -508,7 +562,10 @@ impl Work<'_> {
 
     pub(crate) fn load_of_both(&self, both: &Phase, sides: &[Side; 2]) -> Load {
         let fastest = sides.iter().filter_map(|s| s.rate.value());
-        Load::of(&self.facts, both, fastest.fold(1e3, f64::max))
+        Load {
+            burst: sides[0].load.burst,
+            ..Load::of(&self.facts, both, fastest.fold(1e3, f64::max))
+        }
     }
 
     /// Compares the recording with the twin, in all loaded phases.

@@ -14,6 +14,7 @@ mod likeness;
 mod load;
 mod observe;
 pub mod prove;
+mod senders;
 mod service;
 mod settle;
 mod start;

@@ -27,12 +27,13 @@ pub struct Cures {
     pub took_s: f64,
 }
 
-fn home(link: &link::LinkSpec) -> Home {
+fn home(link: &link::LinkSpec, burst: u64) -> Home {
     Home {
         link: link.clone(),
         router: None,
         controller: Arc::new("cubic".parse().expect("cubic is in the table")),
         ecn: false,
+        burst,
     }
 }
 
@@ -44,7 +45,7 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
         let Ok(twin) = with_means(args, draw.number, |m| twin::fit(&rec, m)) else {
             continue;
         };
-        let cures = cure::usual(&home(&draw.link));
+        let cures = cure::usual(&home(&draw.link, 1));
         let question = |homes: Vec<Home>, seeds, doubt| Question {
             doubt,
             homes,
@@ -54,7 +55,7 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
             seeds,
         };
         let of_twin = question(
-            twin.alike(4).iter().map(home).collect(),
+            twin.alike(4).iter().map(|l| home(l, twin.burst)).collect(),
             SEEDS,
             twin.error(),
         );
@@ -63,7 +64,7 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
         all.took_s = all
             .took_s
             .max(began.elapsed().as_secs_f64() * 30.0 / SEEDS as f64);
-        let of_link = question(vec![home(&draw.link)], SEEDS, 0.0);
+        let of_link = question(vec![home(&draw.link, draw.burst)], SEEDS, 0.0);
         let truth = with_means(args, 5_000, |m| ask(&of_link, m))?;
         all.add(&from_twin, &truth);
     }
@@ -122,8 +123,8 @@ pub fn without_effect(args: &Args) -> anyhow::Result<u64> {
     for i in 0..args.proofs {
         let draw = &draws[i as usize % draws.len()];
         let trial = Trial {
-            off: home(&draw.link),
-            on: home(&draw.link),
+            off: home(&draw.link, draw.burst),
+            on: home(&draw.link, draw.burst),
             measure: Measure::ALL[i as usize % Measure::ALL.len()],
             load: Filled::Both,
             pairs: 8,

@@ -144,7 +144,7 @@ pub(crate) struct Homes {
 /// # Errors
 /// A recording that has no twin, or a rejected one.
 pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyhow::Result<Homes> {
-    let home = |link: LinkSpec, controller: &str| Home {
+    let home = |link: LinkSpec, controller: &str, burst: u64| Home {
         link,
         router: None,
         controller: Arc::new(
@@ -153,11 +153,12 @@ pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyh
                 .unwrap_or_else(|_| "cubic".parse().expect("cubic is in the table")),
         ),
         ecn: false,
+        burst,
     };
     let path = match &plan.of {
         Of::Link(link) => {
             return Ok(Homes {
-                homes: vec![home((**link).clone(), "cubic")],
+                homes: vec![home((**link).clone(), "cubic", 1)],
                 error: 0.0,
                 doubt: None,
             });
@@ -187,7 +188,9 @@ pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyh
         Trust::Doubtful | Trust::Rejected => Some(twin.because.join("; ")),
     };
     let links = twin.alike(MOST_TWINS);
-    let homes = links.into_iter().map(|link| home(link, &twin.controller));
+    let homes = links
+        .into_iter()
+        .map(|link| home(link, &twin.controller, twin.burst));
     Ok(Homes {
         homes: homes.collect(),
         error: twin.error(),

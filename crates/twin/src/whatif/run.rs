@@ -85,6 +85,7 @@ impl Scene {
                 interval: CALL,
                 fresh: None,
                 controller: std::sync::Arc::new("cubic".parse().expect("cubic is in the table")),
+                burst: 1,
             },
         }
     }
@@ -141,6 +142,7 @@ fn run(home: &Home, steps: &mut Pages, seed: u64) -> Result<Recording, TwinError
         tcp: Settings {
             controller: home.controller.clone(),
             ecn: home.ecn,
+            burst: home.burst,
             ..plain.tcp.clone()
         },
         ..plain
