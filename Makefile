@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy attack fuzz-long liar-long book install egress
+.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -54,6 +54,10 @@ probe-draws: ## experiments on random links in virtual time: docs/book/probe/ran
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
 	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
+
+HOURS ?= 24
+fuzz-hours: ## fuzzing by coverage until HOURS of processor time are spent in all; needs cargo-fuzz and a nightly toolchain
+	fuzz/hours.py $(HOURS)
 
 LIES ?= 100000
 LIARS ?= 200
