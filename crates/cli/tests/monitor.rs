@@ -327,7 +327,7 @@ fn an_outage_runs_the_command_and_the_metrics_can_be_read() {
         value("tailback_rtt_seconds_bucket{target=\"udp\",le=\"+Inf\"}"),
         answered
     );
-    let kept = store::read(&dir.join("m.rec")).unwrap();
+    let kept = store::read(dir.join("m.rec")).unwrap();
     let kept = kept.delay.iter().filter(|d| d.rtt_ns.is_some()).count();
     assert_eq!(answered, kept as f64);
 }

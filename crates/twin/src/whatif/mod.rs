@@ -1,4 +1,4 @@
-//! What a cure would do to the link: every cure is simulated on the twin, under the same load and the same seeds.
+//! Effect of a cure on the link: every cure is simulated on the twin, under the same load and the same seeds.
 //!
 //! **Method.** Senders are run again under each cure and react to it; nothing is replayed. The load fills both directions,
 //! while the probes are the packets of a call or a game, and a page of 250 kB is fetched beside it. Cures are compared seed
