@@ -74,7 +74,7 @@ fn cures_are_ranked_and_the_best_is_proved() {
     let shaped = place("up.shaper=fq_codel:95% + down.shaper=fq_codel:95%");
     assert!(shaped < place("as it is"));
     assert!(value(&tried[shaped]["added_p95_ms"]) < 120.0);
-    assert!(value(&tried[place("as it is")]["added_p95_ms"]) > 250.0);
+    assert!(value(&tried[place("as it is")]["added_p95_ms"]) > 180.0);
     let proof = program().json(&[
         "prove",
         &path,
