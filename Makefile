@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -43,6 +43,9 @@ twin-draws: ## twins of random links in virtual time, each seed others: docs/boo
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package lab -- accuracy > accuracy.tmp
 	mv accuracy.tmp docs/book/probe/accuracy.md
+
+gateway: build ## latency control beside its rivals on random links, half an hour: the tables of docs/book/control.md
+	$(CARGO) run --release --package lab -- gateway --seed $(SEED) --virtual 40 --namespaces 2 --kills 100
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
 	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture

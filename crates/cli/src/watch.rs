@@ -34,8 +34,12 @@ impl Terminal {
         let live = !plain && !quiet && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::new(1000);
-            let style = ProgressStyle::with_template("{prefix:>9} [{bar:24}] {wide_msg}")
-                .expect("the template is valid");
+            // A narrow terminal needs its columns for the figures.
+            let template = match stderr_style().width < 100 {
+                true => "{prefix:>8} [{bar:10}] {wide_msg}",
+                false => "{prefix:>9} [{bar:24}] {wide_msg}",
+            };
+            let style = ProgressStyle::with_template(template).expect("the template is valid");
             bar.set_style(style.progress_chars("=> "));
             bar
         });
@@ -158,7 +162,7 @@ impl Terminal {
         parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
         self.seen = clean(&parts.join(" · ")).into_owned();
         let at_most = p.whole.saturating_sub(p.elapsed);
-        parts.push(format!("at most {:.0} s more", at_most.as_secs_f64()));
+        parts.push(format!("at most {:.0} s", at_most.as_secs_f64()));
         if !p.note.is_empty() {
             parts.push(p.note.clone());
         }

@@ -94,6 +94,36 @@ fn a_recording_without_phases_has_statistics() {
             "{text}"
         );
     }
+    // CSV for programs: plain numbers, and the same as in JSON.
+    let csv = said(&tailback(&dir.0, "analyse a.rec --csv"));
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next(),
+        Some("target,span,from,to,figure,unit,value,low,high,note")
+    );
+    let cells: Vec<Vec<&str>> = lines.map(|l| l.splitn(10, ',').collect()).collect();
+    let value = |figure: &str| -> f64 {
+        let row = cells.iter().find(|c| c[1] == "whole" && c[4] == figure);
+        row.unwrap_or_else(|| panic!("{figure}: {csv}"))[6]
+            .parse()
+            .unwrap()
+    };
+    assert_eq!(value("sent"), 7200.0);
+    assert_eq!(value("loss"), 1.0);
+    assert_eq!(
+        value("ipdv_mean"),
+        t["whole"]["ipdv"]["mean_ms"]["value"].as_f64().unwrap()
+    );
+    for c in &cells {
+        assert_eq!(c.len(), 10, "{c:?}");
+        assert!(c[2].ends_with('Z') && c[3].ends_with('Z'), "{c:?}");
+        assert!(
+            c[6..9]
+                .iter()
+                .all(|n| n.is_empty() || n.parse::<f64>().is_ok()),
+            "{c:?}"
+        );
+    }
     // One screen, unless tables are asked for.
     assert!(brief.lines().count() <= 24, "{brief}");
     assert!(tables.iter().all(|t| !brief.contains(t)), "{brief}");

@@ -142,6 +142,82 @@ fn ipv6_is_controlled_and_the_real_time_band_is_not() {
 }
 
 #[test]
+fn a_silent_server_ends_the_cuts() {
+    real_time(|| {
+        let Some(house) = house(10e6, 8.0) else {
+            return;
+        };
+        let server = house.serve();
+        let run = house.start(&["--apply"]);
+        let stopped = std::thread::spawn(move || {
+            std::thread::sleep(4 * SECOND);
+            server.stop();
+        });
+        let seen = house.upload(1, 10);
+        stopped.join().expect("it stops");
+        end(run, Signal::SIGTERM);
+        let rows = store::read(house.dir.join("c.rec")).expect("a recording");
+        let decisions = || rows.decision.iter();
+        let loaded = decisions().position(|d| d.drops > 0).expect("it acts");
+        let blind: Vec<_> = decisions()
+            .skip(loaded)
+            .filter(|d| d.why == "blind".into())
+            .collect();
+        let (first, last) = (blind.first().expect("it says so"), blind[blind.len() - 1]);
+        assert_eq!(first.drops, last.drops, "nothing is cut any more");
+        // The server stops four seconds after the begin of the upload, which begins before the first cut.
+        let after_s = (first.t_ns - rows.decision[loaded].t_ns) as f64 * 1e-9;
+        println!("blind {after_s:.1} s after the first cut; {seen}");
+        assert!(after_s < 6.0, "{after_s}");
+        // The cap of 40 ms binds no longer.
+        assert!(seen.peak_ms > 50.0, "{seen}");
+    });
+}
+
+/// Sends 1.5 MB/s for five seconds through an interface, past its hook and its queue discipline.
+const PAST_THE_HOOK: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5))
+s.setsockopt(263, 20, 1)  # SOL_PACKET, PACKET_QDISC_BYPASS
+s.bind((sys.argv[1], 0x88B5))
+end = time.monotonic() + 5
+while time.monotonic() < end:
+    for _ in range(15):
+        s.send(b"\x02" * 12 + b"\x88\xb5" + bytes(986))
+    time.sleep(0.01)
+"#;
+
+#[test]
+fn packets_that_pass_the_hook_by_are_noticed() {
+    real_time(|| {
+        let Some(house) = house(50e6, 2.0) else {
+            return;
+        };
+        let server = house.serve();
+        let run = house.start(&["--apply"]);
+        let why = || {
+            let status = house.output(&["status", "--wan", WAN, "--json"]);
+            let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+            status["why"].clone()
+        };
+        assert_ne!(why(), "unseen");
+        let mut past = Command::new("python3");
+        past.args(["-c", PAST_THE_HOOK, WAN]);
+        let past = house.gateway().command(&mut past).spawn();
+        let mut past = past.expect("python3 runs");
+        std::thread::sleep(9 * SECOND / 2);
+        let during = why();
+        assert!(past.wait().expect("it ends").success());
+        std::thread::sleep(7 * SECOND / 2);
+        let after = why();
+        end(run, Signal::SIGTERM);
+        server.stop();
+        assert_eq!(during, "unseen");
+        assert_ne!(after, "unseen");
+    });
+}
+
+#[test]
 fn a_killed_run_leaves_nothing_behind() {
     real_time(|| {
         let Some(house) = house(10e6, 5.0) else {

@@ -172,7 +172,11 @@ fn the_book_lists_every_counter() {
 #[test]
 fn the_units_are_confined() {
     let dir = TempDir::new("units");
-    for name in ["tailback-serve.service", "tailback-monitor@.service"] {
+    for name in [
+        "tailback-serve.service",
+        "tailback-monitor@.service",
+        "tailback-control@.service",
+    ] {
         // An instance of a template has to have a name.
         let unit = dir.join(name.replace('@', "@home"));
         std::fs::copy(repository("packaging").join(name), &unit).expect("the unit");

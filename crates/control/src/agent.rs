@@ -107,6 +107,11 @@ impl Agent {
         &self.controller
     }
 
+    /// Tells the controller if packets leave that the kernel does not count.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.controller.set_unseen(unseen);
+    }
+
     /// Counts of the last report.
     pub fn seen(&self) -> Counts {
         self.seen

@@ -101,6 +101,8 @@ pub enum Why {
     Others,
     /// The link is full and no probe waits: they do not share its queue. Packets pass.
     Bypassed,
+    /// The interface sends packets that the gateway does not see: packets pass.
+    Unseen,
 }
 
 /// Departure of a packet from the gateway.
@@ -160,6 +162,8 @@ pub struct Controller {
     surprise: Surprise,
     judge: Judge,
     trust: Trust,
+    /// True while packets leave that the host does not count.
+    unseen: bool,
     due: Time,
     signals: u64,
 }
@@ -200,6 +204,7 @@ impl Controller {
             judge,
             last: None,
             trust: Trust::default(),
+            unseen: false,
             due: Time::ZERO,
             signals: 0,
         }
@@ -224,7 +229,13 @@ impl Controller {
 
     /// Wait that the law acts on; `None` if it is unknown or not this gateway's.
     fn own_wait(&self, now: Time) -> Option<Duration> {
-        self.wait(now).filter(|_| self.trust == Trust::Good)
+        let trusted = self.trust == Trust::Good && !self.unseen;
+        self.wait(now).filter(|_| trusted)
+    }
+
+    /// Tells if packets leave that the host does not count: then nothing is signalled.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.unseen = unseen;
     }
 
     /// True while a signal to a sender would shorten the wait.
@@ -443,6 +454,7 @@ impl Controller {
         self.judge.signalled(self.signals);
         let why = match wait {
             None => Why::Blind,
+            Some(_) if self.unseen => Why::Unseen,
             Some(_) if self.trust == Trust::Others => Why::Others,
             Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
             Some(w) if w > self.settings.cap => Why::Capped,

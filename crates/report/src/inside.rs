@@ -334,5 +334,16 @@ mod tests {
             .map(|s| s.class)
             .collect();
         assert_eq!(classes, ["fine up", "fine up d1", "fine s3"]);
+        // Six uploads: six styles, none of them that of a download.
+        let all = (0..6).map(|i| (i.to_string(), Some(Direction::Up), Vec::new()));
+        let series = Series::of_directions(all.collect());
+        let mut classes: Vec<&str> = series.iter().map(|s| s.class.as_str()).collect();
+        assert!(
+            classes[0] == "fine up" && !classes.contains(&"fine down"),
+            "{classes:?}"
+        );
+        classes.sort_unstable();
+        classes.dedup();
+        assert_eq!(classes.len(), 6);
     }
 }

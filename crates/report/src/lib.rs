@@ -23,6 +23,7 @@ pub mod table;
 mod tables;
 pub mod terminal;
 pub mod test_plots;
+pub mod tidy;
 pub mod traffic;
 mod verdict;
 mod words;

@@ -178,8 +178,10 @@ impl Series {
         Series::new(name, class, Shape::Stairs(points))
     }
 
-    /// Makes lines in the colours of their directions; further ones of a direction are dashed.
+    /// Makes lines in the colours of their directions. Further lines of a direction are dashed; if there is only one
+    /// direction, they have colours that stand for none.
     pub fn of_directions(lines: Vec<(String, Option<Direction>, Points)>) -> Vec<Series> {
+        let mixed = lines.windows(2).any(|w| w[0].1 != w[1].1);
         let mut seen = [0usize; 3];
         let one = |(name, direction, points): (String, Option<Direction>, Points)| {
             let (at, class) = match direction {
@@ -187,12 +189,14 @@ impl Series {
                 Some(Direction::Up) => (1, "up"),
                 None => (2, "s3"),
             };
-            let dash = match seen[at] % DASHES {
-                0 => String::new(),
-                n => format!(" d{n}"),
-            };
+            let n = seen[at] % DASHES;
             seen[at] += 1;
-            Series::new(name, format!("fine {class}{dash}"), Shape::Line(points))
+            let class = match (n, mixed) {
+                (0, _) => format!("fine {class}"),
+                (n, true) => format!("fine {class} d{n}"),
+                (n, false) => format!("fine {}", FREE[n - 1]),
+            };
+            Series::new(name, class, Shape::Line(points))
         };
         lines.into_iter().map(one).collect()
     }
@@ -219,6 +223,9 @@ impl From<Curve> for Series {
 const COLOURS: usize = 6;
 /// Number of distinguishable dashes, the whole line included.
 const DASHES: usize = 6;
+
+/// Styles whose colours stand for no direction.
+const FREE: [&str; DASHES - 1] = ["s2", "s3 d1", "s4", "s5 d2", "ink"];
 
 /// Points (x, y) of a line; a missing value interrupts it.
 pub type Points = Vec<(f64, Option<f64>)>;

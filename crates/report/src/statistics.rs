@@ -102,6 +102,17 @@ fn figures(s: &Summary) -> Vec<(String, Cell)> {
     rows
 }
 
+/// Formats an availability. Probes that the network kept from leaving bound it, even if their outage is too short to
+/// count at this target's interval.
+fn there(share: f64, s: &Summary) -> String {
+    let slots = s.sent.saturating_add(s.cut_off).max(1);
+    let most = s.sent as f64 / slots as f64;
+    match share > most {
+        true => format!("≤ {}", nines(most)),
+        false => nines(share),
+    }
+}
+
 /// Returns the definitions of the figures of [`targets`].
 pub fn targets_note(s: &Statistics) -> String {
     let shortest = s.targets.iter().map(|t| t.shortest_hole_s);
@@ -134,7 +145,7 @@ pub fn targets(s: &Statistics) -> Table {
     };
     let rows = s.targets.iter().map(|t| {
         let w = &t.whole;
-        let there = t.availability.value().map(nines);
+        let there = t.availability.value().map(|share| there(share, w));
         let cells: Vec<Cell> = vec![
             plain(&w.loss_percent),
             plain(&w.rtt.point(0.5)),
@@ -389,4 +400,30 @@ pub fn markdown(tables: &[Table]) -> String {
 /// Renders tables as CSV, one below the other.
 pub fn csv(tables: &[Table]) -> String {
     tables.iter().map(Table::csv).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interface was down for 12 s of a minute: too short for an outage at a probe a second, and no reason to say 100 %.
+    #[test]
+    fn a_short_time_without_an_interface_bounds_the_availability() {
+        let of = |sent: u64, cut_off: u64| {
+            Summary {
+            sent,
+            cut_off,
+            ..serde_json::from_value(serde_json::json!({
+                "name": "whole", "from_ns": 0, "to_ns": 1, "sent": 0, "lost": 0, "late": 0, "duplicates": 0,
+                "invalid": 0, "not_sent": 0, "loss_percent": { "cannot_tell": "" }, "reliability": [],
+                "rtt": { "count": 0, "min_ms": null, "max_ms": null, "mean_ms": { "cannot_tell": "" },
+                    "sd_ms": null, "variance_ms2": null, "points": [] }
+            }))
+            .expect("a summary")
+        }
+        };
+        assert_eq!(there(1.0, &of(48, 12)), "≤ 80.00");
+        assert_eq!(there(1.0, &of(60, 0)), "100");
+        assert_eq!(there(0.75, &of(48, 12)), "75.00");
+    }
 }

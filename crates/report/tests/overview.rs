@@ -5,6 +5,7 @@ use analysis::statistics::{STATISTICS_VERSION, Statistics, TargetStatistics};
 use analysis::survey::{Request, target};
 use base::record::{Origin, Status};
 use base::rng::{Streams, uniform};
+use report::plots::{Material, Scope, page};
 use report::terminal::{Style, overview, statistics};
 
 const S: i64 = 1_000_000_000;
@@ -115,6 +116,50 @@ fn five_targets_take_at_most_sixty_lines() {
         let all = statistics(&s, style(80), &utc).lines().count();
         assert!(all > 90, "{all}");
     }
+}
+
+/// The page of a monitor showed one target of five, and no outage.
+#[test]
+fn the_page_has_all_targets_their_outages_and_plots() {
+    let scope = Scope {
+        from_ns: 0,
+        to_ns: PROBES * S / 10,
+        zone: jiff::tz::TimeZone::UTC,
+    };
+    let names = ["udp", "icmp:192.0.2.1", "tcp:<b>:443"];
+    let mut materials = Vec::new();
+    let mut targets = Vec::new();
+    for (i, name) in names.into_iter().enumerate() {
+        let gone = [(100 + 20 * i as i64, 110 + 20 * i as i64)];
+        targets.push(probed(name, &mut || 20.0 + i as f64, &gone));
+        let mut m = Material::new(scope.clone(), "Home");
+        m.target = name.into();
+        for t in 0..PROBES {
+            let lost = (gone[0].0 * S..gone[0].1 * S).contains(&(t * S / 10));
+            let status = if lost { Status::Lost } else { Status::Ok };
+            m.probe(t * S / 10, (!lost).then_some(20_000_000), status);
+        }
+        materials.push(m);
+    }
+    let html = page(&materials, Some(&of(targets)));
+    for part in [
+        "Plots of icmp:192.0.2.1",
+        "Plots of tcp:&lt;b&gt;:443",
+        "1970-01-01 00:01:40",
+        "1970-01-01 00:02<",
+        "1970-01-01 00:02:20",
+        "not known to this host",
+        "3 outages, the longest 10 s",
+        "IPDV",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("tcp:<b>"), "a name is text");
+    assert_eq!(
+        html.matches("role=\"img\" aria-label=\"Home: smoke\"")
+            .count(),
+        3
+    );
 }
 
 /// A target that gives each answer 120 ms later than the one before, and back: calls fail by their delay variation, and

@@ -1,10 +1,14 @@
 //! Safety of the gateway with the kernel's side of `tailback control`, over random links in virtual time. The seed is
-//! printed with each fault.
+//! printed with each fault; DRAWS sets the number of links of each test.
 
 use base::rng::{Rng, Streams, uniform};
 use sim::{Draft, Outcome};
 
 const SEED: u64 = 20_261_125;
+
+fn draws(usual: u64) -> u64 {
+    std::env::var("DRAWS").map_or(usual, |n| n.parse().expect("DRAWS is a number"))
+}
 
 fn log(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low * (high / low).powf(uniform(rng))
@@ -36,7 +40,7 @@ fn law(rng: &mut Rng) -> &'static str {
 #[test]
 fn nothing_is_cut_up_for_a_queue_down() {
     let mut faults = Vec::new();
-    for number in 0..40 {
+    for number in 0..draws(40) {
         let mut rng = Streams::new(SEED).stream(&format!("down/{number}"));
         let (down, delay_ms) = (log(&mut rng, 3e6, 60e6), log(&mut rng, 4.0, 25.0));
         let up = down * log(&mut rng, 0.2, 1.0);
@@ -63,7 +67,7 @@ fn nothing_is_cut_up_for_a_queue_down() {
 #[test]
 fn an_upload_fills_the_link_and_its_queue_stays_short_as_the_kernel_forwards() {
     let mut faults = Vec::new();
-    for number in 0..30 {
+    for number in 0..draws(30) {
         let mut rng = Streams::new(SEED).stream(&format!("up/{number}"));
         let (up, delay_ms) = (log(&mut rng, 3e6, 60e6), log(&mut rng, 4.0, 25.0));
         let law = law(&mut rng);
@@ -95,7 +99,7 @@ fn an_upload_fills_the_link_and_its_queue_stays_short_as_the_kernel_forwards() {
 #[test]
 fn nothing_is_cut_once_the_server_is_silent() {
     let mut faults = Vec::new();
-    for number in 0..20 {
+    for number in 0..draws(20) {
         let mut rng = Streams::new(SEED).stream(&format!("silent/{number}"));
         let (up, delay_ms) = (log(&mut rng, 3e6, 60e6), log(&mut rng, 4.0, 25.0));
         let links = links(up, 200e6, delay_ms, [1.0, 0.2], law(&mut rng));

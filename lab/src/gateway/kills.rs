@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use testkit::networks::house::{House, Modem, end};
 
 /// Longest time from the start of a run until it is killed.
-const LONGEST: Duration = Duration::from_millis(600);
+const LONGEST: Duration = Duration::from_millis(1500);
 /// Time within which the interface has to be restored.
 const RESTORED: Duration = Duration::from_millis(100);
 

@@ -59,7 +59,7 @@ const LONG_MS: f64 = 40.0;
 fn above_ms(samples: &[(f64, f64)], from_s: f64) -> f64 {
     let pairs = samples.iter().zip(samples.iter().skip(1));
     let long = pairs.filter(|(a, _)| a.0 >= from_s && a.1 > LONG_MS);
-    long.map(|(a, b)| (b.0 - a.0) * 1e3).sum()
+    long.fold(0.0, |sum, (a, b)| sum + (b.0 - a.0) * 1e3)
 }
 
 /// Runs what is asked for.

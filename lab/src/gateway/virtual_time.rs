@@ -26,7 +26,7 @@ pub fn figures(draw: &Draw) -> anyhow::Result<Vec<Figures>> {
 fn figures_of(draw: &Draw, name: &'static str, law: Option<&str>) -> anyhow::Result<Figures> {
     let modem = &draw.modem;
     let control = law.map_or(String::new(), |law| {
-        format!("[control]\nhost = \"kernel\"\n[control.upload]\nlaw = \"{law}\"\n")
+        format!("[control]\nhost = \"kernel\"\n[control.upload]\nlaw = \"{law}\"\ncapacity = \"{:.0} bit/s\"\n", draw.train)
     });
     let text = format!(
         "duration = \"{end} s\"\ntopology = \"linear\"\n\

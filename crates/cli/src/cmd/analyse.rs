@@ -35,7 +35,7 @@ pub struct Args {
     /// Print the tables as Markdown
     #[arg(long, conflicts_with = "csv")]
     markdown: bool,
-    /// Print the tables as CSV
+    /// Print CSV: statistics as one row a figure with plain numbers, other answers as their tables
     #[arg(long)]
     csv: bool,
     /// Print statistics, even of a recording of `tailback test`

@@ -8,6 +8,7 @@ mod dns;
 mod envelope;
 mod loaded;
 mod nat;
+mod others;
 mod page;
 mod path;
 mod ports;

@@ -3,6 +3,7 @@
 mod desk;
 mod first;
 mod hook;
+mod offload;
 mod probes;
 mod run;
 

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::hook::{Exempt, Hook};
+use super::offload::Offload;
 use super::probes::Probes;
 use super::{ControlError, check_interface, first};
 use crate::clock::Clock;
@@ -130,6 +131,8 @@ pub struct Gateway {
     probes: Probes,
     eyes: Eyes,
     agent: Agent,
+    /// Check of the hook's counters; none in a dry run, which reads the interface's own.
+    offload: Option<Offload>,
     began: Time,
     /// Times of the next idle row, and the next report.
     idle_row: Time,
@@ -176,10 +179,13 @@ impl Gateway {
             upload.capacity = first::capacity(&peer, settings.overhead, clock);
         }
         let eyes = open_eyes(&settings)?;
+        let offload = settings.apply.then(|| Offload::open(&settings.wan));
+        let offload = (offload.transpose()).map_err(local("read the interface counters"))?;
         let now = clock.now();
         Ok(Gateway {
             agent: Agent::new(upload, Streams::new(seed).stream("gateway"), now),
             settings,
+            offload,
             clock,
             rows: Outbox {
                 waiting: Vec::new(),
@@ -343,6 +349,14 @@ impl Gateway {
         self.rate = Some(bytes as f64 * 8.0 / span.as_secs_f64());
         self.second_bytes = self.agent.seen().bytes;
         self.second = now + SECOND;
+        if let Some(offload) = &mut self.offload {
+            let seen = self.agent.seen();
+            let adjusted = adjustment(&self.settings) * seen.packets as i64;
+            let seen = seen.bytes.saturating_add_signed(-adjusted);
+            // Without the counters nothing speaks against the hook.
+            let unseen = offload.check(seen).unwrap_or(false);
+            self.agent.set_unseen(unseen);
+        }
         let trouble = self.probes.trouble().map(str::to_owned);
         if trouble != self.trouble {
             let detail = serde_json::json!({ "server": trouble });
@@ -378,11 +392,16 @@ impl Gateway {
     }
 }
 
+/// Bytes that the link adds to each packet beyond what the kernel counts at the interface.
+fn adjustment(settings: &Settings) -> i64 {
+    settings.overhead - header(&settings.wan)
+}
+
 /// Attaches the program; in a dry run opens the kernel's counters.
 fn open_eyes(settings: &Settings) -> Result<Eyes, ControlError> {
     if settings.apply {
         let exempt = Exempt {
-            overhead: settings.overhead - header(&settings.wan),
+            overhead: adjustment(settings),
             small: settings.small,
             dscp: settings.exempt.iter().fold(0, |m, d| m | 1 << (d & 63)),
         };

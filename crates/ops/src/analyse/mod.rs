@@ -465,6 +465,7 @@ impl Answer {
                 form(&[report::hidden_queue::table(answer, &self.zone).1])
             }
             Found::QueueSamples(answer) => form(&report::inside::tables(answer)),
+            Found::Statistics(s) if format == Format::Csv => report::tidy::csv(s),
             Found::Statistics(s) => form(&report::statistics::all(s, &self.zone)),
             Found::Laid(all) => {
                 let lines = if format == Format::Markdown {

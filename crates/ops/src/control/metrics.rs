@@ -27,7 +27,10 @@ const METRICS: &[Metric] = &[
         "gauge",
         "1 while the wait is known and trusted, 0 while every packet passes",
         |s| {
-            let passes = matches!(s.why, Why::Blind | Why::Others | Why::Bypassed);
+            let passes = matches!(
+                s.why,
+                Why::Blind | Why::Others | Why::Bypassed | Why::Unseen
+            );
             Some(f64::from(u8::from(!passes)))
         },
     ),

@@ -211,22 +211,30 @@ pub fn ask(wan: &str, asked: Asked) -> anyhow::Result<Status> {
         .map_err(|e| anyhow::anyhow!("the run on {wan} answered something else: {e}"))
 }
 
-/// State of a gateway in one line.
+/// State of a gateway in one line; 80 columns unless something is wrong.
 pub fn line(s: &Status) -> String {
-    let ms = |w: Option<f64>| w.map_or("unknown".to_owned(), |w| format!("{w:.1} ms"));
     let rate = |r: Option<f64>| {
         r.map_or("unknown".to_owned(), |r| {
             format!("{:.3}", BitsPerSec::new(r.max(0.0) as u64))
         })
     };
+    let why = serde_json::to_value(s.why).unwrap_or_default();
+    let (mut carried, capacity) = (rate(s.rate_bps), rate(s.capacity_bps));
+    if let (Some((number, unit)), Some((_, same))) =
+        (carried.split_once(' '), capacity.split_once(' '))
+        && unit == same
+    {
+        carried = number.to_owned();
+    }
     let mut line = format!(
-        "{}{} wait {} (probe {}), capacity {}, up {}, marked {}, dropped {}",
+        "{}{}: {}, wait {}, {} of {}, {} CE, {} drops",
         s.wan,
-        if s.applied { "" } else { " (dry run)" },
-        ms(s.wait_ms),
-        ms(s.probed_wait_ms),
-        rate(s.capacity_bps),
-        rate(s.rate_bps),
+        if s.applied { "" } else { " (dry)" },
+        why.as_str().unwrap_or_default(),
+        s.wait_ms
+            .map_or("unknown".to_owned(), |w| format!("{w:.1} ms")),
+        carried,
+        capacity,
         s.marks,
         s.drops
     );
@@ -246,6 +254,9 @@ fn reason(why: Why) -> Option<&'static str> {
         Why::Bypassed => {
             Some("the link is full and probes do not wait: they bypass its queue; packets pass")
         }
+        Why::Unseen => Some(
+            "the interface sends packets that the hook does not see, for example by offload: packets pass",
+        ),
         Why::Learning | Why::Short | Why::Long | Why::Capped => None,
     }
 }
@@ -276,5 +287,35 @@ impl Overseer for Watch<'_> {
 
     fn interrupted(&mut self) -> bool {
         self.over || self.observer.interrupted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_fits_80_columns_and_says_why_nothing_is_cut() {
+        let status = |why| Status {
+            wan: "wwan0".into(),
+            server: ([192, 0, 2, 1], 7117).into(),
+            applied: false,
+            elapsed_s: 86_400.0,
+            why,
+            wait_ms: Some(39.96),
+            probed_wait_ms: Some(38.1),
+            capacity_bps: Some(95_648_123.0),
+            rate_bps: Some(94_512_345.0),
+            passed_bytes: 1 << 40,
+            signals: 345,
+            marks: 1234,
+            drops: 12_345,
+            trouble: None,
+        };
+        let long = line(&status(Why::Learning));
+        assert!(long.len() <= 80, "{} columns: {long}", long.len());
+        for why in [Why::Blind, Why::Others, Why::Bypassed, Why::Unseen] {
+            assert!(line(&status(why)).contains("packets pass"));
+        }
     }
 }

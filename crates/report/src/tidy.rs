@@ -1,0 +1,144 @@
+//! Statistics as one CSV for programs: a row a figure, plain numbers, instants as RFC 3339 in UTC.
+
+use analysis::statistics::{Statistics, Summary, TargetStatistics};
+use stats::Figure;
+use std::fmt::Write;
+
+/// Names of the columns. `from` and `to` bound the span or event; `low` and `high` are the ends of the 95 %
+/// interval; `note` is the reason why a figure is unknown, or the cause of an event.
+const HEADS: &str = "target,span,from,to,figure,unit,value,low,high,note";
+
+/// Rows of one span.
+struct Rows<'o> {
+    out: &'o mut String,
+    /// First four cells of each row.
+    place: String,
+}
+
+/// Returns all figures, outages, gaps, incidents and verdicts.
+pub fn csv(s: &Statistics) -> String {
+    let mut out = format!("{HEADS}\n");
+    for t in &s.targets {
+        let loaded = t.loaded.iter().filter_map(|l| l.summary.as_ref());
+        let spans = std::iter::once(&t.whole).chain(loaded);
+        let spans = spans.chain(&t.phases).chain(&t.spans);
+        for span in spans.chain(&t.days).chain(&t.windows) {
+            figures(&mut out, t, span);
+        }
+        let bounds = (t.whole.from_ns, t.whole.to_ns);
+        let mut rows = Rows::of(&mut out, &t.target, "whole", bounds);
+        rows.figure("availability", "", &t.availability);
+        for o in &t.outages {
+            let mut row = Rows::of(&mut out, &t.target, "outage", (o.from_ns, o.to_ns));
+            row.plain(
+                "outage",
+                "s",
+                Some((o.to_ns - o.from_ns) as f64 / 1e9),
+                &o.cause,
+            );
+        }
+        for g in &t.gaps {
+            let mut row = Rows::of(&mut out, &t.target, "gap", (g.from_ns, g.to_ns));
+            row.plain(
+                "gap",
+                "s",
+                Some((g.to_ns - g.from_ns) as f64 / 1e9),
+                &g.reason,
+            );
+        }
+        for u in &t.uses {
+            let mut row = Rows::of(&mut out, &t.target, "use", bounds);
+            row.plain(
+                &format!("{} {}", u.name, crate::tables::can(u.can)),
+                "",
+                None,
+                &u.because,
+            );
+        }
+        for v in &t.services {
+            for j in &v.spans {
+                let mut row = Rows::of(&mut out, &t.target, &j.span, bounds);
+                row.figure(&format!("{}: {}", v.table, v.service), "", &j.share);
+            }
+        }
+    }
+    for i in &s.incidents {
+        let mut row = Rows::of(&mut out, &i.subject, "incident", (i.from_ns, i.to_ns));
+        row.plain("incident", "s", i.seconds, &crate::words::incident(i));
+    }
+    out
+}
+
+fn figures(out: &mut String, t: &TargetStatistics, s: &Summary) {
+    let mut rows = Rows::of(out, &t.target, &s.name, (s.from_ns, s.to_ns));
+    let counts = [
+        ("sent", s.sent),
+        ("lost", s.lost),
+        ("late", s.late),
+        ("duplicates", s.duplicates),
+        ("invalid", s.invalid),
+        ("not_sent", s.not_sent),
+        ("cut_off", s.cut_off),
+    ];
+    for (name, n) in counts {
+        rows.plain(name, "", Some(n as f64), "");
+    }
+    rows.figure("loss", "%", &s.loss_percent);
+    let r = &s.rtt;
+    rows.figure("rtt_mean", "ms", &r.mean_ms);
+    for (name, v) in [
+        ("rtt_min", r.min_ms),
+        ("rtt_max", r.max_ms),
+        ("rtt_sd", r.sd_ms),
+    ] {
+        rows.plain(name, "ms", v, "");
+    }
+    for p in &r.points {
+        rows.figure(&format!("rtt_p{}", p.share * 100.0), "ms", &p.ms);
+    }
+    rows.plain("ipdv_pairs", "", Some(s.ipdv.pairs as f64), "");
+    rows.figure("ipdv_mean", "ms", &s.ipdv.mean_ms);
+    rows.figure("ipdv_p95", "ms", &s.ipdv.p95_ms);
+    for r in &s.reliability {
+        rows.figure(&format!("within_{}ms", r.limit_ms), "", &r.share);
+    }
+}
+
+impl Rows<'_> {
+    fn of<'o>(out: &'o mut String, target: &str, span: &str, bounds: (i64, i64)) -> Rows<'o> {
+        let (from, to) = (instant(bounds.0), instant(bounds.1));
+        let place = format!("{},{},{from},{to}", quoted(target), quoted(span));
+        Rows { out, place }
+    }
+
+    fn figure(&mut self, name: &str, unit: &str, figure: &Figure) {
+        let cells = match figure {
+            Figure::Is { value, low, high } => format!("{value},{low},{high},"),
+            Figure::CannotTell { cannot_tell } => format!(",,,{}", quoted(cannot_tell)),
+        };
+        self.row(name, unit, &cells);
+    }
+
+    /// Writes a number without an interval, and what is said of it.
+    fn plain(&mut self, name: &str, unit: &str, value: Option<f64>, said: &str) {
+        let value = value.map_or(String::new(), |v| v.to_string());
+        self.row(name, unit, &format!("{value},,,{}", quoted(said)));
+    }
+
+    fn row(&mut self, name: &str, unit: &str, cells: &str) {
+        let _ = writeln!(self.out, "{},{},{unit},{cells}", self.place, quoted(name));
+    }
+}
+
+fn instant(unix_ns: i64) -> String {
+    let at = jiff::Timestamp::from_nanosecond(i128::from(unix_ns));
+    at.map_or(String::new(), |t| t.to_string())
+}
+
+/// Cell as RFC 4180 asks.
+fn quoted(text: &str) -> String {
+    match text.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
