@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -36,6 +36,9 @@ SEED ?= $(shell date +%Y%m%d)
 draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md
 	$(CARGO) run --release --package lab -- draws \
 	--seed $(SEED) --virtual 400 --namespaces 40 --page docs/book/draws.md
+
+twin-draws: ## twins of random links in virtual time, each seed others: docs/book/twin-draws.md
+	$(CARGO) run --release --package lab -- twin-draws --seed $(SEED) --page docs/book/twin-draws.md
 
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package lab -- accuracy > accuracy.tmp

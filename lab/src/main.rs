@@ -9,6 +9,7 @@ mod console;
 mod draws;
 mod gateway;
 mod reproduce;
+mod twin_draws;
 mod which_queue;
 
 use anyhow::Context;
@@ -32,6 +33,7 @@ enum Verb {
     Draws(draws::Args),
     ProbeDraws(accuracy::DrawArgs),
     Accuracy(accuracy::Args),
+    TwinDraws(twin_draws::Args),
     WhichQueue(which_queue::Args),
     Cross(draws::hosts::Args),
     Gateway(gateway::Args),
@@ -59,6 +61,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
                 .context("the lines with the kernel's own packets need namespaces")?;
             accuracy::run(&args)?;
         }
+        Verb::TwinDraws(args) => twin_draws::run(&args)?,
         Verb::WhichQueue(args) => which_queue::run(&args),
         Verb::Cross(args) => draws::hosts::run(&args)?,
         Verb::Gateway(args) => {

@@ -101,6 +101,18 @@ fn files() -> Result<Vec<(String, String)>> {
             format!("schema/probe.v{}.json", experiment::PROBE_ANSWER_VERSION),
             pretty(&schemars::schema_for!(experiment::ProbeAnswer).to_value())?,
         ),
+        (
+            format!("schema/twin.v{}.json", twin::answer::TWIN_VERSION),
+            pretty(&schemars::schema_for!(twin::Twin).to_value())?,
+        ),
+        (
+            format!("schema/what-if.v{}.json", twin::answer::TWIN_VERSION),
+            pretty(&schemars::schema_for!(twin::whatif::WhatIf).to_value())?,
+        ),
+        (
+            format!("schema/proof.v{}.json", twin::answer::TWIN_VERSION),
+            pretty(&schemars::schema_for!(twin::prove::Proof).to_value())?,
+        ),
     ])
 }
 

@@ -22,6 +22,8 @@ pub struct Twin {
     pub link: LinkSpec,
     /// Congestion controller of the recorded load.
     pub controller: String,
+    /// Segments that leave a sender together.
+    pub burst: u64,
     /// Base round trip of the recording, ms.
     pub base_rtt_ms: Figure,
     /// Figures of the uplink; none if a given link was checked instead of fitted.
@@ -122,6 +124,13 @@ pub struct Compared {
 }
 
 impl Twin {
+    /// Relative error of its delays on the held-out load: the mean of both directions, 2 % at the least.
+    pub fn error(&self) -> f64 {
+        let held_out = self.compared.iter().filter(|c| c.held_out);
+        let errors: Vec<f64> = held_out.map(|c| c.p95_error.abs()).collect();
+        stats::moments(&errors).map_or(0.1, |m| m.mean.clamp(0.02, 1.0))
+    }
+
     /// Links that explain the recording alike, the best first: at most this many.
     pub fn alike(&self, most: usize) -> Vec<LinkSpec> {
         let mut all = vec![self.link.clone()];

@@ -24,7 +24,6 @@ use analysis::phases::Phase;
 use analysis::{discipline, queue, rate};
 use base::record::{Direction, Recording};
 use base::rng::{Streams, uniform};
-use link::qdisc::registry::QdiscSpec;
 use link::{DirectionSpec, LinkSpec, RateSpec};
 use sim::batch::in_parallel;
 use stats::Figure;
@@ -32,14 +31,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Seeds of a candidate, and of a comparison.
 const SEEDS: u64 = 8;
+/// Segments that senders may send together.
+const BURSTS: [u64; 3] = [1, 2, 4];
 /// Corrections of a parameter.
 const CORRECTIONS: usize = 5;
 /// Log-likelihood below the best up to which a candidate is a tie.
-const TIE: f64 = 6.0;
+pub(crate) const TIE: f64 = 6.0;
 /// The same for disciplines of one family, which differ in details alone.
 const TIE_OF_SIBLINGS: f64 = 25.0;
 /// Log-likelihood below the best up to which a simpler candidate is preferred.
 const AS_GOOD: f64 = 3.0;
+/// Share of the time in which a varying rate has to be seen.
+const FEWEST_SEEN: f64 = 0.3;
 /// Shortest steady part of a phase, s.
 const SHORTEST_S: f64 = 3.0;
 
@@ -56,9 +59,10 @@ pub struct Means<'a> {
 }
 
 /// One direction of the recording.
-struct Side {
+pub(crate) struct Side {
     load: Load,
-    real: Observed,
+    /// Observations of the recording.
+    pub(crate) real: Observed,
     rate: Figure,
     table: Option<Table>,
     kind: Discipline,
@@ -68,8 +72,8 @@ struct Side {
     evidence: Vec<String>,
 }
 
-struct Work<'a> {
-    facts: Facts<'a>,
+pub(crate) struct Work<'a> {
+    pub(crate) facts: Facts<'a>,
     means: &'a Means<'a>,
     runs: AtomicU64,
 }
@@ -80,7 +84,7 @@ struct Work<'a> {
 /// The recording is of something else, too short, without load, or its load did not fill the link; the user stopped.
 pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     let facts = Facts::of(rec)?;
-    let sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
+    let mut sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
     let rates = [0, 1].map(|i| sides[i].rate.value().unwrap_or(1.0));
     let packet = sides[0].real.packet_bytes.max(sides[1].real.packet_bytes);
     let mut twin = start::link(&facts, rates, packet);
@@ -95,21 +99,19 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
         let scale = scale(&sides[d as usize]);
         *of(&mut twin, d) = with_queue(of(&mut twin, d), plain, plain.starts_at(&scale));
     }
-    // Downloads need the uplink for their ACKs: the second round knows both.
     let mut fitted = [None, None];
-    for (round, d) in [1usize, 0, 1, 0].into_iter().enumerate() {
-        let side = &sides[d];
-        let direction = DIRECTIONS[d];
-        work.rate(&mut twin, side, direction)?;
-        let (spec, found) = work.choose(&twin, side, direction)?;
-        *of(&mut twin, direction) = spec;
-        fitted[d] = Some(found);
-        (means.progress)(0.02 + 0.2 * (round + 1) as f64);
-        // One round is enough if neither direction's ACKs matter to the other.
-        if round == 1 && !tight(&rates) {
-            break;
-        }
+    work.round(&mut twin, &mut fitted, &sides)?;
+    (means.progress)(0.4);
+    let burst = work.burst(&twin, &sides)?;
+    let bursts = burst != sides[0].load.burst;
+    for side in &mut sides {
+        side.load.burst = burst;
     }
+    // Downloads need the uplink for their ACKs: a second round knows both.
+    if bursts || tight(&rates) {
+        work.round(&mut twin, &mut fitted, &sides)?;
+    }
+    (means.progress)(0.8);
     let settled = work.settle(&mut twin, &mut fitted, &sides)?;
     let compared = work.compare(&twin, &sides)?;
     let (trust, mut because) = validate::verdict(&compared);
@@ -130,6 +132,7 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
         base_rtt_ms: work.facts.base_rtt.clone(),
         link: twin,
         controller: sides[0].load.controller.to_string(),
+        burst: sides[0].load.burst,
         up,
         down,
         compared,
@@ -159,6 +162,7 @@ pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, Tw
         base_rtt_ms: work.facts.base_rtt.clone(),
         link: link.clone(),
         controller: sides[0].load.controller.to_string(),
+        burst: sides[0].load.burst,
         up: None,
         down: None,
         compared,
@@ -172,7 +176,7 @@ pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, Tw
 fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
     let unlike = compared
         .iter()
-        .filter(|c| c.direction == direction && c.trust == Trust::Rejected)
+        .filter(|c| c.direction == direction && c.trust != Trust::Agrees)
         .map(|c| c.phase.as_str());
     let unlike: Vec<&str> = unlike.collect();
     if unlike.is_empty() {
@@ -193,7 +197,7 @@ fn tight(rates: &[f64; 2]) -> bool {
     !(1.0 / 12.0..=12.0).contains(&ratio)
 }
 
-fn of(link: &mut LinkSpec, direction: Direction) -> &mut DirectionSpec {
+pub(crate) fn of(link: &mut LinkSpec, direction: Direction) -> &mut DirectionSpec {
     match direction {
         Direction::Up => &mut link.up,
         Direction::Down => &mut link.down,
@@ -216,8 +220,7 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
         return Err(TwinError::TooShort { direction, seconds });
     }
     let b = facts.bottleneck(phase, direction);
-    let real = facts.of_bottleneck(&b);
-    if real.steady.len() < 20 {
+    if b.steady(&b.waits).len() < 20 {
         return Err(TwinError::NoWaits { direction });
     }
     let guess = discipline::discipline(&b);
@@ -226,8 +229,10 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
     if guess.is == Discipline::Policer {
         return Err(TwinError::Policer { direction });
     }
+    let load = Load::of(facts, phase, rate.value().unwrap_or(1e6));
     Ok(Side {
-        load: Load::of(facts, phase, rate.value().unwrap_or(1e6)),
+        real: facts.observed(&load.part_of(phase), direction),
+        load,
         size: match size.is {
             QueueIs::Size => size.bytes,
             _ => Figure::cannot_tell("the load never met the end of a buffer"),
@@ -235,7 +240,6 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
         kind: guess.is,
         in_bytes: counted::in_bytes(facts.rec, direction),
         evidence: guess.evidence,
-        real,
         rate,
         table,
     })
@@ -249,8 +253,8 @@ fn rate_of(
 ) -> Result<(Figure, Option<Table>), TwinError> {
     let moves = b.rate_moves.is_some_and(|m| m > rate::STEADY);
     if moves
-        && b.stood
         && let Some(table) = service::table(facts, b)
+        && table.seen() >= FEWEST_SEEN
     {
         return Ok((Figure::exactly(table.mean_bps()), Some(table)));
     }
@@ -303,6 +307,58 @@ impl Work<'_> {
             .iter()
             .map(|d| facts.observed(phase, *d))
             .collect())
+    }
+
+    /// Fits rate and discipline of both directions, the downlink first.
+    fn round(
+        &self,
+        twin: &mut LinkSpec,
+        fitted: &mut [Option<Fitted>; 2],
+        sides: &[Side; 2],
+    ) -> Result<(), TwinError> {
+        for d in [1, 0] {
+            let direction = DIRECTIONS[d];
+            self.rate(twin, &sides[d], direction)?;
+            let (spec, found) = self.choose(twin, &sides[d], direction)?;
+            *of(twin, direction) = spec;
+            fitted[d] = Some(found);
+        }
+        Ok(())
+    }
+
+    /// Segments that leave the senders together: those that explain the phases of one direction best. Bursts show in how
+    /// much a short queue lets through.
+    fn burst(&self, twin: &LinkSpec, sides: &[Side; 2]) -> Result<u64, TwinError> {
+        let jobs: Vec<(u64, usize, u64)> = BURSTS
+            .iter()
+            .flat_map(|b| (0..2).flat_map(move |d| (0..SEEDS).map(move |s| (*b, d, s))))
+            .collect();
+        let seen = in_parallel(&jobs, self.means.threads, &|_, (burst, d, seed)| {
+            let load = Load {
+                burst: *burst,
+                ..sides[*d].load.clone()
+            };
+            let seed = self.means.seed + 50 + seed;
+            let all = self.observe(twin, &load, &[DIRECTIONS[*d]], seed)?;
+            Ok(features(&all[0], load.warm))
+        });
+        let seen: Vec<_> = seen.into_iter().collect::<Result<_, TwinError>>()?;
+        let real = [0, 1].map(|d| features(&sides[d].real, sides[d].load.warm));
+        let likely: Vec<f64> = seen
+            .chunks(2 * SEEDS as usize)
+            .map(|runs| {
+                let (up, down) = runs.split_at(SEEDS as usize);
+                likelihood(&real[0], up).0 + likelihood(&real[1], down).0
+            })
+            .collect();
+        let best = (0..BURSTS.len())
+            .max_by(|a, b| likely[*a].total_cmp(&likely[*b]))
+            .unwrap_or(0);
+        // The simplest within a tie.
+        Ok(match likely[best] - likely[0] > AS_GOOD {
+            true => BURSTS[best],
+            false => BURSTS[0],
+        })
     }
 
     fn one(
@@ -504,103 +560,12 @@ impl Work<'_> {
         }
     }
 
-    /// Settles if a plain queue counts bytes or packets where the phases of one direction leave it open: the ACKs of
-    /// the phase both tell it. Gives a sentence about what was settled.
-    fn settle(
-        &self,
-        twin: &mut LinkSpec,
-        fitted: &mut [Option<Fitted>; 2],
-        sides: &[Side; 2],
-    ) -> Result<Option<String>, TwinError> {
-        let open = |f: &Option<Fitted>| -> Vec<QdiscSpec> {
-            let ties = f.iter().flat_map(|f| &f.ties);
-            let plain = ties.filter_map(|t| t.queue.parse::<QdiscSpec>().ok());
-            plain.filter(|q| q.name() == "fifo").collect()
-        };
-        let choices = [0, 1].map(|d| {
-            let found = open(&fitted[d]);
-            let own = of(twin, DIRECTIONS[d]).queue.clone();
-            if found.len() >= 2 && own.name() == "fifo" {
-                found
-            } else {
-                vec![own]
-            }
-        });
-        let both = self.facts.phase("both").filter(|_| self.facts.one_way());
-        let (Some(both), true) = (both, choices.iter().any(|c| c.len() > 1)) else {
-            return Ok(None);
-        };
-        let load = self.load_of_both(both, sides);
-        let real = DIRECTIONS.map(|d| features(&self.facts.observed(both, d), load.warm));
-        let mut best: Option<(f64, [QdiscSpec; 2])> = None;
-        let mut runner_up = f64::NEG_INFINITY;
-        for up in &choices[0] {
-            for down in &choices[1] {
-                let mut tried = twin.clone();
-                (tried.up.queue, tried.down.queue) = (up.clone(), down.clone());
-                let runs = self.repeat(&tried, &load, &DIRECTIONS, sides)?;
-                let likely: f64 = DIRECTIONS
-                    .iter()
-                    .map(|d| {
-                        let runs: Vec<_> = runs
-                            .iter()
-                            .map(|r| features(&r[*d as usize], load.warm))
-                            .collect();
-                        likelihood(&real[*d as usize], &runs).0
-                    })
-                    .sum();
-                if best.as_ref().is_none_or(|b| likely > b.0) {
-                    runner_up = best.map_or(runner_up, |b| b.0);
-                    best = Some((likely, [up.clone(), down.clone()]));
-                } else {
-                    runner_up = runner_up.max(likely);
-                }
-            }
-        }
-        let Some((likely, [up, down])) = best else {
-            return Ok(None);
-        };
-        let sure = likely - runner_up > TIE;
-        for (d, queue) in [(0, &up), (1, &down)] {
-            of(twin, DIRECTIONS[d]).queue = queue.clone();
-            if let Some(f) = fitted[d].as_mut().filter(|_| choices[d].len() > 1) {
-                self.settled(f, &sides[d], queue, sure);
-            }
-        }
-        Ok(sure.then(|| {
-            "the phase both was used to tell a limit in bytes from one in packets; all else was fitted without it".into()
-        }))
-    }
-
-    /// Writes the queue that was settled into the figures of its direction.
-    fn settled(&self, f: &mut Fitted, side: &Side, queue: &QdiscSpec, sure: bool) {
-        let chosen = queue.to_string();
-        if sure {
-            f.ties.retain(|t| t.queue == chosen);
-        }
-        let limits = queue.limits();
-        let packets = limits.packets.map(|n| n as f64 * side.real.packet_bytes);
-        let bytes = limits.bytes.map(|b| b.get() as f64).or(packets);
-        if let (
-            Some(value),
-            Figure::Is {
-                value: old,
-                low,
-                high,
-            },
-        ) = (bytes, &f.buffer_bytes)
-        {
-            f.buffer_bytes = Figure::Is {
-                value,
-                low: (value - (old - low)).max(0.0),
-                high: value + (high - old),
-            };
-        }
-    }
-
-    fn load_of_both(&self, both: &Phase, sides: &[Side; 2]) -> Load {
+    pub(crate) fn load_of_both(&self, both: &Phase, sides: &[Side; 2]) -> Load {
         let fastest = sides.iter().filter_map(|s| s.rate.value());
-        Load::of(&self.facts, both, fastest.fold(1e3, f64::max))
+        Load {
+            burst: sides[0].load.burst,
+            ..Load::of(&self.facts, both, fastest.fold(1e3, f64::max))
+        }
     }
 
     /// Compares the recording with the twin, in all loaded phases.
@@ -622,7 +587,7 @@ impl Work<'_> {
         let load = self.load_of_both(both, sides);
         let runs = self.repeat(twin, &load, &DIRECTIONS, sides)?;
         for d in DIRECTIONS {
-            let real = self.facts.observed(both, d);
+            let real = self.facts.observed(&load.part_of(both), d);
             let runs: Vec<Observed> = runs.iter().map(|r| r[d as usize].clone()).collect();
             all.extend(validate::compare("both", true, &real, &runs));
         }
@@ -632,7 +597,7 @@ impl Work<'_> {
 
     /// Repeats a load with fresh seeds. A table of rates starts at a time of its own in each: the capacity of another
     /// minute is another one.
-    fn repeat(
+    pub(crate) fn repeat(
         &self,
         twin: &LinkSpec,
         load: &Load,

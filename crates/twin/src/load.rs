@@ -1,9 +1,9 @@
 //! Load of a twin: the phase of a test, repeated in virtual time with the same probes, flows and lengths.
 
 use crate::observe::Facts;
+use crate::senders::controller_named;
 use analysis::phases::{self, Phase};
 use base::record::{Direction, Recording};
-use base::words::WordsError;
 use base::{Bytes, Duration};
 use congestion::ControllerSpec;
 use experiment::Bounds;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Most packets of a run: longer phases of fast links are shortened.
-const MOST_PACKETS: f64 = 150_000.0;
+const MOST_PACKETS: f64 = 250_000.0;
 /// Shortest steady part of a shortened phase.
 const SHORTEST: Duration = Duration::from_secs(3);
 /// Most open fresh connections, as in the test.
@@ -43,6 +43,8 @@ pub struct Load {
     pub fresh: Option<Duration>,
     /// Congestion controller of the flows.
     pub controller: Arc<ControllerSpec>,
+    /// Segments that leave a sender together.
+    pub burst: u64,
 }
 
 impl Load {
@@ -70,6 +72,16 @@ impl Load {
                     .map(|d| d.sent_ns),
             ),
             controller: controller(rec),
+            burst: 1,
+        }
+    }
+
+    /// The part of the recorded phase that the load repeats: what was shortened is not compared.
+    pub fn part_of(&self, phase: &Phase) -> Phase {
+        let steady_ns = self.steady.as_nanos() as i64;
+        Phase {
+            to_ns: phase.to_ns.min(phase.warm_ns.saturating_add(steady_ns)),
+            ..phase.clone()
         }
     }
 
@@ -149,6 +161,7 @@ pub fn run(link: &LinkSpec, load: &Load, seed: u64) -> Result<Recording, RunErro
         hosts: Hosts::default(),
         tcp: Settings {
             controller: load.controller.clone(),
+            burst: load.burst,
             ..bufferbloat::Plan::new(link.clone(), seed).tcp
         },
         ..bufferbloat::Plan::new(link.clone(), seed)
@@ -189,17 +202,4 @@ fn controller(rec: &Recording) -> Arc<ControllerSpec> {
     let named = rec.meta.plan.get("congestion").and_then(|c| c.as_str());
     let known = named.and_then(|name| controller_named(name).ok());
     Arc::new(known.unwrap_or_else(|| "cubic".parse().expect("cubic is in the table")))
-}
-
-/// Controller by its name here or in the Linux kernel.
-///
-/// # Errors
-/// A name that neither knows.
-pub fn controller_named(name: &str) -> Result<ControllerSpec, WordsError> {
-    match name {
-        "bbr" => "bbr1",
-        "reno" => "newreno",
-        name => name,
-    }
-    .parse()
 }

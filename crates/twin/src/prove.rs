@@ -264,7 +264,19 @@ pub fn pilot(trial: &Trial, means: &Means) -> Result<Vec<f64>, TwinError> {
 /// The user stopped.
 pub fn prove(trial: &Trial, means: &Means) -> Result<Proof, TwinError> {
     let pilot = pilot(trial, means)?;
-    run(trial, detectable(&pilot, trial.pairs), means, "trial")
+    carry_out(trial, detectable(&pilot, trial.pairs), means)
+}
+
+/// The same without a pilot; `detectable` is the difference that the trial can show, if known.
+///
+/// # Errors
+/// The user stopped.
+pub fn carry_out(
+    trial: &Trial,
+    detectable: Option<f64>,
+    means: &Means,
+) -> Result<Proof, TwinError> {
+    run(trial, detectable, means, "trial")
 }
 
 fn run(

@@ -13,8 +13,8 @@ use base::record::Direction;
 const AGREE: (f64, f64, f64) = (0.10, 1.5, 1.0);
 /// Error from which they are not the same link.
 const REJECT: (f64, f64, f64) = (0.25, 3.0, 3.0);
-/// Errors of the rate for the same.
-const RATES: (f64, f64) = (0.05, 0.12);
+/// Errors of the rate for the same, where one direction is loaded, and where both are: there it hangs on the ACKs.
+const RATES: [(f64, f64); 2] = [(0.05, 0.12), (0.10, 0.25)];
 
 /// Compares one direction of a phase with runs of the twin. None if either has no waits.
 pub fn compare(
@@ -55,6 +55,7 @@ pub fn compare(
         (error_ms, range),
         rate_error.map(|r| r.0.abs() - r.1),
         w1_ms,
+        RATES[usize::from(held_out)],
     );
     Some(Compared {
         phase: phase.into(),
@@ -86,6 +87,7 @@ fn judge(
     (error_ms, range): (f64, [f64; 2]),
     rate_off: Option<f64>,
     w1_ms: f64,
+    rates: (f64, f64),
 ) -> Trust {
     let p95 = real.quantile(0.95).unwrap_or(0.0);
     let within =
@@ -93,9 +95,9 @@ fn judge(
     let scatter = (range[1] - range[0]) / 2.0;
     let off = (error_ms.abs() - scatter).max(0.0);
     let rate = rate_off.unwrap_or(0.0);
-    if off > within(REJECT) || rate > RATES.1 || w1_ms > within(REJECT) + scatter {
+    if off > within(REJECT) || rate > rates.1 || w1_ms > within(REJECT) + scatter {
         Trust::Rejected
-    } else if off > within(AGREE) || rate > RATES.0 || w1_ms > within(AGREE) + scatter {
+    } else if off > within(AGREE) || rate > rates.0 || w1_ms > within(AGREE) + scatter {
         Trust::Doubtful
     } else {
         Trust::Agrees

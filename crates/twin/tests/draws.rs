@@ -396,3 +396,46 @@ fn a_rate_that_moves_is_followed() {
         stats::median(&distances)
     );
 }
+
+#[test]
+fn a_wrong_twin_is_rejected_and_a_wrong_recording_refused_with_advice() {
+    let mut c = Chance::new("wrong");
+    let mut link = fixed(&mut c);
+    (link.up, link.down) = (
+        direction(2e6, "fifo:packets=60", 15.0),
+        direction(20e6, "fifo:packets=300", 15.0),
+    );
+    let rec = record(&link, 1);
+    let right = means(|m| twin::check(&rec, &link, m)).unwrap();
+    assert_eq!(right.trust, Trust::Agrees, "{:?}", right.because);
+    for (key, value) in [
+        ("up.queue", "pie"),
+        ("down.queue", "fq_codel"),
+        ("up.queue", "fifo:packets=120"),
+        ("down.rate", "10 Mbit/s"),
+    ] {
+        let mut wrong = link.clone();
+        wrong.set(key, value).unwrap();
+        let found = means(|m| twin::check(&rec, &wrong, m)).unwrap();
+        assert_eq!(found.trust, Trust::Rejected, "{key}={value}");
+    }
+    let why = |rec: &Recording| means(|m| twin::fit(rec, m)).unwrap_err().to_string();
+    assert!(why(&Recording::default()).contains("needs a recording of `tailback test`"));
+    let mut cut = rec.clone();
+    cut.event.retain(|e| &*e.subject != "up");
+    assert!(
+        why(&cut).contains("no phase loads the uplink alone"),
+        "{}",
+        why(&cut)
+    );
+    let mut silent = rec.clone();
+    silent.delay.clear();
+    assert!(why(&silent).contains("0 probes were answered"));
+    let mut unloaded = rec.clone();
+    unloaded.flow.clear();
+    assert!(
+        why(&unloaded).contains("did not show the rate"),
+        "{}",
+        why(&unloaded)
+    );
+}

@@ -2,14 +2,14 @@
 //!
 //! `cargo run --release -p lab -- draws --seed 1 --virtual 400`
 
-mod family;
+pub mod family;
 pub mod hosts;
 mod judge;
 mod namespaces;
 mod page;
-mod results;
+pub mod results;
 mod truth;
-mod virtual_time;
+pub mod virtual_time;
 
 use family::Kind;
 

@@ -17,8 +17,8 @@ use std::path::PathBuf;
         By default, this kernel's TCP runs over emulated links; --virtual simulates the blocks in seconds.",
     after_help = "Examples:\n  \
         tailback prove home.rec --cure best --virtual\n  \
-        tailback prove adsl --cure up.shaper=cake:665kbit --virtual\n  \
-        tailback prove home.rec --cure 'up.shaper=fq_codel:95% + down.shaper=fq_codel:95%' --pairs 8\n\n\
+        tailback prove adsl --cure up.shaper=cake:665kbit\n  \
+        tailback prove home.rec --cure up.queue=pie --pairs 8\n\n\
         Exit code 1: the cure harms."
 )]
 pub struct Args {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
     after_help = "Examples:\n  \
         tailback twin home.rec\n  \
         tailback twin home.rec -o home.toml\n  \
-        tailback twin home.rec --link guess.toml --set up.queue=pie\n\n\
+        tailback twin home.rec --link guess.toml\n\n\
         Exit code 1: the model is rejected."
 )]
 pub struct Args {

@@ -14,8 +14,8 @@ use ops::whatif::{Filled, Goal, Of, Plan};
     after_help = "Examples:\n  \
         tailback whatif home.rec\n  \
         tailback whatif home.rec --for calls\n  \
-        tailback whatif home.rec --cure up.shaper=cake:665kbit --cure up.queue=pie\n  \
-        tailback whatif adsl --cure 'up.shaper=cake:95% + down.shaper=cake:95%'\n\n\
+        tailback whatif home.rec --cure up.shaper=cake:665kbit\n  \
+        tailback whatif adsl --cure up.queue=pie --for gaming\n\n\
         A cure is up.shaper=DISCIPLINE:RATE (a queue of the router's own, below the link's rate), any key of a link such as \
         up.queue, down.rate, or sender=CONTROLLER; several at once with +."
 )]

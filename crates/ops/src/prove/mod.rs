@@ -142,7 +142,7 @@ fn homes(
         threads: plan.threads,
         anyway: plan.anyway,
     };
-    let (homes, doubt) = whatif::homes(&question, means, observer)?;
+    let whatif::Homes { homes, doubt, .. } = whatif::homes(&question, means, observer)?;
     if let Some(doubt) = doubt {
         observer.warn(&format!("The twin is doubtful: {doubt}"));
     }
@@ -157,6 +157,7 @@ fn homes(
                     goal: question.goal,
                     load: plan.load,
                     seeds: question.seeds,
+                    doubt: 0.0,
                 },
                 means,
             );

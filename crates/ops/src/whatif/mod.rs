@@ -96,7 +96,11 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         stop: &stop,
         progress: &share,
     };
-    let (homes, doubt) = homes(plan, &means, observer)?;
+    let Homes {
+        homes,
+        error,
+        doubt,
+    } = homes(plan, &means, observer)?;
     let cures = cures(&plan.cures, &homes[0])?;
     let question = Question {
         homes,
@@ -104,6 +108,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         goal: plan.goal,
         load: plan.load,
         seeds: plan.seeds,
+        doubt: error,
     };
     let found = ask(&question, &means).map_err(|e| usage(e.to_string()))?;
     observer.tell(News::Finished);
@@ -125,13 +130,21 @@ pub(crate) fn cures(written: &[String], home: &Home) -> anyhow::Result<Vec<Cure>
     Ok(all)
 }
 
-/// Homes behind the twins, and the doubt about them.
-pub(crate) fn homes(
-    plan: &Plan,
-    means: &Means,
-    observer: &dyn Observer,
-) -> anyhow::Result<(Vec<Home>, Option<String>)> {
-    let home = |link: LinkSpec, controller: &str| Home {
+/// Homes behind the twins.
+pub(crate) struct Homes {
+    pub(crate) homes: Vec<Home>,
+    /// Relative error of the twins' delays.
+    pub(crate) error: f64,
+    /// Doubt about them, in words.
+    pub(crate) doubt: Option<String>,
+}
+
+/// Homes behind the twins of a plan.
+///
+/// # Errors
+/// A recording that has no twin, or a rejected one.
+pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyhow::Result<Homes> {
+    let home = |link: LinkSpec, controller: &str, burst: u64| Home {
         link,
         router: None,
         controller: Arc::new(
@@ -140,9 +153,16 @@ pub(crate) fn homes(
                 .unwrap_or_else(|_| "cubic".parse().expect("cubic is in the table")),
         ),
         ecn: false,
+        burst,
     };
     let path = match &plan.of {
-        Of::Link(link) => return Ok((vec![home((**link).clone(), "cubic")], None)),
+        Of::Link(link) => {
+            return Ok(Homes {
+                homes: vec![home((**link).clone(), "cubic", 1)],
+                error: 0.0,
+                doubt: None,
+            });
+        }
         Of::Recording(path) => path,
     };
     let twin = match kept(path)? {
@@ -168,13 +188,14 @@ pub(crate) fn homes(
         Trust::Doubtful | Trust::Rejected => Some(twin.because.join("; ")),
     };
     let links = twin.alike(MOST_TWINS);
-    Ok((
-        links
-            .into_iter()
-            .map(|link| home(link, &twin.controller))
-            .collect(),
+    let homes = links
+        .into_iter()
+        .map(|link| home(link, &twin.controller, twin.burst));
+    Ok(Homes {
+        homes: homes.collect(),
+        error: twin.error(),
         doubt,
-    ))
+    })
 }
 
 /// Keeps a twin in its recording.

@@ -24,6 +24,7 @@ pub mod network;
 mod paced;
 mod probes;
 mod seen;
+mod series;
 mod trace;
 mod transfer;
 mod whole;

@@ -54,7 +54,7 @@ pub(super) enum Body {
 }
 
 #[derive(Clone, Copy)]
-struct Flying {
+pub(super) struct Flying {
     body: Body,
     segment: Segment,
 }
@@ -93,11 +93,12 @@ struct Source {
 pub(super) struct World {
     /// Present time.
     pub now: Time,
-    links: [Link; 2],
+    /// Link, by direction.
+    pub(super) links: [Link; 2],
     /// Second bottleneck between the near host and the link, by direction.
-    routers: [Option<Link>; 2],
-    fates: Fates,
-    flying: Vec<Flying>,
+    pub(super) routers: [Option<Link>; 2],
+    pub(super) fates: Fates,
+    pub(super) flying: Vec<Flying>,
     free: Vec<u32>,
     due: BinaryHeap<Reverse<(Time, u64, Due)>>,
     order: u64,
@@ -321,53 +322,8 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    fn poll_links(&mut self) {
-        let (up, down) = (Direction::Up as usize, Direction::Down as usize);
-        while let Some(d) = self.poll_router(up) {
-            self.forward(d, |world, packet| {
-                world.links[up].enqueue(world.now, packet, &mut world.fates);
-            });
-        }
-        while let Some(d) = self.links[up].poll(self.now, &mut self.fates) {
-            self.arrive(Direction::Up, d);
-        }
-        while let Some(d) = self.links[down].poll(self.now, &mut self.fates) {
-            match self.routers[down].is_some() {
-                true => self.forward(d, |world, packet| {
-                    if let Some(router) = &mut world.routers[down] {
-                        router.enqueue(world.now, packet, &mut world.fates);
-                    }
-                }),
-                false => self.arrive(Direction::Down, d),
-            }
-        }
-        while let Some(d) = self.poll_router(down) {
-            self.arrive(Direction::Down, d);
-        }
-    }
-
-    fn poll_router(&mut self, direction: usize) -> Option<Delivery> {
-        let router = self.routers[direction].as_mut()?;
-        router.poll(self.now, &mut self.fates)
-    }
-
-    /// Hands a packet that has left one bottleneck to the next.
-    fn forward(&mut self, d: Delivery, next: impl FnOnce(&mut World, Packet)) {
-        let id = match d.again {
-            // The packet's duplicate comes after it and needs contents of its own.
-            true => self.fly(self.flying[d.packet.id.0 as usize]),
-            false => d.packet.id.0 as u32,
-        };
-        let packet = Packet {
-            id: PacketId(u64::from(id)),
-            enqueued: self.now,
-            ..d.packet
-        };
-        next(self, packet);
-    }
-
     /// Keeps the contents of a packet in flight.
-    fn fly(&mut self, flying: Flying) -> u32 {
+    pub(super) fn fly(&mut self, flying: Flying) -> u32 {
         match self.free.pop() {
             Some(id) => {
                 self.flying[id as usize] = flying;
@@ -475,7 +431,7 @@ impl World {
         self.fates.list.clear();
     }
 
-    fn arrive(&mut self, direction: Direction, d: Delivery) {
+    pub(super) fn arrive(&mut self, direction: Direction, d: Delivery) {
         let id = d.packet.id.0 as u32;
         let flying = self.flying[id as usize];
         if !d.again {

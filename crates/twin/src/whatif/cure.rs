@@ -3,7 +3,7 @@
 //! A shaper is a queue of its own, in a router between the home and the link. It empties the link's own queue only while
 //! its rate is below the link's, so both are simulated in series.
 
-use crate::load::controller_named;
+use crate::senders::controller_named;
 use base::BitsPerSec;
 use congestion::ControllerSpec;
 use link::qdisc::registry::QdiscSpec;
@@ -24,6 +24,8 @@ pub struct Home {
     pub controller: Arc<ControllerSpec>,
     /// True if the senders use ECN.
     pub ecn: bool,
+    /// Segments that leave a sender together.
+    pub burst: u64,
 }
 
 /// Error for a cure that cannot be read.
@@ -279,6 +281,7 @@ mod tests {
             router: None,
             controller: Arc::new("cubic".parse().unwrap()),
             ecn: false,
+            burst: 1,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a cure would do to the link: every cure is simulated on the twin, under the same load and the same seeds.
+//! Effect of a cure on the link: every cure is simulated on the twin, under the same load and the same seeds.
 //!
 //! **Method.** Senders are run again under each cure and react to it; nothing is replayed. The load fills both directions,
 //! while the probes are the packets of a call or a game, and a page of 250 kB is fetched beside it. Cures are compared seed
@@ -75,6 +75,8 @@ pub struct Question {
     pub load: Filled,
     /// Seeds of each cure.
     pub seeds: u64,
+    /// Relative error of the twin's delays on the load that it was not fitted to; zero for a known link.
+    pub doubt: f64,
 }
 
 /// Cure with its figures and place.
@@ -213,8 +215,8 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
         tried.push(Tried {
             cure: question.cures[c].text.clone(),
             place,
-            added_p95_ms: of(&|f| f.added_p95_ms),
-            added_p99_ms: of(&|f| f.added_p99_ms),
+            added_p95_ms: doubted(of(&|f| f.added_p95_ms), question.doubt),
+            added_p99_ms: doubted(of(&|f| f.added_p99_ms), question.doubt),
             call: of(&|f| f.call),
             page_s: of(&|f| f.page_s),
             up_bps: of(&|f| f.up_bps),
@@ -280,6 +282,18 @@ fn figure(values: &[f64]) -> Figure {
         value: m.mean,
         low: m.mean - half,
         high: m.mean + half,
+    }
+}
+
+/// Figure whose interval also holds the error of the twin.
+fn doubted(figure: Figure, share: f64) -> Figure {
+    match figure {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: (value - (value - low).hypot(share * value)).max(0.0),
+            high: value + (high - value).hypot(share * value),
+        },
+        unknown => unknown,
     }
 }
 

@@ -17,9 +17,11 @@ use sim::tcp::Settings;
 /// Packets of a run, so that a dozen cures take seconds.
 const PACKETS: f64 = 30_000.0;
 /// Shortest and longest steady part, s.
-const STEADY_S: (f64, f64) = (2.5, 12.0);
-/// Longest warm-up, s.
-const WARM_S: f64 = 8.0;
+const STEADY_S: (f64, f64) = (1.5, 12.0);
+/// Shortest and longest warm-up, s.
+const WARM_S: (f64, f64) = (1.0, 8.0);
+/// Packets of a warm-up; a longer one is cut.
+const WARM_PACKETS: f64 = 60_000.0;
 /// Interval between probes: the packets of a call.
 const CALL: Duration = Duration::from_millis(20);
 /// Pages fetched in a run.
@@ -56,7 +58,13 @@ impl Scene {
         });
         let rtt_s = link.propagation_rtt().as_secs_f64();
         let fill_s = drain_s[0].max(drain_s[1]);
-        let warm_s = (6.0 * rtt_s + 2.0 * fill_s).clamp(2.0, WARM_S);
+        let warm_s = (6.0 * rtt_s + 2.0 * fill_s).clamp(
+            WARM_S.0,
+            WARM_S
+                .1
+                .min(WARM_PACKETS * 12e3 / loaded.max(1.0))
+                .max(WARM_S.0),
+        );
         let flows = |i: usize| match (wanted[i], rates[i] < 10e6) {
             (false, _) => 0,
             (true, true) => 2,
@@ -77,6 +85,7 @@ impl Scene {
                 interval: CALL,
                 fresh: None,
                 controller: std::sync::Arc::new("cubic".parse().expect("cubic is in the table")),
+                burst: 1,
             },
         }
     }
@@ -133,6 +142,7 @@ fn run(home: &Home, steps: &mut Pages, seed: u64) -> Result<Recording, TwinError
         tcp: Settings {
             controller: home.controller.clone(),
             ecn: home.ecn,
+            burst: home.burst,
             ..plain.tcp.clone()
         },
         ..plain

@@ -1,0 +1,212 @@
+//! Fits of many links, each compared with the truth.
+
+use super::{Args, drawn, mean_bps, record, with_means};
+use crate::draws::family::Draw;
+use analysis::answer::Discipline;
+use base::Duration;
+use base::record::Recording;
+use link::{DirectionSpec, RateSpec};
+use twin::{Fitted, Named, Trust, Twin};
+
+/// Figures of the fits of a group of links.
+#[derive(Default)]
+pub struct Fits {
+    pub links: u64,
+    /// Links that the twin refused, with the reason.
+    pub refused: Vec<String>,
+    pub agrees: u64,
+    pub doubtful: u64,
+    pub rejected: u64,
+    /// Relative errors of fixed rates.
+    pub rates: Vec<f64>,
+    /// Relative errors of varying rates in windows of 100 ms, root of the mean square.
+    pub tables: Vec<f64>,
+    /// Relative errors of buffers, and the number of intervals that hold the truth.
+    pub buffers: Vec<f64>,
+    pub buffers_held: u64,
+    /// Relative errors of the 95 % point of waits on the held-out load, and W1 / p95.
+    pub p95s: Vec<f64>,
+    pub w1s: Vec<f64>,
+    /// The same of a twin with a constant rate.
+    pub constant_p95s: Vec<f64>,
+    pub constant_w1s: Vec<f64>,
+    /// Distance of link and twin over that of two twins.
+    pub scores: Vec<f64>,
+    pub named: u64,
+    pub untold: u64,
+    /// Disciplines that were named wrongly.
+    pub misnamed: Vec<String>,
+    /// Processor time of the fits and simulated runs.
+    pub took_s: f64,
+    pub runs: u64,
+}
+
+/// Fits all links of these families.
+pub fn fits(args: &Args, families: &[&str]) -> anyhow::Result<Fits> {
+    let mut all = Fits::default();
+    for draw in drawn(args, families)? {
+        let rec = record(&draw, None)?;
+        all.links += 1;
+        let began = std::time::Instant::now();
+        let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
+        all.took_s += began.elapsed().as_secs_f64() * args.threads as f64;
+        match found {
+            Err(e) => all.refused.push(e.to_string()),
+            Ok(twin) => {
+                if args.verbose {
+                    tell(&draw, &twin);
+                }
+                all.add(&draw, &rec, &twin);
+                all.beside(args, &draw, &rec, &twin);
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Fits {
+    fn add(&mut self, draw: &Draw, rec: &Recording, twin: &Twin) {
+        self.runs += twin.runs;
+        match twin.trust {
+            Trust::Agrees => self.agrees += 1,
+            Trust::Doubtful => self.doubtful += 1,
+            Trust::Rejected => self.rejected += 1,
+        }
+        for c in twin.compared.iter().filter(|c| c.held_out) {
+            self.p95s.push(c.p95_error.abs());
+            self.w1s.push(c.w1_ms / c.link_ms[1].max(0.1));
+            self.scores.push(c.score);
+        }
+        let pairs = [
+            ("up", &draw.link.up, &twin.link.up, &twin.up),
+            ("down", &draw.link.down, &twin.link.down, &twin.down),
+        ];
+        for (name, truth, spec, fitted) in pairs {
+            let Some(fitted) = fitted else { continue };
+            self.direction(name, truth, spec, fitted, rec);
+        }
+    }
+
+    fn direction(
+        &mut self,
+        name: &str,
+        truth: &DirectionSpec,
+        spec: &DirectionSpec,
+        fitted: &Fitted,
+        rec: &Recording,
+    ) {
+        match (&truth.rate, &spec.rate) {
+            (RateSpec::Fixed(_), RateSpec::Fixed(_)) => {
+                self.rates
+                    .push((mean_bps(spec) / mean_bps(truth) - 1.0).abs());
+            }
+            (_, RateSpec::Fixed(_)) | (RateSpec::Fixed(_), _) => {}
+            _ => self.tables.extend(rate_error(rec, name, truth, spec)),
+        }
+        if truth.queue.name() == "fifo"
+            && let stats::Figure::Is { value, low, high } = fitted.buffer_bytes
+        {
+            let limits = truth.queue.limits();
+            let packets = limits.packets.map(|n| n as f64 * 1500.0);
+            if let Some(real) = limits.bytes.map(|b| b.get() as f64).or(packets) {
+                self.buffers.push((value / real - 1.0).abs());
+                self.buffers_held += u64::from((low..=high).contains(&real));
+            }
+        }
+        match &fitted.discipline {
+            Named::CannotTell { .. } => self.untold += 1,
+            Named::Is(is) if is == truth_name(truth) => self.named += 1,
+            Named::Is(is) => self.misnamed.push(format!("{is} for {}", truth.queue)),
+        }
+    }
+
+    /// Compares the recording with a twin whose rate is constant, if the fitted one's is not.
+    fn beside(&mut self, args: &Args, draw: &Draw, rec: &Recording, twin: &Twin) {
+        let mut constant = twin.link.clone();
+        let mut varied = false;
+        for side in [&mut constant.up, &mut constant.down] {
+            if !matches!(side.rate, RateSpec::Fixed(_)) {
+                let mean = base::BitsPerSec::new(mean_bps(side) as u64);
+                side.rate = RateSpec::Fixed(mean);
+                varied = true;
+            }
+        }
+        if !varied {
+            return;
+        }
+        let checked = with_means(args, draw.number, |m| twin::check(rec, &constant, m));
+        for c in checked.iter().flat_map(|t| &t.compared) {
+            if c.held_out {
+                self.constant_p95s.push(c.p95_error.abs());
+                self.constant_w1s.push(c.w1_ms / c.link_ms[1].max(0.1));
+            }
+        }
+    }
+}
+
+/// Discipline that unmarked packets meet.
+fn truth_name(truth: &DirectionSpec) -> &str {
+    let text = truth.queue.to_string();
+    let rest = text.split("rest=").nth(1);
+    let rest = rest.map(|r| r.split(',').next().unwrap_or(r).to_owned());
+    match (truth.queue.name(), rest.as_deref()) {
+        // A token bucket in front of a plain queue is one at its rate.
+        ("tbf", _) => "fifo",
+        ("prio" | "drr", Some("fifo")) => "fifo",
+        ("prio" | "drr", Some("codel")) => "codel",
+        ("prio" | "drr", Some("fq_codel")) => "fq_codel",
+        ("prio" | "drr", _) => "pie",
+        (name, _) => name,
+    }
+}
+
+/// Relative error of the table's rates in the steady part of its phase, in windows of 100 ms.
+fn rate_error(
+    rec: &Recording,
+    phase: &str,
+    truth: &DirectionSpec,
+    spec: &DirectionSpec,
+) -> Option<f64> {
+    let list = analysis::phases::phases(rec, None);
+    let phase = list.iter().find(|p| p.name == phase)?;
+    let (truth, spec) = (truth.params().ok()?.rate, spec.params().ok()?.rate);
+    let since = |t: i64| Duration::from_nanos((t - sim::bufferbloat::EPOCH_NS).max(0) as u64);
+    let (from, to) = (since(phase.from_ns), since(phase.to_ns));
+    let window = Duration::from_millis(100);
+    let mut at = since(phase.warm_ns);
+    let (mut sum, mut count) = (0.0, 0.0f64);
+    while at + window < to {
+        let own = at.saturating_sub(from);
+        let real = truth.mean_between(at, at + window).get() as f64;
+        let seen = spec.mean_between(own, own + window).get() as f64;
+        if real > 0.0 {
+            sum += (seen / real - 1.0).powi(2);
+            count += 1.0;
+        }
+        at += window;
+    }
+    Some((sum / count.max(1.0)).sqrt())
+}
+
+fn tell(draw: &Draw, twin: &Twin) {
+    eprintln!(
+        "draw {}: {}",
+        draw.number,
+        crate::draws::results::describe(draw)
+    );
+    for (name, f) in [("up", &twin.up), ("down", &twin.down)] {
+        let Some(f) = f else { continue };
+        let kind: Discipline = f.kind;
+        eprintln!(
+            "  {name}: {:?} {kind:?} {:?}",
+            f.rate_bps.value(),
+            f.discipline
+        );
+    }
+    for c in &twin.compared {
+        eprintln!(
+            "  {} {}: p95 {:.1} and {:.1} ms, score {:.2}, {:?}",
+            c.phase, c.direction, c.link_ms[1], c.twin_ms[1], c.score, c.trust
+        );
+    }
+}
