@@ -12,8 +12,9 @@ use base::rng::{Rng, uniform};
 use base::{Bytes, Duration, Time};
 use link::qdisc::Verdict;
 
-/// Interval of the orders while the direction carries traffic, and while it is idle.
+/// Interval of the orders while the direction carries traffic.
 pub const BUSY: Duration = Duration::from_millis(10);
+/// Interval of the orders while the direction is idle.
 pub const IDLE: Duration = Duration::from_millis(20);
 /// Age above which orders bind no longer.
 pub const STALE: Duration = Duration::from_millis(250);

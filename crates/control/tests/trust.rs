@@ -19,7 +19,7 @@ fn settings(rng: &mut Rng) -> Upload {
     }
 }
 
-/// What probes meet.
+/// Queue that probes meet.
 #[derive(Clone, Copy, PartialEq)]
 enum Probes {
     /// The queue of the load.

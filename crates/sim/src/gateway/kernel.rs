@@ -26,6 +26,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
+    /// Creates a gateway's kernel side and user space at time zero.
     pub fn new(settings: Upload, draws: Rng) -> Kernel {
         Kernel {
             agent: Agent::new(settings, draws, Time::ZERO),
@@ -56,6 +57,7 @@ impl Kernel {
         decision
     }
 
+    /// Decides on one packet, and notes a probe that passes.
     pub fn admit(&mut self, now: Time, packet: &Packet, segment: &Segment) -> Verdict {
         let exempt = packet.len <= SMALL;
         let verdict = (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt);

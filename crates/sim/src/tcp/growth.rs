@@ -40,6 +40,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
+    /// Creates the window of a new connection, which grows up to `limit` bytes.
     pub fn new(mss: u64, limit: u64) -> Growth {
         Growth {
             mss,
