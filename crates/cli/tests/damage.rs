@@ -85,7 +85,7 @@ fn what_is_whole_is_used_and_what_is_lost_is_said_once() {
 fn an_empty_file_and_a_damaged_description_are_said() {
     let dir = Scratch::new("empty");
     std::fs::write(dir.0.join("home.rec/meta.json"), "{\"form").unwrap();
-    let out = tailback(&dir.0, "analyse home.rec --statistics");
+    let out = tailback(&dir.0, "analyse home.rec --statistics --full");
     assert!(out.status.success(), "{}", said(&out));
     assert!(
         said(&out).contains("meta.json: it is damaged"),
