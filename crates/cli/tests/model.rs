@@ -182,14 +182,14 @@ fn a_capture_becomes_the_traffic_of_a_model_with_the_load_that_it_had() {
             serde_json::from_str::<serde_json::Value>(&said(&args)).unwrap()
         };
         let model = ask(&path("mix.pcapng"));
-        // A number of the JSON may differ in its last digit once it has been read.
+        // A number of the JSON may differ in its last digit once it has been read, and what follows from it a little more.
         let read = ask(&path("mix.json"));
         let figures = model["figures"].as_array().unwrap();
         for (i, figure) in figures.iter().enumerate() {
             assert_eq!(figure["name"], read["figures"][i]["name"]);
             let [said, again] = [figure, &read["figures"][i]].map(|f| f["value"].as_f64().unwrap());
             assert!(
-                (said - again).abs() <= 1e-12 * said.abs(),
+                (said - again).abs() <= 1e-9 * said.abs(),
                 "{figure} {again}"
             );
         }

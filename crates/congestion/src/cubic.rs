@@ -160,7 +160,8 @@ impl Cubic {
             }
         };
         let ahead = ack.min_rtt.or(ack.rtt).unwrap_or(Duration::ZERO);
-        let d = (now.saturating_since(epoch.start) + ahead).as_secs_f64() - epoch.k_s;
+        let elapsed = now.saturating_since(epoch.start).as_secs_f64();
+        let d = elapsed + ahead.as_secs_f64() - epoch.k_s;
         let target = epoch.w_max + (c * d * d * d).trunc();
         let mut each = match target > cwnd {
             true => (cwnd / (target - cwnd)).floor(),
