@@ -1,6 +1,8 @@
 //! The target that FUZZ_TARGET names: `FUZZ_TARGET=capture cargo +nightly fuzz run any fuzz/corpus/capture`.
 #![no_main]
 
+// Seeds and weights serve the ordinary tests.
+#[allow(dead_code)]
 #[path = "../targets.rs"]
 mod targets;
 
