@@ -12,8 +12,8 @@ build: assets ## the binary, at target/release/tailback
 MUSL := x86_64-unknown-linux-musl
 static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian's musl-tools
 	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s \
-	CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_STRIP=symbols \
-	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs" \
+	CARGO_PROFILE_RELEASE_LTO=fat \
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs -Clink-args=--strip-all" \
 	$(CARGO) build --release --target $(MUSL) --package tailback-cli
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/release/tailback
 
@@ -27,6 +27,7 @@ test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) test --release --workspace --no-fail-fast
 	$(CARGO) doc --release --workspace --no-deps --quiet
 	$(CARGO) xtask check
+	$(MAKE) book
 	cd $(WEB) && npm test
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
@@ -78,10 +79,12 @@ $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
 
 deps: ## Debian packages that the tests (not the program) use
-	@for p in chromium iproute2 nftables python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@for p in chromium iproute2 nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 
-book: ## the book as a site, in target/book; needs mdBook (`cargo install mdbook`)
+book: ## the book as a site, in target/book
+	@export PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; \
+	command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --locked --quiet; \
 	mdbook build docs
 
 install: build

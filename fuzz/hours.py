@@ -67,7 +67,7 @@ def turn(target):
     seed = random.randrange(1, 2**31)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run(
-        [PROGRAM, corpus, ROOT / "fuzz/corpus" / target, f"-seed={seed}", f"-max_total_time={TURN}", "-timeout=20",
+        [PROGRAM, corpus, ROOT / "fuzz/corpus" / target, f"-seed={seed}", f"-max_total_time={TURN}", "-timeout=300",
          "-max_len=24000", "-rss_limit_mb=2048", f"-artifact_prefix={kept}/{target}-", "-print_final_stats=1"],
         env=os.environ | {"FUZZ_TARGET": target}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
     )

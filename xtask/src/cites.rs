@@ -127,6 +127,11 @@ const TITLES: &[(u32, &str)] = &[
         "Argon2 Memory-Hard Function for Password Hashing and Proof-of-Work Applications",
     ),
     (8489, "Session Traversal Utilities for NAT (STUN)"),
+    (
+        7594,
+        "A Framework for Large-Scale Measurement of Broadband Performance (LMAP)",
+    ),
+    (8032, "Edwards-Curve Digital Signature Algorithm (EdDSA)"),
     (9097, "Metrics and Methods for One-Way IP Capacity"),
     (
         9946,

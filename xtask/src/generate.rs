@@ -110,6 +110,13 @@ fn files() -> Result<Vec<(String, String)>> {
             pretty(&schemars::schema_for!(twin::whatif::WhatIf).to_value())?,
         ),
         (
+            format!(
+                "schema/monitor-state.v{}.json",
+                analysis::monitor_state::STATE_VERSION
+            ),
+            pretty(&schemars::schema_for!(analysis::monitor_state::MonitorState).to_value())?,
+        ),
+        (
             format!("schema/proof.v{}.json", twin::answer::TWIN_VERSION),
             pretty(&schemars::schema_for!(twin::prove::Proof).to_value())?,
         ),

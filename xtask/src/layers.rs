@@ -80,7 +80,10 @@ const ROOMS: &[Room] = &[
             "report",
         ],
     ),
-    room("fleet", &["ops", "live", "store", "report", "twin"]),
+    room(
+        "fleet",
+        &["measure", "ops", "live", "store", "report", "twin"],
+    ),
     Room {
         name: "python",
         pure: false,

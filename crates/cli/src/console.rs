@@ -1,5 +1,6 @@
 //! Progress of a run on standard error: bars, live lines, news.
 
+use crate::screen::{self, Live};
 use crate::{status, terminal};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use live::monitor::MonitorStatus;
@@ -7,9 +8,23 @@ use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval in seconds between two lines on a capture, if there is no terminal.
 const LINE_EVERY: u64 = 10;
+
+/// True once `--quiet` was given, which belongs to every verb.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Keeps progress from being shown from here on.
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// True if the user asked for no progress.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Person at a terminal, or a log.
 pub struct Console {
@@ -24,23 +39,43 @@ pub struct Console {
     seconds: u64,
     /// Current problem of each target of a monitor.
     troubles: BTreeMap<String, Option<String>>,
+    /// Screen with keys of a monitor.
+    screen: Option<Live>,
+    /// True if a screen with keys may be opened.
+    keys: bool,
+    recording: String,
 }
 
 impl Console {
-    pub fn new(quiet: bool) -> Console {
+    pub fn new() -> Console {
         Console {
-            quiet,
+            quiet: is_quiet(),
             terminal: std::io::stderr().is_terminal(),
             bar: None,
             drawn: 0,
             stays: false,
             seconds: 0,
             troubles: BTreeMap::new(),
+            screen: None,
+            keys: false,
+            recording: String::new(),
+        }
+    }
+
+    /// Creates the view of a monitor: a screen with keys if the terminal has room for one.
+    pub fn of_monitor() -> Console {
+        Console {
+            keys: !is_quiet() && screen::is_possible(),
+            ..Console::new()
         }
     }
 
     /// Prints a line above the live view, which is drawn again with its next news.
     fn print(&mut self, line: &str) {
+        if let Some(live) = &self.screen {
+            live.screen().say(line);
+            return;
+        }
         self.clear_screen();
         let print = || eprintln!("{line}");
         match &self.bar {
@@ -50,6 +85,10 @@ impl Console {
     }
 
     fn finish(&mut self) {
+        if let Some(live) = self.screen.take() {
+            let messages = live.finish();
+            messages.iter().for_each(|line| eprintln!("{line}"));
+        }
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
@@ -113,6 +152,20 @@ impl Console {
             self.changes(status);
             return;
         }
+        if std::mem::take(&mut self.keys)
+            && let Ok(live) = Live::start(terminal::stdout_style())
+        {
+            live.screen().name(&self.recording);
+            self.screen = Some(live);
+        }
+        if let Some(live) = &self.screen {
+            live.screen().take(status);
+            if !live::signal::interrupted() {
+                return;
+            }
+            // The screen is gone: the rest of the run is told in plain lines.
+            self.finish();
+        }
         let (style, height) = (terminal::stderr_style(), terminal::stderr_height());
         self.draw(status::lines(status, style, height));
         self.stays = true;
@@ -151,6 +204,7 @@ impl Progress for Console {
             }
             Event::Finished => self.finish(),
             Event::Recording { path, resumed } => {
+                self.recording = path.display().to_string();
                 if !self.quiet {
                     let what = match resumed {
                         true => "going on with",

@@ -9,11 +9,12 @@ mod say;
 
 mod cmd;
 mod console;
+mod screen;
 mod status;
 mod terminal;
 mod watch;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 pub use cmd::Outcome;
 use std::process::ExitCode;
 
@@ -28,6 +29,9 @@ use std::process::ExitCode;
     after_help = "Exit codes: 0 done, 1 a finding is above the threshold you set, 2 wrong usage, 3 could not measure."
 )]
 struct Cli {
+    /// Show results, warnings and errors only, and no progress
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -37,6 +41,7 @@ enum Verb {
     Test(Box<cmd::test::Args>),
     Probe(Box<cmd::probe::Args>),
     Monitor(Box<cmd::monitor::Args>),
+    Status(cmd::status::Args),
     Serve(cmd::serve::Args),
     Control(cmd::control::Args),
     Emulate(cmd::emulate::Args),
@@ -52,6 +57,11 @@ enum Verb {
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
     Run(cmd::run::Args),
+    Completions(cmd::completions::Args),
+    Man(cmd::completions::ManArgs),
+    Hub(cmd::hub::Args),
+    Agent(cmd::agent::Args),
+    Fleet(cmd::fleet::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,10 +69,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return usage(&e),
     };
+    console::set_quiet(cli.quiet);
     let result = match cli.verb {
         Verb::Test(args) => cmd::test::run(*args),
         Verb::Probe(args) => cmd::probe::run(*args),
         Verb::Monitor(args) => cmd::monitor::run(*args),
+        Verb::Status(args) => cmd::status::run(args),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Control(args) => cmd::control::run(args),
         Verb::Emulate(args) => cmd::emulate::run(args),
@@ -78,6 +90,11 @@ fn main() -> ExitCode {
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),
         Verb::Run(args) => cmd::run::run(args),
+        Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
+        Verb::Man(args) => cmd::completions::man(&args, Cli::command()),
+        Verb::Hub(args) => cmd::hub::run(args),
+        Verb::Agent(args) => cmd::agent::run(args),
+        Verb::Fleet(args) => cmd::fleet::run(args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -111,17 +111,17 @@ fn traffic(status: &MonitorStatus) -> String {
 }
 
 /// Columns that a text takes in a terminal.
-fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-fn padded(text: &str, width: usize) -> String {
+pub fn padded(text: &str, width: usize) -> String {
     let space = width.saturating_sub(columns(text));
     format!("{text}{:space$}", "")
 }
 
 /// Returns a text that fits a width; one that is too long ends in `..`.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     const MORE: &str = "..";
     if columns(text) <= width {
         return text.to_owned();

@@ -1,14 +1,22 @@
 //! Live view of an experiment in the terminal.
 
-use crate::terminal::stderr_style;
+use crate::console::is_quiet;
+use crate::status::cut;
+use crate::terminal::{stderr_height, stderr_style};
 use base::Duration;
 use base::text::{clean, clean_lines};
 use experiment::Progress as Stage;
 use experiment::steps::Told;
 use indicatif::{ProgressBar, ProgressStyle};
 use ops::{Event, Progress};
-use report::terminal::shown;
+use report::terminal::{Growing, shown};
 use std::io::IsTerminal;
+
+/// Height of a terminal from which a test has a plot, lines, and rows of that plot.
+const PLOT_FROM: usize = 20;
+const PLOT_ROWS: usize = 8;
+/// Shortest axis of time, s.
+const SHORTEST_AXIS: f64 = 10.0;
 
 /// Kind of run that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +34,23 @@ pub struct Terminal {
     stage: String,
     /// Figures of the stage, last seen.
     seen: String,
+    /// Round trips of a test over the time since its begin, s and ms.
+    points: Vec<(f64, Option<f64>)>,
+    began: Option<std::time::Instant>,
 }
 
 impl Terminal {
     /// Creates the view. `plain` leaves out the bar, `quiet` everything but warnings.
     pub fn new(face: Face, plain: bool, quiet: bool) -> Terminal {
+        let quiet = quiet || is_quiet();
         let live = !plain && !quiet && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::new(1000);
-            // A narrow terminal needs its columns for the figures.
-            let template = match stderr_style().width < 100 {
-                true => "{prefix:>8} [{bar:10}] {wide_msg}",
-                false => "{prefix:>9} [{bar:24}] {wide_msg}",
+            // A narrow terminal needs its columns for the figures. The plot of a test stands above the line.
+            let template = match (face, stderr_style().width < 100) {
+                (Face::Test, _) => "{msg}",
+                (Face::Probe, true) => "{prefix:>8} [{bar:10}] {wide_msg}",
+                (Face::Probe, false) => "{prefix:>9} [{bar:24}] {wide_msg}",
             };
             let style = ProgressStyle::with_template(template).expect("the template is valid");
             bar.set_style(style.progress_chars("=> "));
@@ -49,6 +62,8 @@ impl Terminal {
             face,
             stage: String::new(),
             seen: String::new(),
+            points: Vec::new(),
+            began: None,
         }
     }
 
@@ -155,8 +170,14 @@ impl Terminal {
         if self.bar.is_none() {
             return;
         }
-        let rtt = rtt().map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
-        let whole = p.whole.as_secs_f64().max(1e-3);
+        let rtt = rtt();
+        let at = self
+            .began
+            .get_or_insert_with(std::time::Instant::now)
+            .elapsed();
+        self.points
+            .push((at.as_secs_f64(), rtt.map(|d| d.as_millis_f64())));
+        let rtt = rtt.map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
         let mut parts = vec![rtt];
         parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
         parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
@@ -166,9 +187,39 @@ impl Terminal {
         if !p.note.is_empty() {
             parts.push(p.note.clone());
         }
-        let Some(bar) = &self.bar else { return };
-        bar.set_prefix(p.stage.to_owned());
-        bar.set_position((p.elapsed.as_secs_f64() / whole * 1000.0) as u64);
-        bar.set_message(clean(&parts.join(" · ")).into_owned());
+        let share = p.elapsed.as_secs_f64() / p.whole.as_secs_f64().max(1e-3);
+        let line = format!("{} {}", test_bar(p.stage, share), parts.join(" · "));
+        if let Some(bar) = &self.bar {
+            bar.set_message(self.picture(&line));
+        }
     }
+
+    /// Plot of the round trips so far above the line of figures; the line alone in a small terminal.
+    fn picture(&self, line: &str) -> String {
+        let (style, height) = (stderr_style(), stderr_height());
+        let width = style.width - 1;
+        let line = cut(&shown(line, style), width);
+        if height < PLOT_FROM || self.points.len() < 2 {
+            return line;
+        }
+        let last = self.points.last().map_or(0.0, |p| p.0);
+        let curve = Growing {
+            span: (0.0, last.max(SHORTEST_AXIS)),
+            points: &self.points,
+            lost: &[],
+        };
+        let mut lines = vec!["round-trip time, ms".to_owned()];
+        lines.extend(curve.lines(width, PLOT_ROWS, style.unicode));
+        let lines = lines.iter().map(|l| cut(&shown(l, style), width));
+        lines.chain([line]).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Name of a test's phase and the share of its time as a bar.
+fn test_bar(stage: &str, share: f64) -> String {
+    const WIDTH: usize = 10;
+    let done = ((share * WIDTH as f64) as usize).min(WIDTH);
+    let arrow = if done < WIDTH { ">" } else { "" };
+    let left = WIDTH - done - arrow.len();
+    format!("{stage:>8} [{}{arrow}{:left$}]", "=".repeat(done), "")
 }

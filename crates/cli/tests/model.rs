@@ -182,17 +182,7 @@ fn a_capture_becomes_the_traffic_of_a_model_with_the_load_that_it_had() {
             serde_json::from_str::<serde_json::Value>(&said(&args)).unwrap()
         };
         let model = ask(&path("mix.pcapng"));
-        // A number of the JSON may differ in its last digit once it has been read, and what follows from it a little more.
-        let read = ask(&path("mix.json"));
-        let figures = model["figures"].as_array().unwrap();
-        for (i, figure) in figures.iter().enumerate() {
-            assert_eq!(figure["name"], read["figures"][i]["name"]);
-            let [said, again] = [figure, &read["figures"][i]].map(|f| f["value"].as_f64().unwrap());
-            assert!(
-                (said - again).abs() <= 1e-9 * said.abs(),
-                "{figure} {again}"
-            );
-        }
+        assert_eq!(model, ask(&path("mix.json")));
         let load = model["figures"][0]["value"].as_f64().unwrap();
         // The tagged flow's own datagrams come on top, one in 3.4 slots.
         let own = if name == "tagged" { 0.2936 } else { 0.0 };

@@ -58,6 +58,29 @@ fn a_test_in_virtual_time_gets_a_twin_that_knows_the_link() {
 }
 
 #[test]
+fn a_twin_is_exported_to_other_emulators_with_its_rate() {
+    let dir = TempDir::new("export");
+    let path = recorded(&dir, "shdsl", "up.rate=3mbit");
+    let files = dir.at("files");
+    let twin = program().json(&["twin", &path, "--export", &files, "--json"]);
+    let read = |name: &str| std::fs::read_to_string(Path::new(&files).join(name)).unwrap();
+    let trace = link::rate::Trace::parse(&read("up.trace")).unwrap();
+    let seconds = *trace.millis().last().unwrap() as f64 / 1e3;
+    let told = trace.millis().len() as f64 * 1504.0 * 8.0 / seconds;
+    let fitted = value(&twin["up"]["rate_bps"]);
+    assert!((told / fitted - 1.0).abs() < 1e-3, "{told} {fitted}");
+    for script in ["mahimahi.sh", "tc-up.sh", "tc-down.sh"] {
+        let file = Path::new(&files).join(script);
+        let status = std::process::Command::new("sh")
+            .arg("-n")
+            .arg(&file)
+            .status();
+        assert!(status.unwrap().success(), "{}", read(script));
+    }
+    assert!(read("tc-up.sh").contains("tbf rate"));
+}
+
+#[test]
 fn cures_are_ranked_and_the_best_is_proved() {
     let dir = TempDir::new("whatif");
     let path = recorded(&dir, "adsl", "up.queue=fifo:packets=40");
@@ -71,7 +94,7 @@ fn cures_are_ranked_and_the_best_is_proved() {
         let found = tried.iter().position(|t| t["cure"] == cure);
         found.unwrap_or_else(|| panic!("{cure} was not tried"))
     };
-    let shaped = place("up.shaper=fq_codel:95% + down.shaper=fq_codel:95%");
+    let shaped = place("shaper=fq_codel:95%");
     assert!(shaped < place("as it is"));
     assert!(value(&tried[shaped]["added_p95_ms"]) < 120.0);
     assert!(value(&tried[place("as it is")]["added_p95_ms"]) > 180.0);

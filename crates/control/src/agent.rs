@@ -73,10 +73,72 @@ pub struct Answered {
     pub up_ns: i64,
 }
 
-/// State of the gateway's user space.
+/// Controller of one direction, as the agent needs it.
+pub trait Steers {
+    /// Records `bytes` in `packets` that passed since the last call, and returns the number of packets to signal. `draw`
+    /// returns a uniform number in [0, 1).
+    fn passed(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        packets: u64,
+        draw: &mut dyn FnMut() -> f64,
+    ) -> u64;
+    /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on its
+    /// departure. The clocks need not agree.
+    fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64);
+    /// Time of the next update.
+    fn due(&self) -> Time;
+    /// Updates capacity and law.
+    fn update(&mut self, now: Time) -> Decision;
+    /// True while a signal to a sender would shorten the wait.
+    fn signals_help(&self, now: Time) -> bool;
+    /// Bytes that may pass; `None`: no limit.
+    fn room(&self, now: Time) -> Option<Room>;
+    /// True while ECN-capable packets are to be marked instead of dropped.
+    fn marks(&self) -> bool;
+}
+
+impl Steers for Controller {
+    fn passed(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        packets: u64,
+        draw: &mut dyn FnMut() -> f64,
+    ) -> u64 {
+        Controller::passed(self, now, bytes, packets, draw)
+    }
+
+    fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
+        Controller::probed(self, now, sent, rtt, up_ns);
+    }
+
+    fn due(&self) -> Time {
+        Controller::due(self)
+    }
+
+    fn update(&mut self, now: Time) -> Decision {
+        Controller::update(self, now)
+    }
+
+    fn signals_help(&self, now: Time) -> bool {
+        Controller::signals_help(self, now)
+    }
+
+    fn room(&self, now: Time) -> Option<Room> {
+        Controller::room(self, now)
+    }
+
+    fn marks(&self) -> bool {
+        Controller::marks(self)
+    }
+}
+
+/// State of the gateway's user space for one direction.
 #[derive(Clone, Debug)]
-pub struct Agent {
-    controller: Controller,
+pub struct Agent<C = Controller> {
+    controller: C,
     draws: Rng,
     seen: Counts,
     /// Signals ordered so far.
@@ -90,10 +152,22 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Agent that starts now; its random draws come from that stream.
+    /// Agent of the upload that starts now; its random draws come from that stream.
     pub fn new(settings: Upload, draws: Rng, now: Time) -> Agent {
+        Agent::of(Controller::new(settings), draws, now)
+    }
+
+    /// Tells the controller if packets leave that the kernel does not count.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.controller.set_unseen(unseen);
+    }
+}
+
+impl<C: Steers> Agent<C> {
+    /// Agent of that controller that starts now; its random draws come from that stream.
+    pub fn of(controller: C, draws: Rng, now: Time) -> Agent<C> {
         Agent {
-            controller: Controller::new(settings),
+            controller,
             draws,
             seen: Counts::default(),
             signals: 0,
@@ -104,13 +178,8 @@ impl Agent {
     }
 
     /// Controller of the direction.
-    pub fn controller(&self) -> &Controller {
+    pub fn controller(&self) -> &C {
         &self.controller
-    }
-
-    /// Tells the controller if packets leave that the kernel does not count.
-    pub fn set_unseen(&mut self, unseen: bool) {
-        self.controller.set_unseen(unseen);
     }
 
     /// Counts of the last report.
@@ -139,7 +208,7 @@ impl Agent {
             now,
             Bytes::new(bytes),
             counts.packets.saturating_sub(self.seen.packets),
-            || uniform(draws),
+            &mut || uniform(draws),
         );
         self.signals += signals;
         let carried_out = counts.signalled.saturating_sub(self.seen.signalled);

@@ -84,7 +84,22 @@ impl ServiceCurve {
         self.points.drain(..self.points.len().saturating_sub(kept));
     }
 
-    /// Long enough for 32 samples on a slow link, at most 3 s.
+    /// Rate between the exits of the newest two packets, whose errors are at most `noise`; `None` unless the second
+    /// left the gateway while the first still waited, so that the queue stood.
+    pub fn newest_rate(&self, noise: Duration) -> Option<Capacity> {
+        let n = self.points.len();
+        let (a, b) = (self.points.get(n.checked_sub(2)?)?, self.points.back()?);
+        let (span, bytes) = (b.0 - a.0, b.1 - a.1);
+        let noise = 2.0 * noise.as_secs_f64();
+        let stood = b.0 - b.2 <= a.0 && span > noise && bytes > 0.0;
+        stood.then(|| Capacity {
+            value: bytes / span,
+            low: bytes / (span + noise),
+            high: bytes / (span - noise),
+        })
+    }
+
+    /// Long enough for 10 samples on a slow link, at most 3 s.
     fn window_s(&self) -> f64 {
         let window = WINDOW.as_secs_f64();
         match (self.points.front(), self.points.back()) {
@@ -212,6 +227,23 @@ mod tests {
         };
         assert!((c.value / 1.25e6 - 1.0).abs() < 0.02, "{c:?}");
         assert_eq!(probes([0.0, 9.0, -1.0, 6.0]), None);
+    }
+
+    #[test]
+    fn two_packets_of_a_standing_queue_show_a_rate_and_two_that_met_none_do_not() {
+        let mut curve = ServiceCurve::default();
+        let ms = Duration::from_millis;
+        // 1 MB/s: 20 kB leave the modem in 20 ms.
+        curve.sample(Time::from_millis(0), 20_000, ms(30));
+        assert_eq!(curve.newest_rate(ms(1)), None);
+        curve.sample(Time::from_millis(20), 40_000, ms(30));
+        let c = curve.newest_rate(ms(1)).expect("the queue stood");
+        assert!((c.value - 1e6).abs() < 1.0, "{c:?}");
+        assert!((c.low * 22e-3 - 20e3).abs() < 1.0 && (c.high * 18e-3 - 20e3).abs() < 1.0);
+        assert_eq!(curve.newest_rate(ms(11)), None, "noise hides the span");
+        // The first one has left when the next one comes.
+        curve.sample(Time::from_millis(60), 60_000, ms(5));
+        assert_eq!(curve.newest_rate(ms(1)), None);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 pub mod agent;
 pub mod baseline;
 pub mod capacity;
+pub mod download;
+mod oneway;
 pub mod queue;
+mod sawtooth;
 pub mod trust;
 pub mod upload;

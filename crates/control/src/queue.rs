@@ -18,6 +18,8 @@ const HISTORY: Duration = Duration::from_secs(2);
 /// Longest and shortest burst that shows a rate.
 const BURST: Duration = Duration::from_millis(300);
 const SHORTEST_BURST_S: f64 = 10e-3;
+/// Bytes of the sample's own packet, at the most: the time that the link takes for them is part of the base RTT.
+const OWN: f64 = 1500.0;
 /// Arrivals within this time count as one.
 const STEP: Duration = Duration::from_micros(500);
 
@@ -86,14 +88,15 @@ impl HiddenQueue {
     }
 
     /// Least rate of the link that fits a packet which left the gateway at `departed` and waited `wait`, bytes per second:
-    /// everything that was handed over from any time on until `departed` had left the link by the end of that wait.
+    /// everything that was handed over from any time on until `departed`, but the packet itself, had left the link by the
+    /// end of that wait.
     pub fn least_rate(&self, departed: Time, wait: Duration) -> f64 {
         let exit = departed + wait;
         let end = self.steps.partition_point(|s| s.at <= departed);
         let begin = self
             .steps
             .partition_point(|s| s.at < departed.saturating_sub(BURST));
-        let (mut bytes, mut least) = (0.0, 0.0f64);
+        let (mut bytes, mut least) = (-OWN, 0.0f64);
         for i in (begin + 1..end).rev() {
             bytes += self.steps[i].arrived;
             // What a step reports came after the step before it.

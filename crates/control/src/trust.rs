@@ -22,6 +22,8 @@ const BIN: Duration = Duration::from_millis(100);
 const BINS: usize = 50;
 /// Share of the reference capacity below which a queue cannot be this gateway's.
 pub const OWN_SHARE: f64 = 0.05;
+/// Share of the capacity that this gateway has to send before a longer wait shows that the capacity fell.
+const LOADED: f64 = 0.5;
 /// Rate that is too low for any link's capacity, bytes per second.
 const SLOWEST: f64 = 8_000.0;
 /// Time for which a reference capacity holds.
@@ -122,6 +124,13 @@ impl Judge {
             Some(c) if self.is_bypassed(now, c) => Trust::Bypassed,
             _ => Trust::Good,
         }
+    }
+
+    /// True if this gateway has lately sent at least `LOADED` of a capacity, so that a queue is its own. `total` bytes are
+    /// handed over so far.
+    pub fn is_loaded(&self, now: Time, total: u64, capacity: f64) -> bool {
+        self.rate_since(now, total, BIN * 3)
+            .is_some_and(|r| r >= LOADED * capacity)
     }
 
     /// Mean rate of the last `span`, bytes per second; `None` while less is recorded.

@@ -17,7 +17,9 @@
 
 use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
+use crate::oneway::{OneWay, Probe};
 use crate::queue::HiddenQueue;
+use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::qdisc::Verdict;
@@ -40,8 +42,10 @@ const SHOWN: Duration = Duration::from_millis(5);
 /// Error of a sample that is a surprise, at the least, and the number of surprises that are a change.
 const SURPRISE_S: f64 = 4e-3;
 const SURPRISES: i32 = 2;
-/// Excess of the one-way delay's rise over the RTT's that shows a clock that was set.
-const STEPPED: Duration = Duration::from_millis(5);
+/// Error of a single exit, at the least.
+const LEAST_NOISE_S: f64 = 1e-3;
+/// Bytes of the packet that crosses a limit: it passes whole.
+const FRAME: f64 = 1500.0;
 /// Time without samples after which the wait is unknown.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
@@ -147,8 +151,8 @@ pub struct Controller {
     queue: HiddenQueue,
     curve: ServiceCurve,
     base: Base,
-    /// Smallest one-way delay up, of a host whose probes show it.
-    up: Base,
+    /// One-way delay up, of a host whose probes show it.
+    up: OneWay,
     /// Capacity in use, bytes per second.
     capacity: Option<Capacity>,
     pie: (pie::Params, PieLaw),
@@ -157,8 +161,6 @@ pub struct Controller {
     total: u64,
     /// Arrival and wait of the newest sample.
     newest: Option<(Time, Duration)>,
-    /// Departure, RTT and one-way delay of the last probe.
-    last: Option<(Time, Duration, Duration)>,
     surprise: Surprise,
     judge: Judge,
     trust: Trust,
@@ -193,7 +195,7 @@ impl Controller {
             queue: HiddenQueue::new(capacity.map_or(f64::INFINITY, |c| c.value)),
             curve: ServiceCurve::default(),
             base: Base::default(),
-            up: Base::default(),
+            up: OneWay::default(),
             capacity,
             pie: (params, PieLaw::new(&params)),
             sawtooth: Sawtooth::default(),
@@ -202,7 +204,6 @@ impl Controller {
             newest: None,
             surprise: Surprise::default(),
             judge,
-            last: None,
             trust: Trust::default(),
             unseen: false,
             due: Time::ZERO,
@@ -297,7 +298,7 @@ impl Controller {
         let wait = self.own_wait(now)?;
         match self.capacity {
             Some(c) => Some(Room {
-                bytes: self.settings.cap.as_secs_f64() * c.value - self.queue.backlog(now),
+                bytes: self.settings.cap.as_secs_f64() * c.value - self.queue.backlog(now) - FRAME,
                 rate: c.value,
             }),
             None => (wait > self.settings.cap).then_some(Room {
@@ -350,37 +351,22 @@ impl Controller {
     }
 
     /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on
-    /// its departure. The clocks need not agree. Their drift bends the one-way delay, and a queue in the other
-    /// direction bends the RTT, so the wait is the lesser of both delays above their bases.
+    /// its departure. The clocks need not agree.
     pub fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
         let idle = self.queue.backlog(sent.departed) <= 3000.0;
-        // Order is kept, differences too: the readings may be negative.
-        let up = Duration::from_nanos(up_ns.cast_unsigned() ^ 1 << 63);
-        let longer = self.base.sample(now, rtt, idle) | self.up.sample(now, up, idle);
-        if longer {
+        let longer = self.base.sample(now, rtt, idle);
+        let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
+        let probe = Probe {
+            departed: sent.departed,
+            rtt,
+            reading_ns: up_ns,
+            idle,
+        };
+        let (wait, longer_up) = self.up.probed(now, probe, rise);
+        if longer | longer_up {
             self.curve = ServiceCurve::default();
         }
-        let above =
-            |base: &Base, delay: Duration| delay.saturating_sub(base.get().unwrap_or(delay));
-        let there_and_back = above(&self.base, rtt);
-        let stepped = self.stepped(sent.departed, rtt, up);
-        if stepped || above(&self.up, up) > there_and_back + STEPPED {
-            // Which share of the rise is up is unknown until the queue has run empty; none is assumed, so that nothing is
-            // cut for a queue down.
-            self.up.restart(now, up);
-        }
-        let wait = there_and_back.min(above(&self.up, up));
         self.waited(now, sent, wait, true);
-    }
-
-    /// True if the far clock was set forwards since the last probe: the way up cannot grow at once while the RTT does not,
-    /// because a queue down drains no faster than time passes.
-    fn stepped(&mut self, departed: Time, rtt: Duration, up: Duration) -> bool {
-        let Some((before, rtt_before, up_before)) = self.last.replace((departed, rtt, up)) else {
-            return false;
-        };
-        let drained = departed.saturating_since(before) + STEPPED;
-        up.saturating_sub(up_before) > rtt.saturating_sub(rtt_before) + drained
     }
 
     /// Adds the wait of one packet.
@@ -409,11 +395,24 @@ impl Controller {
             let gain = match self.surprise.note(error_s) {
                 Some(samples) => {
                     self.curve.restart(samples);
+                    self.fall(now, c);
                     1.0
                 }
                 None => self.surprise.gain,
             };
             self.queue.measured(departed, wait, gain);
+        }
+    }
+
+    /// Lowers the capacity at the second surprise, without waiting for a regression: meanwhile the queue grows.
+    fn fall(&mut self, now: Time, before: Capacity) {
+        let own = self.judge.is_loaded(now, self.total, before.value);
+        if !own || self.trust != Trust::Good {
+            return;
+        }
+        let noise = Duration::from_secs_f64((2.0 * self.surprise.noise_s).max(LEAST_NOISE_S));
+        if let Some(seen) = (self.curve.newest_rate(noise)).filter(|s| s.high < before.value) {
+            self.learn(seen);
         }
     }
 
@@ -534,42 +533,5 @@ impl Surprise {
             sign
         };
         (self.run.abs() >= SURPRISES).then_some(self.run.unsigned_abs() as usize)
-    }
-}
-
-/// Most signals per RTT.
-const MOST_SIGNALS: u32 = 256;
-
-/// Law that signals single packets and waits for the answer.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sawtooth {
-    /// Time of the next signal.
-    next: Option<Time>,
-    /// Signals per RTT.
-    per_rtt: u32,
-    /// Time from which the number may change.
-    changes: Time,
-    /// True if the wait was long at the last change.
-    long: bool,
-}
-
-impl Sawtooth {
-    fn strikes(&mut self, now: Time, long: bool, rtt: Duration) -> bool {
-        if now >= self.changes && (self.long != long || self.per_rtt > 0) {
-            // Many flows need many signals, and again soon after the last ones; a single flow needs one.
-            self.per_rtt = match (long, self.long) {
-                (true, true) => (2 * self.per_rtt).clamp(1, MOST_SIGNALS),
-                (true, false) => self.per_rtt.max(1),
-                (false, _) => self.per_rtt / 2,
-            };
-            self.changes = now + rtt;
-            self.long = long;
-        }
-        if !long || self.next.is_some_and(|next| now < next) {
-            return false;
-        }
-        self.per_rtt = self.per_rtt.max(1);
-        self.next = Some(now + rtt / u64::from(self.per_rtt));
-        true
     }
 }

@@ -17,6 +17,17 @@ fn line(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
 }
 
+/// True if this process may read its terminal's keys: it is not in the background.
+pub fn in_foreground() -> bool {
+    let group = nix::unistd::tcgetpgrp(std::io::stdin());
+    group.is_ok_and(|group| group == nix::unistd::getpgrp())
+}
+
+/// Name of this host; empty if the kernel tells none.
+pub fn name() -> String {
+    line("/proc/sys/kernel/hostname").unwrap_or_default()
+}
+
 /// Facts of this host, as the calling thread's network namespace shows them; unknown ones are left out.
 pub fn facts(interface: Option<&str>) -> Host {
     let mut facts = BTreeMap::new();

@@ -13,6 +13,7 @@ pub mod host;
 pub mod listeners;
 pub mod load;
 pub mod monitor;
+pub mod notify;
 mod page;
 pub mod path;
 pub mod pipe;
@@ -30,5 +31,6 @@ mod ticker;
 pub mod timestamp;
 pub mod traffic;
 mod udp;
+pub mod web;
 
 pub use sys::signal;

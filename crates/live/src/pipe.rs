@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// First byte of a connection that speaks TLS: the type of a handshake record (RFC 8446 section 5.1).
 pub const TLS_FIRST: u8 = 22;
 /// Name that clients ask for. The server has one certificate, for any name.
-const NAME: &str = "tailback.invalid";
+pub const NAME: &str = "tailback.invalid";
 const RECORD_HEADER: usize = 5;
 
 /// End of a connection, plain or TLS.
@@ -81,21 +81,9 @@ impl Pipe {
     /// # Errors
     /// Errors of the TLS library.
     pub fn client(pin: Pin) -> io::Result<Pipe> {
-        let provider = Arc::new(ring::default_provider());
         let seen = Arc::default();
-        let verifier = Pinned {
-            pin,
-            seen: Arc::clone(&seen),
-            provider: provider.clone(),
-        };
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(io::Error::other)?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
+        let mut config = pinned(pin, &seen)?;
         config.resumption = Resumption::disabled();
-        config.enable_sni = false;
         let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
         let tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
         Ok(Pipe::over(tls.into(), Some(seen)))
@@ -184,6 +172,28 @@ impl Pipe {
             }
         }
     }
+}
+
+/// Settings of a client that accepts the one server whose public key has the pin, whatever its certificate's names and
+/// dates. `seen` keeps the pin of another server that answers.
+///
+/// # Errors
+/// Errors of the TLS library.
+pub fn pinned(pin: Pin, seen: &Arc<Mutex<Option<Pin>>>) -> io::Result<ClientConfig> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Pinned {
+        pin,
+        seen: Arc::clone(seen),
+        provider: provider.clone(),
+    };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.enable_sni = false;
+    Ok(config)
 }
 
 /// Verifier that accepts the one server whose public key has the pin.

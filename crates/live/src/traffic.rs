@@ -44,18 +44,20 @@ struct Counters {
     tx: u64,
 }
 
-/// Bytes and packets that an interface sent.
+/// Bytes and packets that an interface sent, or received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub bytes: u64,
     pub packets: u64,
 }
 
-/// Counters of what one interface sent, kept open.
+/// Counters of what one interface sent, or received, kept open.
 pub(crate) struct SentReader {
     file: File,
     text: String,
     interface: Text,
+    /// Columns before the counter of bytes.
+    skipped: usize,
 }
 
 impl SentReader {
@@ -64,6 +66,16 @@ impl SentReader {
             file: File::open(COUNTERS)?,
             text: String::new(),
             interface: interface.into(),
+            skipped: 8,
+        })
+    }
+
+    /// Counters of what the interface received.
+    pub fn open_received(interface: &str) -> io::Result<SentReader> {
+        let reader = SentReader::open(interface)?;
+        Ok(SentReader {
+            skipped: 0,
+            ..reader
         })
     }
 
@@ -74,7 +86,7 @@ impl SentReader {
         self.file.read_to_string(&mut self.text)?;
         let line = |l: &str| {
             let (name, numbers) = l.rsplit_once(':')?;
-            let mut columns = numbers.split_ascii_whitespace().skip(8);
+            let mut columns = numbers.split_ascii_whitespace().skip(self.skipped);
             (name.trim() == &*self.interface).then_some(())?;
             Some(Sent {
                 bytes: columns.next()?.parse().ok()?,

@@ -422,6 +422,44 @@ fn a_key_that_is_removed_ends_its_sessions_and_no_others() {
     assert_eq!(reflector.sessions(), 1, "bert's");
 }
 
+/// A request that repeats that of a session with keys, but has no signature, gets a session of its own: an answer of the
+/// signed one would be longer than the question.
+#[test]
+fn an_unsigned_request_has_no_part_in_a_signed_session() {
+    let tickets = Tickets::new(b"a server");
+    let server = Reflector::new(Budget::default(), None, [7; 32], b"boot", 1);
+    let mut reflector = server.with_tickets(Some(tickets.clone()));
+    let ticket = Credential::of_ticket(tickets.ticket([3; 16]));
+    let shaken = shake(&mut reflector, Time::ZERO, client(1), 8, ticket).expect("a session");
+    let challenge = ServerMessage::decode(&shaken.down[0], None);
+    let Ok(ServerMessage::Challenge { cookie, .. }) = challenge else {
+        panic!("no challenge: {challenge:?}");
+    };
+    let open = ClientMessage::Open {
+        nonce: 8,
+        cookie,
+        ask: Ask {
+            interval_ns: 10_000_000,
+            duration_s: 0,
+            tos: 0,
+            boot_proof: 0,
+        },
+        user: None,
+    };
+    let mut out = [0u8; MAX_LEN];
+    let len = open.encode(&mut out, 0, None);
+    reflector.handle_datagram(shaken.at, arrival(client(1), shaken.at), &out[..len]);
+    let answers = answers(&mut reflector, shaken.at);
+    let [(_, answer)] = &answers[..] else {
+        panic!("{answers:?}");
+    };
+    assert!(answer.len() <= len, "{} for {len}", answer.len());
+    match ServerMessage::decode(answer, None) {
+        Ok(ServerMessage::Opened { grant, .. }) => assert_ne!(grant.token, shaken.grant.token),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A client that is no user and has a ticket: its session is signed, and only the server that gave it can sign.
 #[test]
 fn a_ticket_signs_the_probes_of_a_client_that_is_no_user() {

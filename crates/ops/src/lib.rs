@@ -29,6 +29,7 @@ pub mod serve;
 mod session;
 pub mod sim;
 mod statistics;
+pub mod status;
 pub mod test;
 pub mod times;
 pub mod trace;

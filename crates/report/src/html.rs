@@ -20,12 +20,24 @@ const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 /// Content security policy: nothing is loaded from anywhere; the page's own script and style are inline.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
+/// Policy of a page that its monitor serves: it may ask that monitor for news, and nobody else.
+const LIVE_POLICY: &str = "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
 /// Returns the head of every page, with its policy and style. `writer` is the program that wrote the recording.
 pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
+    head_with(title, writer, POLICY)
+}
+
+/// Returns the head of a page that its monitor serves.
+pub(crate) fn live_head(title: &str) -> Markup {
+    head_with(title, None, LIVE_POLICY)
+}
+
+fn head_with(title: &str, writer: Option<&str>, policy: &str) -> Markup {
     html! {
         head {
             meta charset="utf-8";
-            meta http-equiv="Content-Security-Policy" content=(POLICY);
+            meta http-equiv="Content-Security-Policy" content=(policy);
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             @if let Some(writer) = writer { meta name="generator" content=(writer); }

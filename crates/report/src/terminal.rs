@@ -26,6 +26,7 @@ pub(crate) use overview::sentence;
 pub use page::Style;
 pub use page::shown;
 use page::{Page, Paint};
+pub use plot::Growing;
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 

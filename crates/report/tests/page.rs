@@ -31,14 +31,15 @@ fn nothing_in_the_page_points_to_another_place() {
             address.chars().take(60).collect::<String>()
         );
     }
+    // The script of a live page fetches; the policy of a report forbids it, as long as it names no place to connect to.
     for way_out in [
+        "connect-src",
         "src=",
         "@import",
         "url(",
         "<link",
         "<iframe",
         "srcset",
-        "fetch(",
         "XMLHttpRequest",
         "WebSocket",
         "sendBeacon",

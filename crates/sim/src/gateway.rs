@@ -6,7 +6,8 @@
 //! - `packets`: each packet is judged as it is handed over. An ACK that ends at the last byte of a packet sent once gives
 //!   an RTT sample (Karn's rule).
 //! - `kernel`: `tailback control` on Linux. The kernel's side counts packets and obeys orders, user space wakes up at
-//!   intervals, and the answers to the flow of kind `probe` are the samples.
+//!   intervals, and the answers to the flow of kind `probe` are the samples. It stands before the link, or behind it
+//!   (`control.download`), where the probes that have crossed the link are the answers.
 //!
 //! **Source.** Borlaug 2014, section 6.3, figures 51 to 54.
 
@@ -18,6 +19,7 @@ use crate::network::{LinkIndex, Network, Observer};
 use crate::segment::{Segment, flag};
 use base::rng::{Rng, Streams, uniform};
 use base::{Duration, Ecn, Packet, Time};
+use control::download::{Download, Inbound};
 use control::upload::{Controller, Decision, Sent, UPDATE, Upload, Why};
 use link::qdisc::Verdict;
 use link::rate::Rate;
@@ -42,8 +44,12 @@ pub struct Control {
     /// Host of the controller.
     #[serde(default)]
     pub host: Host,
-    /// Keeps the queue of the link short without shaping.
-    pub upload: Upload,
+    /// Gateway before the link: keeps its queue short without shaping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<Upload>,
+    /// Gateway behind the link: marks and drops packets that have crossed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub download: Option<Download>,
 }
 
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -57,8 +63,21 @@ impl Control {
                 "control.host = \"kernel\": one [[flow]] of kind \"probe\" gives the samples; here are {probes}"
             )));
         }
-        let Upload { target, cap, .. } = self.upload;
-        if target < SHORTEST || cap <= target {
+        if self.upload.is_some() == self.download.is_some() {
+            return Err(ScenarioError::Invalid(
+                "control: either control.upload, a gateway before the link, or control.download, one behind it".into(),
+            ));
+        }
+        if let Some(Download { target, .. }) = self.download
+            && (target < SHORTEST || self.host == Host::Packets)
+        {
+            return Err(ScenarioError::Invalid(format!(
+                "control.download: target = \"{target}\": the target is at least {SHORTEST}, and control.host = \"kernel\""
+            )));
+        }
+        if let Some(Upload { target, cap, .. }) = self.upload
+            && (target < SHORTEST || cap <= target)
+        {
             return Err(ScenarioError::Invalid(format!(
                 "control.upload: target = \"{target}\", cap = \"{cap}\": the target is at least {SHORTEST}, and the cap is above it"
             )));
@@ -115,6 +134,7 @@ struct Acting {
 enum Hands {
     Packets(Packets),
     Kernel(Kernel),
+    Behind(Kernel<Inbound>),
 }
 
 /// Controller that judges each packet.
@@ -148,14 +168,16 @@ impl Gateway {
         streams: &Streams,
     ) -> Gateway {
         let draws = streams.stream("gateway");
-        let hands = match control.host {
-            Host::Packets => Hands::Packets(Packets {
-                controller: Controller::new(control.upload),
+        let upload = control.upload.unwrap_or_default();
+        let hands = match (control.download, control.host) {
+            (Some(download), _) => Hands::Behind(Kernel::new(Inbound::new(download), draws)),
+            (None, Host::Packets) => Hands::Packets(Packets {
+                controller: Controller::new(upload),
                 sent: HashMap::new(),
                 highest: HashMap::new(),
                 draws,
             }),
-            Host::Kernel => Hands::Kernel(Kernel::new(control.upload, draws)),
+            (None, Host::Kernel) => Hands::Kernel(Kernel::new(Controller::new(upload), draws)),
         };
         let acting = Acting {
             hands,
@@ -180,6 +202,7 @@ impl Gateway {
             None => Time::MAX,
             Some(Hands::Packets(packets)) => packets.controller.due(),
             Some(Hands::Kernel(kernel)) => kernel.due(),
+            Some(Hands::Behind(kernel)) => kernel.due(),
         }
     }
 
@@ -191,6 +214,7 @@ impl Gateway {
         let decision = match &mut acting.hands {
             Hands::Packets(packets) => Some(packets.controller.update(now)),
             Hands::Kernel(kernel) => kernel.wake(now),
+            Hands::Behind(kernel) => kernel.wake(now),
         };
         if let Some(decision) = decision.filter(|_| warmed) {
             let stats = network.link_stats(acting.link);
@@ -214,6 +238,7 @@ impl Gateway {
             signals: match &acting.hands {
                 Hands::Packets(_) => sums.signals,
                 Hands::Kernel(kernel) => kernel.signals(),
+                Hands::Behind(kernel) => kernel.signals(),
             },
             distrusted: sums.distrusted as f64 / sums.updates.max(1) as f64,
             blind: sums.blind as f64 / sums.updates.max(1) as f64,
@@ -303,6 +328,17 @@ impl Observer for Gateway {
             Some(acting) if link == acting.link => match &mut acting.hands {
                 Hands::Packets(packets) => packets.admit(now, packet, segment),
                 Hands::Kernel(kernel) => kernel.admit(now, packet, segment),
+                Hands::Behind(_) => Verdict::Forward,
+            },
+            _ => Verdict::Forward,
+        }
+    }
+
+    fn exit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
+        match &mut self.acting {
+            Some(acting) if link == acting.link => match &mut acting.hands {
+                Hands::Behind(kernel) => kernel.arrived(now, packet, segment),
+                _ => Verdict::Forward,
             },
             _ => Verdict::Forward,
         }

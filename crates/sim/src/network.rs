@@ -62,6 +62,16 @@ pub trait Observer {
     ) -> Verdict {
         Verdict::Forward
     }
+    /// Judges a packet that has left a link; asked for a [tapped](Network::tap) link whose output is not known ahead.
+    fn exit(
+        &mut self,
+        _now: Time,
+        _link: LinkIndex,
+        _packet: &Packet,
+        _segment: &Segment,
+    ) -> Verdict {
+        Verdict::Forward
+    }
     /// A packet leaves a link; called for tapped links.
     fn left(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
     /// A link has duplicated a packet; the second copy gets an id of its own.
@@ -94,6 +104,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn admit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
         match self.0.admit(now, link, packet, segment) {
             Verdict::Forward => self.1.admit(now, link, packet, segment),
+            verdict => verdict,
+        }
+    }
+    fn exit(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) -> Verdict {
+        match self.0.exit(now, link, packet, segment) {
+            Verdict::Forward => self.1.exit(now, link, packet, segment),
             verdict => verdict,
         }
     }

@@ -21,30 +21,28 @@ struct Target {
     send_error_ns: Vec<u64>,
 }
 
-fn main() -> ExitCode {
-    let path = std::env::args()
-        .nth(1)
-        .expect("the directory of a recording");
-    let mut targets: BTreeMap<String, Target> = BTreeMap::new();
-    let mut events = Vec::new();
-    let (recording, notes) = store::read_noting(&path).expect("a recording");
-    for note in notes {
-        println!("damaged: {note}");
-    }
-    for e in &recording.event {
+#[derive(Default)]
+struct Account {
+    targets: BTreeMap<String, Target>,
+    /// Events that are neither a target's begin nor its end, as they are printed.
+    events: Vec<String>,
+}
+
+impl Account {
+    fn add_event(&mut self, e: &base::record::Event) {
         let number = |key: &str| {
             let (_, after) = e.detail.split_once(&format!("\"{key}\":"))?;
             let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
             digits.parse::<u64>().ok()
         };
-        let target = || e.subject.to_string();
+        let of = || e.subject.to_string();
         match &*e.kind {
             "target" => {
-                let begun = number("first_slot_ns").zip(number("interval_ns"));
-                targets.entry(target()).or_default().begun = begun;
+                self.targets.entry(of()).or_default().begun =
+                    number("first_slot_ns").zip(number("interval_ns"))
             }
             "target_end" => {
-                let t = targets.entry(target()).or_default();
+                let t = self.targets.entry(of()).or_default();
                 if let (Some((first, interval)), Some(next)) =
                     (t.begun.take(), number("next_slot_ns"))
                 {
@@ -53,18 +51,20 @@ fn main() -> ExitCode {
             }
             _ => {
                 if let Some(n) = number("slots_missed") {
-                    targets.entry(target()).or_default().missed += n;
+                    self.targets.entry(of()).or_default().missed += n;
                 }
-                events.push(format!("{} {} {}", e.kind, e.subject, e.detail));
+                self.events
+                    .push(format!("{} {} {}", e.kind, e.subject, e.detail));
             }
         }
     }
-    for d in &recording.delay {
-        let t = targets.entry(d.target.to_string()).or_default();
+
+    fn add_probe(&mut self, d: &base::record::Delay) {
+        let t = self.targets.entry(d.target.to_string()).or_default();
         *t.statuses.entry(d.status.word()).or_default() += 1;
         if d.status.word() == "duplicate" {
             t.duplicates += 1;
-            continue;
+            return;
         }
         t.rows += 1;
         t.seqs.push(d.seq.unsigned_abs());
@@ -74,82 +74,95 @@ fn main() -> ExitCode {
             t.send_error_ns.push(late.unsigned_abs());
         }
     }
-    let mut numbers = std::env::args()
-        .skip(2)
-        .filter_map(|n| n.parse::<i64>().ok());
-    if let (Some(first), Some(last)) = (numbers.next(), numbers.next()) {
-        let clock = |ns: i64| {
-            let ms = ns / 1_000_000;
-            let (s, m, h) = (ms / 1000 % 60, ms / 60_000 % 60, ms / 3_600_000 % 24);
-            format!("{h:02}:{m:02}:{s:02}.{:03}", ms % 1000)
-        };
-        println!("packet number  sent          answered      RTT [s]     fate");
-        let mut shown: Vec<_> = recording
-            .delay
-            .iter()
-            .filter(|d| (first..=last).contains(&d.seq))
-            .collect();
-        shown.sort_by_key(|d| d.seq);
-        for d in shown {
-            let rtt = d
-                .rtt_ns
-                .map_or("-".into(), |ns| format!("{:.6}", ns as f64 / 1e9));
-            let answered = d.rtt_ns.map_or("-".into(), |ns| clock(d.sent_ns + ns));
-            println!(
-                "{:>13}  {}  {answered:<12}  {rtt:>10}  {}",
-                d.seq,
-                clock(d.sent_ns),
-                d.status
-            );
-        }
-    }
-    let mut right = true;
-    for (name, t) in &mut targets {
-        t.seqs.sort_unstable();
-        let dense = t.seqs.iter().enumerate().all(|(i, s)| i as u64 == *s);
-        let exact = dense && t.expected == t.rows + t.missed;
-        right &= exact;
-        t.send_error_ns.sort_unstable();
+}
+
+impl Target {
+    /// Prints the account; true where every slot is a row or reported missing, and every number is there once.
+    fn print(&mut self, name: &str) -> bool {
+        self.seqs.sort_unstable();
+        let dense = self.seqs.iter().enumerate().all(|(i, s)| i as u64 == *s);
+        let exact = self.expected == self.rows + self.missed;
+        self.send_error_ns.sort_unstable();
         let quantile = |p: f64| {
-            let sorted = &t.send_error_ns;
+            let sorted = &self.send_error_ns;
             let ns = base::sketch::quantile(sorted.len() as u64, p, |k| sorted[k as usize] as f64);
             ns.map_or(0, |ns| (ns / 1e3).round() as i64)
         };
         println!(
             "{name}: expected {} = recorded {} + reported missing {}: {}; every number once: {dense}; duplicates {}; {:?}; largest RTT {} ms; sent off time by {} us (median), {} us (p99)",
-            t.expected,
-            t.rows,
-            t.missed,
-            if t.expected == t.rows + t.missed {
-                "exact"
-            } else {
-                "WRONG"
-            },
-            t.duplicates,
-            t.statuses,
-            t.largest_rtt_ns / 1_000_000,
+            self.expected,
+            self.rows,
+            self.missed,
+            if exact { "exact" } else { "WRONG" },
+            self.duplicates,
+            self.statuses,
+            self.largest_rtt_ns / 1_000_000,
             quantile(0.5),
             quantile(0.99),
         );
+        dense && exact
     }
+}
+
+/// Prints the probes from one number to another in the layout of table 15 of Borlaug 2014.
+fn print_probes(probes: &[base::record::Delay], first: i64, last: i64) {
+    let clock = |ns: i64| {
+        let ms = ns / 1_000_000;
+        let (s, m, h) = (ms / 1000 % 60, ms / 60_000 % 60, ms / 3_600_000 % 24);
+        format!("{h:02}:{m:02}:{s:02}.{:03}", ms % 1000)
+    };
+    println!("packet number  sent          answered      RTT [s]     fate");
+    let asked = probes.iter().filter(|d| (first..=last).contains(&d.seq));
+    let mut shown: Vec<_> = asked.collect();
+    shown.sort_by_key(|d| d.seq);
+    for d in shown {
+        let rtt = d.rtt_ns;
+        let seconds = rtt.map_or("-".into(), |ns| format!("{:.6}", ns as f64 / 1e9));
+        let answered = rtt.map_or("-".into(), |ns| clock(d.sent_ns + ns));
+        let sent = clock(d.sent_ns);
+        println!(
+            "{:>13}  {sent}  {answered:<12}  {seconds:>10}  {}",
+            d.seq, d.status
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().expect("the directory of a recording");
+    let mut numbers = arguments.filter_map(|n| n.parse::<i64>().ok());
+    let (recording, notes) = store::read_noting(&path).expect("a recording");
+    for note in notes {
+        println!("damaged: {note}");
+    }
+    let mut account = Account::default();
+    for e in &recording.event {
+        account.add_event(e);
+    }
+    for d in &recording.delay {
+        account.add_probe(d);
+    }
+    if let (Some(first), Some(last)) = (numbers.next(), numbers.next()) {
+        print_probes(&recording.delay, first, last);
+    }
+    let mut right = true;
+    for (name, target) in &mut account.targets {
+        right &= target.print(name);
+    }
+    let availability = &recording.availability;
     println!(
         "traffic rows {}, host rows {}, availability rows {} (up {}, reachable {})",
         recording.traffic.len(),
         recording.host.len(),
-        recording.availability.len(),
-        recording.availability.iter().filter(|a| a.up).count(),
-        recording
-            .availability
+        availability.len(),
+        availability.iter().filter(|a| a.up).count(),
+        availability
             .iter()
             .filter(|a| a.reachable == Some(true))
             .count(),
     );
-    for e in events {
+    for e in account.events {
         println!("event: {e}");
     }
-    if right {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    }
+    ExitCode::from(u8::from(!right))
 }

@@ -101,6 +101,23 @@ pub fn scan(
     columns: &[&str],
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> Result<Vec<Recovered>, StoreError> {
+    scan_from(path, table, columns, "", each)
+}
+
+/// Does the same for the files of a day, such as `2026-11-21`, and of later days.
+///
+/// # Errors
+/// The same as `read`.
+///
+/// # Panics
+/// Panics if the table has no column of that name.
+pub fn scan_from(
+    path: impl AsRef<Path>,
+    table: TableId,
+    columns: &[&str],
+    first_day: &str,
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> Result<Vec<Recovered>, StoreError> {
     let spec = table.spec();
     for name in columns {
         assert!(
@@ -111,7 +128,7 @@ pub fn scan(
     }
     let mut notes = Vec::new();
     let dir = path.as_ref().join(spec.name);
-    for day in days(&dir)? {
+    for day in days(&dir)?.into_iter().filter(|day| &**day >= first_day) {
         let mut take = |batch: RecordBatch| {
             for column in spec.columns.iter().filter(|c| columns.contains(&c.name)) {
                 find(&batch, column)?;

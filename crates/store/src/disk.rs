@@ -183,7 +183,7 @@ pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<
 }
 
 /// Returns the directory that holds the entry of `path`.
-pub(crate) fn parent(path: &Path) -> &Path {
+pub fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(p) if p != Path::new("") => p,
         _ => Path::new("."),

@@ -34,7 +34,7 @@ mod reader;
 mod stream;
 mod writer;
 
-pub use columns::{Columns, Ints, scan};
+pub use columns::{Columns, Ints, scan, scan_from};
 pub use csv::CsvWriter;
 pub use error::StoreError;
 pub use keep::{DayFile, Thin, Thinned, files, finish_thinning, remove, seal_days, thin};

@@ -21,6 +21,16 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Returns the process that has the lock of the recording in that directory, without taking it.
+    pub fn held_by(recording: &Path) -> Option<Owner> {
+        let mut file = File::open(recording.join(LOCK)).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(owner(&mut file)),
+            // Free, or on a file system without locks.
+            _ => None,
+        }
+    }
+
     /// Takes the lock of the recording in that directory.
     ///
     /// # Errors

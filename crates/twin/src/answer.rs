@@ -2,7 +2,7 @@
 
 use analysis::answer::Discipline;
 use base::record::Direction;
-use link::LinkSpec;
+use link::{DirectionSpec, LinkSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
@@ -123,15 +123,61 @@ pub struct Compared {
     pub trust: Trust,
 }
 
+/// Least relative error of a twin's delays.
+const LEAST_SHARE: f64 = 0.02;
+/// Least error of a twin's delays in times of a full packet: a queue is no better known.
+const LEAST_PACKETS: f64 = 0.3;
+
+/// Errors of a twin's delays, from the load that it was not fitted to. A known link has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Doubt([Option<Part>; 2]);
+
+/// Error of the delays of one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Part {
+    /// Relative error of the 95 % point.
+    share: f64,
+    /// Delay up to which the share applies, ms: the link's 95 % point. A larger delay is in the other direction.
+    most_ms: f64,
+    /// Error in any case, ms.
+    least_ms: f64,
+}
+
+impl Doubt {
+    /// Error of a delay that both directions add, ms.
+    pub fn of(&self, delay_ms: f64) -> f64 {
+        let parts = self.0.iter().flatten();
+        parts
+            .map(|p| (p.share * delay_ms.clamp(0.0, p.most_ms)).hypot(p.least_ms))
+            .fold(0.0, f64::hypot)
+    }
+}
+
 impl Twin {
-    /// Relative error of its delays on the held-out load: the mean of both directions, 2 % at the least.
-    pub fn error(&self) -> f64 {
-        let held_out = self.compared.iter().filter(|c| c.held_out);
-        let errors: Vec<f64> = held_out.map(|c| c.p95_error.abs()).collect();
-        stats::moments(&errors).map_or(0.1, |m| m.mean.clamp(0.02, 1.0))
+    /// Errors of its delays on the held-out load.
+    pub fn doubt(&self) -> Doubt {
+        let mut doubt = Doubt::default();
+        for c in &self.compared {
+            let own = &mut doubt.0[c.direction as usize];
+            // Only a phase that the twin was not fitted to tells its error.
+            if c.held_out || own.is_none() {
+                let spec = match c.direction {
+                    Direction::Up => &self.link.up,
+                    Direction::Down => &self.link.down,
+                };
+                let bps = crate::whatif::cure::mean_bps(spec).max(1.0);
+                *own = Some(Part {
+                    share: c.p95_error.abs().clamp(LEAST_SHARE, 1.0),
+                    most_ms: c.link_ms[1],
+                    least_ms: LEAST_PACKETS * spec.mtu.get() as f64 * 8e3 / bps,
+                });
+            }
+        }
+        doubt
     }
 
-    /// Links that explain the recording alike, the best first: at most this many.
+    /// Links that explain the recording alike, the best first: at most this many with other disciplines, and those with
+    /// the ends of the buffers' intervals.
     pub fn alike(&self, most: usize) -> Vec<LinkSpec> {
         let mut all = vec![self.link.clone()];
         let pair = [("up", &self.up), ("down", &self.down)];
@@ -145,6 +191,80 @@ impl Twin {
                 }
             }
         }
+        for end in [0, 1] {
+            let mut link = self.link.clone();
+            for (direction, fitted) in pair {
+                if let Some(share) = fitted.as_ref().and_then(|f| f.buffer_share(end)) {
+                    let own = match direction {
+                        "up" => &mut link.up,
+                        _ => &mut link.down,
+                    };
+                    resize(own, share);
+                }
+            }
+            if !all.contains(&link) {
+                all.push(link);
+            }
+        }
         all
+    }
+}
+
+/// Size of a buffer whose end was never met, relative to the level that it reached: an assumption, for an interval.
+const UNMET: f64 = 3.0;
+/// Half of a buffer's interval, relative to it, up to which the buffer is known.
+const KNOWN: f64 = 0.02;
+
+impl Fitted {
+    /// Lower (0) or upper (1) end of the interval of a plain buffer, relative to the fitted one; none if it is known.
+    fn buffer_share(&self, end: usize) -> Option<f64> {
+        if self.kind != Discipline::DropTail {
+            return None;
+        }
+        match &self.buffer_bytes {
+            Figure::CannotTell { .. } => (end == 1).then_some(UNMET),
+            Figure::Is { value, low, high } => {
+                let share = [*low, *high][end] / value.max(1.0);
+                ((share - 1.0).abs() > KNOWN).then_some(share.max(0.2))
+            }
+        }
+    }
+}
+
+/// Changes the size of a plain queue.
+fn resize(spec: &mut DirectionSpec, share: f64) {
+    let limits = spec.queue.limits();
+    let text = match (limits.bytes, limits.packets) {
+        (Some(bytes), _) => {
+            // No smaller than a full packet.
+            let bytes = (bytes.get() as f64 * share).max(spec.mtu.get() as f64);
+            format!("fifo:bytes={bytes:.0} B")
+        }
+        (None, Some(packets)) => format!("fifo:packets={:.0}", (packets as f64 * share).max(1.0)),
+        (None, None) => return,
+    };
+    if let Ok(queue) = text.parse() {
+        spec.queue = queue;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_short_queue_does_not_widen_the_delays_of_a_long_one() {
+        let part = |share, most_ms, least_ms| {
+            Some(Part {
+                share,
+                most_ms,
+                least_ms,
+            })
+        };
+        let doubt = Doubt([part(0.7, 64.0, 3.4), part(0.02, 1541.0, 0.25)]);
+        // 0.7 of 64 ms is 45 ms, and 2 % of 1541 ms are 31 ms.
+        assert!((doubt.of(1541.0) - 45f64.hypot(31.0)).abs() < 1.0);
+        assert!((doubt.of(20.0) - 14f64.hypot(3.4)).abs() < 0.1);
+        assert_eq!(Doubt::default().of(100.0), 0.0);
     }
 }

@@ -22,6 +22,8 @@ use analysis::answer::{Discipline, QueueIs};
 use analysis::bottleneck::Bottleneck;
 use analysis::phases::Phase;
 use analysis::{discipline, queue, rate};
+use base::Duration;
+use base::print::SIZE;
 use base::record::{Direction, Recording};
 use base::rng::{Streams, uniform};
 use link::{DirectionSpec, LinkSpec, RateSpec};
@@ -147,8 +149,26 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
 /// # Errors
 /// The same as of [`fit`].
 pub fn check(rec: &Recording, link: &LinkSpec, means: &Means) -> Result<Twin, TwinError> {
+    check_with(rec, link, 1, means)
+}
+
+/// Checks a given link against a recording; its senders send this many segments together.
+///
+/// # Errors
+/// The same as of [`fit`].
+pub fn check_with(
+    rec: &Recording,
+    link: &LinkSpec,
+    burst: u64,
+    means: &Means,
+) -> Result<Twin, TwinError> {
     let facts = Facts::of(rec)?;
-    let sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
+    let mut sides = [side(&facts, Direction::Up)?, side(&facts, Direction::Down)?];
+    for side in &mut sides {
+        side.load.burst = burst;
+        // The given link is judged with its own rates.
+        side.table = None;
+    }
     let work = Work {
         facts,
         means,
@@ -272,16 +292,22 @@ fn scale(side: &Side) -> Scale {
     Scale {
         bps: side.rate.value().unwrap_or(1e6),
         packet_bytes: real.packet_bytes,
-        top_ms: real.quantile(0.985).unwrap_or(1.0).max(real.packet_ms),
+        top_ms: level(real, By::Top, side.load.warm)
+            .unwrap_or(1.0)
+            .max(real.packet_ms),
         median_ms: real.quantile(0.5).unwrap_or(1.0).max(0.2),
         in_flow_ms: stats::median(&real.in_flow).unwrap_or(1.0).max(0.2),
     }
 }
 
-/// Observation that a parameter is fitted to, ms.
-fn level(o: &Observed, by: By) -> Option<f64> {
+/// Observation that a parameter is fitted to, ms. The start of a load overshoots and fills a queue that it may never fill
+/// again, so the top is that of the warm-up or of the steady part, whichever is higher.
+fn level(o: &Observed, by: By, warm: Duration) -> Option<f64> {
     match by {
-        By::Top => o.quantile(0.985),
+        By::Top => [o.quantile(0.985), o.first_peak(warm)]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max),
         By::Median => o.quantile(0.5),
         By::InFlow => stats::median(&o.in_flow),
     }
@@ -414,7 +440,8 @@ impl Work<'_> {
     ) -> Result<(f64, f64), TwinError> {
         let scale = scale(side);
         let mut x = candidate.starts_at(&scale);
-        let Some(wanted) = level(&side.real, candidate.by) else {
+        let warm = side.load.warm;
+        let Some(wanted) = level(&side.real, candidate.by, warm) else {
             return Ok((x, f64::INFINITY));
         };
         let slack = 0.2 * side.real.packet_ms + 0.1;
@@ -423,7 +450,7 @@ impl Work<'_> {
             let mut tried = twin.clone();
             *of(&mut tried, direction) = with_queue(of(&mut tried, direction), candidate, x);
             let seen = self.one(&tried, side, direction, 2 + i as u64 % 2)?;
-            let got = level(&seen, candidate.by).unwrap_or(0.0);
+            let got = level(&seen, candidate.by, warm).unwrap_or(0.0);
             let error = ((wanted + slack) / (got + slack)).ln();
             if error.abs() < best.1 {
                 best = (x, error.abs());
@@ -595,7 +622,7 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// Repeats a load with fresh seeds. A table of rates starts at a time of its own in each: the capacity of another
+    /// Repeats a load with fresh seeds. A rate that moves starts at a time of its own in each: the capacity of another
     /// minute is another one.
     pub(crate) fn repeat(
         &self,
@@ -609,18 +636,16 @@ impl Work<'_> {
             let mut link = twin.clone();
             let mut rng = Streams::new(*seed).stream("twin/start of the table");
             for d in DIRECTIONS {
-                let side = &sides[d as usize];
+                let table = sides[d as usize].table.as_ref();
                 let started = uniform(&mut rng);
-                if let Some(table) = &side.table
-                    && matches!(of(&mut link, d).rate, RateSpec::Steps { .. })
-                {
-                    let own = load.name == d.word();
-                    let start_s = match own {
-                        true => load.starts().as_secs_f64(),
-                        false => started * table.seconds(),
-                    };
-                    of(&mut link, d).rate = table.rate(start_s);
-                }
+                let rate = &of(&mut link, d).rate;
+                let rate = match table.filter(|_| load.name == d.word()) {
+                    Some(table) if matches!(rate, RateSpec::Steps { .. }) => {
+                        table.rate(load.starts().as_secs_f64())
+                    }
+                    _ => service::started_at(rate, started),
+                };
+                of(&mut link, d).rate = rate;
             }
             self.observe(&link, load, directions, *seed)
         });
@@ -651,8 +676,17 @@ fn buffer(
     let Some(value) = limits.bytes.map(|b| b.get() as f64).or(packets) else {
         return Figure::cannot_tell("the queue has no limit");
     };
+    if side.real.again == 0.0 && side.real.lost == 0.0 {
+        return Figure::cannot_tell(format!(
+            "the load never met its end: at least {}",
+            SIZE.print(value)
+        ));
+    }
     // The level scatters between seeds, and no queue is known better than the packet that did not fit.
-    let levels: Vec<f64> = runs.iter().filter_map(|o| level(o, By::Top)).collect();
+    let levels: Vec<f64> = runs
+        .iter()
+        .filter_map(|o| level(o, By::Top, side.load.warm))
+        .collect();
     let scatter_ms = stats::moments(&levels).map_or(0.0, |m| 2.0 * m.sd);
     let half = (scatter_ms * bps / 8e3).hypot(side.real.packet_bytes) + 0.003 * value;
     Figure::Is {

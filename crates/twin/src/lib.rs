@@ -21,9 +21,9 @@ mod start;
 mod validate;
 pub mod whatif;
 
-pub use answer::{Compared, Fitted, Named, Tie, Trust, Twin};
+pub use answer::{Compared, Doubt, Fitted, Named, Tie, Trust, Twin};
 pub use distance::w1;
-pub use fit::{Means, check, fit, usable};
+pub use fit::{Means, check, check_with, fit, usable};
 pub use service::Table as ServiceCurve;
 
 use base::record::Direction;

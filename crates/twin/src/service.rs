@@ -69,6 +69,40 @@ pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
     })
 }
 
+/// Rate that repeats itself, started at this share of its period; any other as it is.
+pub fn started_at(rate: &RateSpec, share: f64) -> RateSpec {
+    let RateSpec::Steps {
+        steps,
+        repeat: Some(period),
+    } = rate
+    else {
+        return rate.clone();
+    };
+    let Some(last) = steps.last() else {
+        return rate.clone();
+    };
+    let start = milliseconds(share.rem_euclid(1.0) * period.as_millis_f64());
+    let next = steps.partition_point(|s| s.at <= start);
+    let current = next.checked_sub(1).map_or(last.rate, |i| steps[i].rate);
+    let mut turned = vec![Step {
+        at: Duration::ZERO,
+        rate: current,
+    }];
+    let later = steps[next..].iter().map(|s| (s.at - start, s.rate));
+    let sooner = steps[..next]
+        .iter()
+        .map(|s| (s.at + (*period - start), s.rate));
+    for (at, rate) in later.chain(sooner) {
+        if at > Duration::ZERO && at < *period {
+            turned.push(Step { at, rate });
+        }
+    }
+    RateSpec::Steps {
+        steps: turned,
+        repeat: Some(*period),
+    }
+}
+
 /// Departures from the queue: seconds since the phase began, and whole IP packets in bytes so far.
 fn departures(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
     let base_ns = (facts.base_rtt.value()? * 1e6) as i64;
@@ -223,6 +257,27 @@ mod tests {
                 assert_eq!(at(t), 1_000_000 + 100_000 * i, "{start_s} {i}");
             }
         }
+    }
+
+    #[test]
+    fn a_rate_that_repeats_starts_anywhere_in_its_period() {
+        let rate = ramp().rate(0.0);
+        let at = |rate: &RateSpec, t: f64| {
+            let RateSpec::Steps { steps, .. } = rate else {
+                panic!("steps")
+            };
+            let now = Duration::from_secs_f64(t.rem_euclid(2.0));
+            steps.iter().rev().find(|s| s.at <= now).unwrap().rate
+        };
+        for share in [0.0, 0.013, 0.5, 0.77, 0.999, 1.0] {
+            let turned = started_at(&rate, share);
+            for i in 0..40 {
+                let t = 0.05 * f64::from(i) + 0.0213;
+                assert_eq!(at(&turned, t), at(&rate, t + 2.0 * share), "{share} {t}");
+            }
+        }
+        let fixed = crate::start::fixed(1e6);
+        assert_eq!(started_at(&fixed, 0.5), fixed);
     }
 
     #[test]

@@ -9,10 +9,13 @@ use crate::distance::w1;
 use crate::observe::Observed;
 use base::record::Direction;
 
-/// Error of the 95 % point up to which link and twin agree: a share, packets' times, and ms.
-const AGREE: (f64, f64, f64) = (0.10, 1.5, 1.0);
+/// Error of a quantile of the waits up to which link and twin agree: a share of the 95 % point, packets' times, and ms.
+const AGREE: (f64, f64, f64) = (0.10, 1.0, 1.0);
 /// Error from which they are not the same link.
-const REJECT: (f64, f64, f64) = (0.25, 3.0, 3.0);
+const REJECT: (f64, f64, f64) = (0.25, 2.0, 3.0);
+/// Distance of the waits' distributions for the same, beyond the chance of several seeds: a share of the 95 % point,
+/// packets' times, ms, and how often the distance of the run that is farthest from the others.
+const UNLIKE: [((f64, f64, f64), f64); 2] = [((0.05, 0.5, 0.5), 1.3), ((0.12, 0.75, 1.5), 2.0)];
 /// Errors of the rate for the same, where one direction is loaded, and where both are: there it hangs on the ACKs.
 const RATES: [(f64, f64); 2] = [(0.05, 0.12), (0.10, 0.25)];
 
@@ -35,26 +38,41 @@ pub fn compare(
     }
     let mean = |i: usize| each.iter().map(|e| e[i]).sum::<f64>() / each.len() as f64;
     let twin_ms = [0, 1, 2].map(mean);
-    let p95: Vec<f64> = stats::sorted(&each.iter().map(|e| e[1]).collect::<Vec<_>>());
-    let range = [p95[0], p95[p95.len() - 1]];
+    let range = |i: usize| {
+        let all = each.iter().map(|e| e[i]);
+        all.fold([f64::INFINITY, f64::NEG_INFINITY], |r, v| {
+            [r[0].min(v), r[1].max(v)]
+        })
+    };
+    // Beyond half of the range over seeds, no chance explains an error.
+    let beyond = |i: usize| {
+        let [low, high] = range(i);
+        ((twin_ms[i] - link_ms[i]).abs() - (high - low) / 2.0).max(0.0)
+    };
+    let off_ms = [0, 1, 2].map(beyond).into_iter().fold(0.0, f64::max);
+    let range = range(1);
     let far: Vec<f64> = runs
         .iter()
         .filter_map(|o| w1(&real.steady, &o.steady))
         .collect();
-    let mut floor = Vec::new();
+    let (mut floor, mut farthest_ms) = (Vec::new(), 0f64);
     for (i, a) in runs.iter().enumerate() {
-        for b in &runs[i + 1..] {
-            floor.extend(w1(&a.steady, &b.steady));
-        }
+        let others = runs.iter().enumerate().filter(|(j, _)| *j != i);
+        let own: Vec<f64> = others
+            .filter_map(|(_, b)| w1(&a.steady, &b.steady))
+            .collect();
+        farthest_ms = farthest_ms.max(stats::median(&own).unwrap_or(0.0));
+        floor.extend(own);
     }
     let (w1_ms, floor_ms) = (stats::median(&far)?, stats::median(&floor).unwrap_or(0.0));
     let rate_error = rate_error(real, runs);
     let error_ms = twin_ms[1] - link_ms[1];
     let trust = judge(
         real,
-        (error_ms, range),
+        off_ms,
+        (range[1] - range[0]) / 2.0,
         rate_error.map(|r| r.0.abs() - r.1),
-        w1_ms,
+        (w1_ms, farthest_ms),
         RATES[usize::from(held_out)],
     );
     Some(Compared {
@@ -84,20 +102,21 @@ fn rate_error(real: &Observed, runs: &[Observed]) -> Option<(f64, f64)> {
 /// Verdict on one direction.
 fn judge(
     real: &Observed,
-    (error_ms, range): (f64, [f64; 2]),
+    off_ms: f64,
+    scatter: f64,
     rate_off: Option<f64>,
-    w1_ms: f64,
+    (w1_ms, farthest_ms): (f64, f64),
     rates: (f64, f64),
 ) -> Trust {
     let p95 = real.quantile(0.95).unwrap_or(0.0);
     let within =
         |(share, packets, ms): (f64, f64, f64)| (share * p95).max(packets * real.packet_ms).max(ms);
-    let scatter = (range[1] - range[0]) / 2.0;
-    let off = (error_ms.abs() - scatter).max(0.0);
     let rate = rate_off.unwrap_or(0.0);
-    if off > within(REJECT) || rate > rates.1 || w1_ms > within(REJECT) + scatter {
+    let unlike = UNLIKE.map(|(least, times)| w1_ms > within(least) && w1_ms > times * farthest_ms);
+    let far = |bound| off_ms > within(bound) || w1_ms > within(bound) + scatter;
+    if far(REJECT) || rate > rates.1 || unlike[1] {
         Trust::Rejected
-    } else if off > within(AGREE) || rate > rates.0 || w1_ms > within(AGREE) + scatter {
+    } else if far(AGREE) || rate > rates.0 || unlike[0] {
         Trust::Doubtful
     } else {
         Trust::Agrees

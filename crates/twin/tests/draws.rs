@@ -398,6 +398,29 @@ fn a_rate_that_moves_is_followed() {
 }
 
 #[test]
+fn a_given_link_is_judged_with_its_own_rates() {
+    let mut c = Chance::new("own rates");
+    let mut side = |mean: f64| {
+        let mut d = direction(mean, "fifo:packets=120", 15.0);
+        d.rate = moving(&mut c, mean, false);
+        d
+    };
+    let link = LinkSpec {
+        name: "draw".into(),
+        title: "Random radio link".into(),
+        up: side(6e6),
+        down: side(12e6),
+    };
+    let rec = record(&link, 1);
+    let right = means(|m| twin::check(&rec, &link, m)).unwrap();
+    assert_ne!(right.trust, Trust::Rejected, "{:?}", right.because);
+    let mut slow = link.clone();
+    slow.down.rate = moving(&mut Chance::new("other rates"), 5e6, false);
+    let wrong = means(|m| twin::check(&rec, &slow, m)).unwrap();
+    assert_eq!(wrong.trust, Trust::Rejected, "{:?}", wrong.because);
+}
+
+#[test]
 fn a_wrong_twin_is_rejected_and_a_wrong_recording_refused_with_advice() {
     let mut c = Chance::new("wrong");
     let mut link = fixed(&mut c);

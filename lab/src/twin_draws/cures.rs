@@ -1,8 +1,10 @@
 //! Agreement of cures tried on the twin with the same cures on the true link; proofs without an effect.
 
 use super::{Args, FIXED, drawn, record, with_means};
+use crate::draws::family::Draw;
 use stats::Figure;
 use std::sync::Arc;
+use twin::Twin;
 use twin::prove::{Measure, Trial, Verdict, carry_out};
 use twin::whatif::{Filled, Goal, Home, Question, WhatIf, ask, cure};
 
@@ -23,7 +25,7 @@ pub struct Cures {
     pub errors: Vec<f64>,
     /// Links on which the best cure of the twin is as good as the best of the link.
     pub best_right: u64,
-    /// Time of one answer: 15 cures, 30 seeds, wall clock on these threads.
+    /// Processor time of the slowest answer: 15 cures, 30 seeds.
     pub took_s: f64,
 }
 
@@ -46,7 +48,7 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
             continue;
         };
         let cures = cure::usual(&home(&draw.link, 1));
-        let question = |homes: Vec<Home>, seeds, doubt| Question {
+        let question = |homes: Vec<Home>, seeds, doubt: twin::Doubt| Question {
             doubt,
             homes,
             cures: cures.clone(),
@@ -57,15 +59,21 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
         let of_twin = question(
             twin.alike(4).iter().map(|l| home(l, twin.burst)).collect(),
             SEEDS,
-            twin.error(),
+            twin.doubt(),
         );
-        let began = std::time::Instant::now();
+        let began = super::processor_s();
         let from_twin = with_means(args, 1, |m| ask(&of_twin, m))?;
-        all.took_s = all
-            .took_s
-            .max(began.elapsed().as_secs_f64() * 30.0 / SEEDS as f64);
-        let of_link = question(vec![home(&draw.link, draw.burst)], SEEDS, 0.0);
+        let took_s = super::processor_s() - began;
+        all.took_s = all.took_s.max(took_s * 30.0 / SEEDS as f64);
+        let of_link = question(
+            vec![home(&draw.link, draw.burst)],
+            SEEDS,
+            twin::Doubt::default(),
+        );
         let truth = with_means(args, 5_000, |m| ask(&of_link, m))?;
+        if args.verbose {
+            tell(&draw, &twin, &from_twin, &truth);
+        }
         all.add(&from_twin, &truth);
     }
     Ok(all)
@@ -100,6 +108,26 @@ impl Cures {
             .iter()
             .any(|t| Some(&t.cure) == best && (t.as_good_as_best || t.place == 1));
         self.best_right += u64::from(right);
+    }
+}
+
+/// Prints the delay under each cure on twin and link.
+fn tell(draw: &Draw, twin: &Twin, from_twin: &WhatIf, truth: &WhatIf) {
+    eprintln!(
+        "draw {}: {}; {:?}, {:.2?}",
+        draw.number,
+        crate::draws::results::describe(draw),
+        twin.trust,
+        twin.doubt()
+    );
+    for t in &truth.tried {
+        let same = from_twin.tried.iter().find(|o| o.cure == t.cure);
+        eprintln!(
+            "  {}: link {:.1?}, twin {:.1?} ms",
+            t.cure,
+            t.added_p95_ms,
+            same.map(|s| &s.added_p95_ms)
+        );
     }
 }
 

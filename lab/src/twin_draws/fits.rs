@@ -27,6 +27,10 @@ pub struct Fits {
     /// Relative errors of the 95 % point of waits on the held-out load, and W1 / p95.
     pub p95s: Vec<f64>,
     pub w1s: Vec<f64>,
+    /// Relative errors of the 95 % point's mean over seeds, twin against link, on the held-out load.
+    pub means: Vec<f64>,
+    /// Relative errors of the recording's own 95 % point, a single run of the link, against that mean.
+    pub chances: Vec<f64>,
     /// The same of a twin with a constant rate.
     pub constant_p95s: Vec<f64>,
     pub constant_w1s: Vec<f64>,
@@ -47,9 +51,9 @@ pub fn fits(args: &Args, families: &[&str]) -> anyhow::Result<Fits> {
     for draw in drawn(args, families)? {
         let rec = record(&draw, None)?;
         all.links += 1;
-        let began = std::time::Instant::now();
+        let began = super::processor_s();
         let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
-        all.took_s += began.elapsed().as_secs_f64() * args.threads as f64;
+        all.took_s += super::processor_s() - began;
         match found {
             Err(e) => all.refused.push(e.to_string()),
             Ok(twin) => {
@@ -57,6 +61,7 @@ pub fn fits(args: &Args, families: &[&str]) -> anyhow::Result<Fits> {
                     tell(&draw, &twin);
                 }
                 all.add(&draw, &rec, &twin);
+                all.against_link(args, &draw, &rec, &twin);
                 all.beside(args, &draw, &rec, &twin);
             }
         }
@@ -117,6 +122,30 @@ impl Fits {
             Named::CannotTell { .. } => self.untold += 1,
             Named::Is(is) if is == truth_name(truth) => self.named += 1,
             Named::Is(is) => self.misnamed.push(format!("{is} for {}", truth.queue)),
+        }
+    }
+
+    /// Compares the twin's held-out delay with that of the true link, both over several seeds. A recording is one run of
+    /// the link, so chance is part of its difference from the twin.
+    fn against_link(&mut self, args: &Args, draw: &Draw, rec: &Recording, twin: &Twin) {
+        let truth = with_means(args, draw.number + 1_000_000, |m| {
+            twin::check_with(rec, &draw.link, draw.burst, m)
+        });
+        for t in truth.iter().flat_map(|t| &t.compared) {
+            let same = |c: &&twin::Compared| c.held_out && c.direction == t.direction;
+            if let Some(c) = twin.compared.iter().find(same).filter(|_| t.held_out) {
+                // Packets' times and the hosts' noise below which no error is one.
+                let real = t.twin_ms[1].max(1.0);
+                self.means.push((c.twin_ms[1] - t.twin_ms[1]).abs() / real);
+                self.chances
+                    .push((t.link_ms[1] - t.twin_ms[1]).abs() / real);
+                if args.verbose {
+                    eprintln!(
+                        "  both {}: p95 of the link over seeds {:.1} ms, of the twin {:.1} ms",
+                        t.direction, t.twin_ms[1], c.twin_ms[1]
+                    );
+                }
+            }
         }
     }
 
@@ -188,7 +217,8 @@ fn rate_error(
     Some((sum / count.max(1.0)).sqrt())
 }
 
-fn tell(draw: &Draw, twin: &Twin) {
+/// Prints a fit beside its link.
+pub fn tell(draw: &Draw, twin: &Twin) {
     eprintln!(
         "draw {}: {}",
         draw.number,
@@ -198,15 +228,28 @@ fn tell(draw: &Draw, twin: &Twin) {
         let Some(f) = f else { continue };
         let kind: Discipline = f.kind;
         eprintln!(
-            "  {name}: {:?} {kind:?} {:?}",
+            "  {name}: {:?} {kind:?} {:?}, buffer {:?}, ties {:.1?}",
             f.rate_bps.value(),
-            f.discipline
+            f.discipline,
+            f.buffer_bytes.value(),
+            f.ties
+                .iter()
+                .map(|t| (&t.queue, t.behind))
+                .collect::<Vec<_>>()
         );
     }
     for c in &twin.compared {
         eprintln!(
-            "  {} {}: p95 {:.1} and {:.1} ms, score {:.2}, {:?}",
-            c.phase, c.direction, c.link_ms[1], c.twin_ms[1], c.score, c.trust
+            "  {} {}: link {:.1?}, twin {:.1?} ms, p95 from {:.1?}, rate {:.1?} %, W1 {:.2} over {:.2}, {:?}",
+            c.phase,
+            c.direction,
+            c.link_ms,
+            c.twin_ms,
+            c.twin_p95_range_ms,
+            c.rate_error.map(|e| 100.0 * e),
+            c.w1_ms,
+            c.floor_ms,
+            c.trust
         );
     }
 }

@@ -35,6 +35,20 @@ pub struct Args {
     /// Threads of a fit
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Judge this part alone, and write no page
+    #[arg(long, value_enum, conflicts_with = "page")]
+    only: Option<Part>,
+}
+
+/// Part of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Fixed,
+    Radio,
+    Disciplines,
+    Wrong,
+    Cures,
+    Proofs,
 }
 
 /// Families of links, by what is asked of their twins.
@@ -47,12 +61,26 @@ const DISCIPLINES: &[&str] = &["discipline"];
 /// # Errors
 /// A page that cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let fixed = fits::fits(args, FIXED)?;
-    let radio = fits::fits(args, RADIO)?;
-    let disciplines = fits::fits(args, DISCIPLINES)?;
-    let wrong = wrong::caught(args)?;
-    let cures = cures::agreement(args)?;
-    let false_positives = cures::without_effect(args)?;
+    let wanted = |part: Part| args.only.is_none_or(|only| only == part);
+    let fits = |part: Part, families: &[&str]| match wanted(part) {
+        true => fits::fits(args, families),
+        false => Ok(fits::Fits::default()),
+    };
+    let fixed = fits(Part::Fixed, FIXED)?;
+    let radio = fits(Part::Radio, RADIO)?;
+    let disciplines = fits(Part::Disciplines, DISCIPLINES)?;
+    let wrong = match wanted(Part::Wrong) {
+        true => wrong::caught(args)?,
+        false => Vec::new(),
+    };
+    let cures = match wanted(Part::Cures) {
+        true => cures::agreement(args)?,
+        false => cures::Cures::default(),
+    };
+    let false_positives = match wanted(Part::Proofs) {
+        true => cures::without_effect(args)?,
+        false => 0,
+    };
     let text = page::page(
         args,
         &[
@@ -104,6 +132,13 @@ fn with_means<T>(
         stop: &AtomicBool::new(false),
         progress: &|_| {},
     })
+}
+
+/// Processor time of this process so far, s: a busy machine does not lengthen it.
+fn processor_s() -> f64 {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;
+    usage.map_or(0.0, |u| seconds(u.user_time()) + seconds(u.system_time()))
 }
 
 /// Mean rate of a direction, bit/s.

@@ -21,12 +21,12 @@ pub fn page(
         args.seed,
         jiff::Zoned::now().strftime("%-d %B %Y")
     );
-    text += "## Fits\n\n| | links | refused | agrees | doubtful | rejected | rate | rate at 100 ms | buffer | buffer in its interval | held-out p95 | W1/p95 | score | CPU s a fit |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    text += "## Fits\n\n| | links | refused | agrees | doubtful | rejected | rate | rate at 100 ms | buffer | buffer in its interval | held-out p95 | of the mean | by chance | W1/p95 | score | CPU s a fit |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (name, f) in groups {
         let fitted = (f.links - f.refused.len() as u64).max(1);
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {} | {} | {} | {:.1} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {} | {} | {} | {} | {} | {:.1} |",
             f.links,
             f.refused.len(),
             f.agrees,
@@ -38,6 +38,8 @@ pub fn page(
             f.buffers_held,
             f.buffers.len(),
             percent(&f.p95s),
+            percent(&f.means),
+            percent(&f.chances),
             plain(&f.w1s),
             plain(&f.scores),
             f.took_s / fitted as f64,
@@ -61,7 +63,7 @@ pub fn page(
     }
     let _ = writeln!(
         text,
-        "\n## Cures\n\n| | |\n|---|---|\n| Kendall's τ of the cures' delays, twin against link ({} links) | {} |\n| error of the delay under a cure | {} |\n| 95 % intervals that hold the truth | {} of {} |\n| best cure of the twin is as good as the best of the link | {} of {} |\n| 30 seeds of the usual cures, slowest link, {} threads | {:.1} s |\n| proofs without an effect that show one ({} of 8 pairs) | {} ({:.1} %) |",
+        "\n## Cures\n\n| | |\n|---|---|\n| Kendall's τ of the cures' delays, twin against link ({} links) | {} |\n| error of the delay under a cure | {} |\n| 95 % intervals that hold the truth | {} of {} |\n| best cure of the twin is as good as the best of the link | {} of {} |\n| CPU s of 30 seeds of the usual cures, slowest link | {:.1} |\n| proofs without an effect that show one ({} of 8 pairs) | {} ({:.1} %) |",
         cures.taus.len(),
         plain(&cures.taus),
         percent(&cures.errors),
@@ -69,7 +71,6 @@ pub fn page(
         cures.intervals,
         cures.best_right,
         cures.taus.len(),
-        args.threads,
         cures.took_s,
         args.proofs,
         false_positives,

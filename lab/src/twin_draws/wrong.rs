@@ -3,7 +3,7 @@
 use super::{Args, FIXED, drawn, record, with_means};
 use crate::draws::family::Draw;
 use link::LinkSpec;
-use twin::{Trust, TwinError};
+use twin::{Trust, Twin, TwinError};
 
 /// Wrong twins of one kind, and how many the check rejected.
 pub struct Wrong {
@@ -26,9 +26,17 @@ impl Wrong {
         }
     }
 
-    fn count(&mut self, found: Result<Trust, TwinError>) {
+    fn count(&mut self, args: &Args, draw: &Draw, found: Result<Twin, TwinError>) {
         self.tried += 1;
-        match found {
+        if args.verbose {
+            eprintln!("{}: {:?}", self.what, found.as_ref().map(|t| t.trust));
+            if let Ok(twin) = &found
+                && twin.trust != Trust::Rejected
+            {
+                super::fits::tell(draw, twin);
+            }
+        }
+        match found.map(|t| t.trust) {
             Err(_) => self.refused += 1,
             Ok(Trust::Rejected) => self.rejected += 1,
             Ok(Trust::Doubtful) => self.doubtful += 1,
@@ -55,15 +63,21 @@ pub fn caught(args: &Args) -> anyhow::Result<Vec<Wrong>> {
     let mut second = Wrong::new("second bottleneck behind the first");
     for draw in &draws {
         let rec = record(draw, Some(router(&draw.link)))?;
-        let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
-        second.count(found.map(|t| t.trust));
+        second.count(
+            args,
+            draw,
+            with_means(args, draw.number, |m| twin::fit(&rec, m)),
+        );
     }
     all.push(second);
     let mut policed = Wrong::new("policer");
     for draw in drawn(args, &["policer"])?.iter().take(12) {
         let rec = record(draw, None)?;
-        let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
-        policed.count(found.map(|t| t.trust));
+        policed.count(
+            args,
+            draw,
+            with_means(args, draw.number, |m| twin::fit(&rec, m)),
+        );
     }
     all.push(policed);
     Ok(all)
@@ -81,7 +95,7 @@ fn forced(
         let mut link = draw.link.clone();
         anyhow::ensure!(force(&mut link), "{what}: the link takes no such value");
         let checked = with_means(args, draw.number, |m| twin::check(&rec, &link, m));
-        found.count(checked.map(|t| t.trust));
+        found.count(args, draw, checked);
     }
     Ok(found)
 }

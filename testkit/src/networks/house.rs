@@ -22,8 +22,9 @@ use std::time::Instant;
 
 /// Interface of the gateway towards the modem.
 pub const WAN: &str = "link1";
-/// Queue of the modem in the rows of the emulation.
+/// Queues of the modem and of the provider in the rows of the emulation.
 const MODEM: &str = "hop2/up";
+const PROVIDER: &str = "hop2/down";
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 /// Interval between the user's probes, and their size.
 const PING: std::time::Duration = std::time::Duration::from_millis(10);
@@ -57,7 +58,7 @@ impl Modem {
     }
 }
 
-/// Upload of some TCP flows.
+/// Upload or download of some TCP flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub flows: usize,
@@ -65,6 +66,8 @@ pub struct Load {
     /// Address of the far end.
     pub to: IpAddr,
     pub dscp: u8,
+    /// True if the far end sends.
+    pub down: bool,
 }
 
 impl Load {
@@ -75,6 +78,7 @@ impl Load {
             seconds,
             to: FAR_V4.into(),
             dscp: 0,
+            down: false,
         }
     }
 }
@@ -82,8 +86,9 @@ impl Load {
 /// House with its gateway, modem and server.
 pub struct House {
     pub line: Emulation,
-    /// Rate of the modem over the time since the house was built.
+    /// Rates of the modem and of the provider over the time since the house was built.
     pub rate: Rate,
+    down: Rate,
     pub dir: TempDir,
     rows: Receiver<Row>,
     clock: Clock,
@@ -181,10 +186,12 @@ impl House {
             ..Options::new(clock)
         };
         let rate = hops[1].up.params().expect("a link").rate;
+        let down = hops[1].down.params().expect("a link").rate;
         let line = line::start_with(&hops, options)?;
         Some(House {
             line,
             rate,
+            down,
             rows,
             clock,
             program: program.to_owned(),
@@ -244,10 +251,11 @@ impl House {
         child
     }
 
-    /// Programs at the gateway's egress.
+    /// Programs at the gateway's egress and ingress.
     pub fn programs(&self) -> Vec<String> {
         let place = self.gateway().run(|| inspect(WAN));
-        place.expect("it enters").expect("it may look").programs
+        let place = place.expect("it enters").expect("it may look");
+        place.programs.into_iter().chain(place.ingress).collect()
     }
 
     /// Uploads over kernel TCP and returns the waits in the modem's queue.
@@ -291,35 +299,42 @@ impl House {
 
     fn uploaded(&self, load: &Load) -> (Seen, Instant) {
         let Load {
-            flows, seconds, to, ..
+            flows,
+            seconds,
+            to,
+            down,
+            ..
         } = *load;
         let listener = self.line.far().run(|| TcpListener::bind((to, UPLOAD)));
         let listener = listener.expect("it enters").expect("a port");
-        let drain = |mut stream: TcpStream| {
-            let mut buffer = vec![0; 1 << 16];
-            while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
-        };
         std::thread::scope(|s| {
             s.spawn(|| {
                 for stream in listener.incoming().take(flows) {
                     let stream = stream.expect("a connection");
-                    s.spawn(move || drain(stream));
+                    s.spawn(move || match down {
+                        true => fill(stream, seconds),
+                        false => drain(stream),
+                    });
                 }
             });
             let (began, began_ns) = (Instant::now(), self.clock.unix_ns());
             let near = self.line.near();
             let senders: Vec<_> = (0..flows)
-                .map(|_| s.spawn(move || near.run(|| send(load)).expect("it enters")))
+                .map(|_| s.spawn(move || near.run(|| take_part(load)).expect("it enters")))
                 .collect();
             senders
                 .into_iter()
                 .for_each(|t| t.join().expect("it sends"));
             let end_ns = began_ns + i64::from(seconds) * 1_000_000_000;
-            (self.seen(began_ns, end_ns), began)
+            let queue = match down {
+                true => (PROVIDER, &self.down),
+                false => (MODEM, &self.rate),
+            };
+            (self.seen(queue, began_ns, end_ns), began)
         })
     }
 
-    fn seen(&self, from_ns: i64, to_ns: i64) -> Seen {
+    fn seen(&self, (name, rate): (&str, &Rate), from_ns: i64, to_ns: i64) -> Seen {
         let zero_ns = self
             .clock
             .from_mono_ns(self.clock.mono_of(base::Time::ZERO));
@@ -328,7 +343,7 @@ impl House {
             .rows
             .try_iter()
             .filter_map(|row| match row {
-                Row::Queue(q) if &*q.queue == MODEM => Some(q),
+                Row::Queue(q) if &*q.queue == name => Some(q),
                 _ => None,
             })
             .filter(|q| (from_ns..to_ns).contains(&q.t_ns))
@@ -336,14 +351,14 @@ impl House {
         let samples: Vec<(f64, f64)> = rows
             .iter()
             .map(|q| {
-                let wait = wait_ms(&self.rate, at(q.t_ns), q.backlog_bytes as f64);
+                let wait = wait_ms(rate, at(q.t_ns), q.backlog_bytes as f64);
                 ((q.t_ns - from_ns) as f64 * 1e-9, wait)
             })
             .collect();
         let mut after = rows.iter().filter(|q| q.t_ns >= from_ns + 3_000_000_000);
         let (first, last) = (after.next(), after.next_back());
         let used = first.zip(last).map_or(f64::NAN, |(first, last)| {
-            let capacity = self.rate.mean_between(at(first.t_ns), at(last.t_ns)).get() as f64;
+            let capacity = rate.mean_between(at(first.t_ns), at(last.t_ns)).get() as f64;
             let span_s = (last.t_ns - first.t_ns) as f64 * 1e-9;
             (last.delivered_bytes - first.delivered_bytes) as f64 * 8.0 / span_s / capacity
         });
@@ -351,19 +366,32 @@ impl House {
     }
 }
 
-/// Sends as fast as CUBIC allows.
-fn send(load: &Load) {
-    let mut stream = TcpStream::connect((load.to, UPLOAD)).expect("it answers");
+/// Opens a connection to the far end, and sends or receives.
+fn take_part(load: &Load) {
+    let stream = TcpStream::connect((load.to, UPLOAD)).expect("it answers");
     let tos = i32::from(load.dscp) << 2;
     let marked = match load.to {
         IpAddr::V4(_) => setsockopt(&stream, sockopt::Ipv4Tos, &tos),
         IpAddr::V6(_) => setsockopt(&stream, sockopt::Ipv6TClass, &tos),
     };
     marked.expect("it can");
+    match load.down {
+        true => drain(stream),
+        false => fill(stream, load.seconds),
+    }
+}
+
+fn drain(mut stream: TcpStream) {
+    let mut buffer = vec![0; 1 << 16];
+    while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
+}
+
+/// Sends as fast as CUBIC allows.
+fn fill(mut stream: TcpStream, seconds: u32) {
     stream.set_write_timeout(Some(SECOND)).expect("it can");
     // Its queue grows until a packet is lost.
     setsockopt(&stream, sockopt::TcpCongestion, &"cubic".into()).expect("the kernel has it");
-    let end = Instant::now() + load.seconds * SECOND;
+    let end = Instant::now() + seconds * SECOND;
     let data = vec![0; 1 << 16];
     while Instant::now() < end {
         // A full queue takes nothing for a while.

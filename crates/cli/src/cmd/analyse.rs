@@ -158,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Carries out a plan. The outcome tells if a service failed, if the user asked for that.
 pub fn carry_out(plan: &Plan, format: Format) -> anyhow::Result<Outcome> {
-    let answer = ops::analyse::run(plan, &mut Console::new(false))?;
+    let answer = ops::analyse::run(plan, &mut Console::new())?;
     let style = stdout_style();
     match format {
         Format::Json => print_with(|out| answer.write(format, style, out))?,

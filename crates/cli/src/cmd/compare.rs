@@ -34,7 +34,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Compares the recordings of a plan.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::compare::run(plan, &mut Console::new(false))?;
+    let answer = ops::compare::run(plan, &mut Console::new())?;
     let style = stdout_style();
     if json {
         print_with(|out| answer.write(true, style, out))?;

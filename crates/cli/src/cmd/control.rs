@@ -1,11 +1,11 @@
-//! `tailback control`: latency control of a gateway's uplink.
+//! `tailback control`: latency control of a gateway's link.
 
 use super::{AccessArgs, print, print_json};
 use crate::Outcome;
-use crate::console::Console;
+use crate::console::{Console, is_quiet};
 use base::{BitsPerSec, Bytes, Duration};
 use ops::Access;
-use ops::control::{Asked, Law, Plan, Settings};
+use ops::control::{Asked, Directions, Law, Plan, Settings};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -13,7 +13,8 @@ use std::path::PathBuf;
     about = "Keep the modem's queue short, from the gateway in front of it",
     long_about = "Keeps the queue of the modem behind this gateway short, without shaping. Probes to a server and the bytes that \
         pass show how long packets wait there. When they wait too long, single packets are marked (ECN) or dropped before \
-        they enter the queue. Only the upload direction is controlled.",
+        they enter the queue. With --direction both, downloads are controlled too: packets that waited too long at the \
+        provider are marked or dropped on arrival, so that their senders slow down.",
     after_help = "Examples:\n  \
         tailback control plan --wan eth0\n  \
         tailback control run --wan eth0 --server HOST\n  \
@@ -29,7 +30,7 @@ pub struct Args {
 enum Command {
     /// Show the hook, the signals and the blockers; change nothing
     Plan(PlaceArgs),
-    /// Control the uplink until interrupted; a dry run without --apply
+    /// Control the link until interrupted; a dry run without --apply
     Run(Box<RunArgs>),
     /// Show the state of a run
     Status(PlaceArgs),
@@ -65,13 +66,16 @@ struct RunArgs {
     /// Decide and record, but change nothing (the default)
     #[arg(long)]
     dry_run: bool,
-    /// Law that decides
+    /// Directions to control
+    #[arg(long, value_name = "DIRECTION", default_value = "up")]
+    direction: DirectionArg,
+    /// Law that decides on uploads
     #[arg(long, value_name = "LAW", default_value = "sawtooth")]
     law: LawArg,
     /// Wait to hold
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     target: Duration,
-    /// Wait above which every packet is dropped
+    /// Wait above which every packet of an upload is dropped
     #[arg(long, value_name = "TIME", default_value = "40ms")]
     cap: Duration,
     /// Capacity of the uplink to start with [default: learned]
@@ -120,12 +124,19 @@ struct RunArgs {
     /// Write the state for Prometheus to this file once a second (textfile collector of node_exporter)
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
-    /// Do not show the live line
-    #[arg(short, long)]
-    quiet: bool,
     /// Print the plan as JSON and stop
     #[arg(long)]
     print_plan: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DirectionArg {
+    /// Uploads, whose queue is in the modem
+    Up,
+    /// Downloads, whose queue is at the provider
+    Down,
+    /// Uploads and downloads
+    Both,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -152,7 +163,14 @@ fn plan(args: &RunArgs) -> Plan {
         LawArg::Sawtooth => Law::Sawtooth,
         LawArg::Pie => Law::Pie,
     };
+    settings.directions = match args.direction {
+        DirectionArg::Up => Directions::Up,
+        DirectionArg::Down => Directions::Down,
+        DirectionArg::Both => Directions::Both,
+    };
     settings.upload.target = args.target;
+    settings.download.target = args.target;
+    settings.download.ecn = !args.no_ecn;
     settings.upload.cap = args.cap;
     settings.upload.capacity = args.capacity;
     settings.upload.ecn = !args.no_ecn;
@@ -179,7 +197,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 print_json(&serde_json::to_value(ops::Plan::Control(Box::new(plan)))?)?;
                 return Ok(Outcome::Done);
             }
-            carry_out(&plan, &args.access.read()?, args.quiet)
+            carry_out(&plan, &args.access.read()?)
         }
         Command::Status(place) => ask(&place, Asked::Status),
         Command::Stop(place) => ask(&place, Asked::Stop),
@@ -209,12 +227,12 @@ fn ask(place: &PlaceArgs, asked: Asked) -> anyhow::Result<Outcome> {
 }
 
 /// Controls until the plan ends or is interrupted.
-pub fn carry_out(plan: &Plan, access: &Access, quiet: bool) -> anyhow::Result<Outcome> {
-    if !plan.settings.apply && !quiet {
+pub fn carry_out(plan: &Plan, access: &Access) -> anyhow::Result<Outcome> {
+    if !plan.settings.apply && !is_quiet() {
         eprintln!("tailback: a dry run: nothing is marked or dropped without --apply");
     }
-    let answer = ops::control::run(plan, access, &mut Console::new(quiet))?;
-    if !quiet {
+    let answer = ops::control::run(plan, access, &mut Console::new())?;
+    if !is_quiet() {
         eprintln!("tailback: {}", ops::control::line(&answer.status));
         eprintln!("tailback: recording: {}", answer.recording.display());
     }

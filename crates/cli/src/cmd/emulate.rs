@@ -1,7 +1,7 @@
 //! `tailback emulate`: any program behind a link.
 
 use crate::Outcome;
-use crate::console::Console;
+use crate::console::{Console, is_quiet};
 use ops::emulate::Plan;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,9 +38,6 @@ pub struct Args {
     /// Record the queues of the links: a recording for `analyse` and `report`
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Print no summary at the end
-    #[arg(short, long)]
-    quiet: bool,
     /// Program to run behind the link, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -55,16 +52,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         seed: args.seed,
         output: args.output,
     };
-    carry_out(&plan, args.quiet)
+    carry_out(&plan)
 }
 
 /// Runs the programs of a plan; the near one's status becomes this program's.
-pub fn carry_out(plan: &Plan, quiet: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::emulate::run(plan, &mut Console::new(false))?;
-    if !quiet {
+pub fn carry_out(plan: &Plan) -> anyhow::Result<Outcome> {
+    let answer = ops::emulate::run(plan, &mut Console::new())?;
+    if !is_quiet() {
         eprintln!("{}", answer.summary);
     }
-    if let Some(path) = answer.recording.filter(|_| !quiet) {
+    if let Some(path) = answer.recording.filter(|_| !is_quiet()) {
         eprintln!("Recording: {}", path.display());
     }
     if let Some(doubt) = answer.summary.doubt() {

@@ -77,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Imports a plan's files.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::import::run(plan, &mut Console::new(false))?;
+    let answer = ops::import::run(plan, &mut Console::new())?;
     if json {
         print_json(&answer.json())?;
     } else {

@@ -1,13 +1,18 @@
 //! The verbs.
 
+pub mod agent;
 pub mod analyse;
 pub mod compare;
+pub mod completions;
 pub mod control;
 pub mod emulate;
+pub mod fleet;
+pub mod hub;
 pub mod import;
 pub mod list;
 pub mod model;
 pub mod monitor;
+mod monitor_config;
 pub mod probe;
 pub mod prove;
 pub mod report;
@@ -15,6 +20,7 @@ pub mod run;
 pub mod serve;
 mod serve_keys;
 pub mod sim;
+pub mod status;
 pub mod test;
 pub mod trace;
 pub mod twin;

@@ -60,7 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Evaluates a plan.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::model::run(plan, &mut Console::new(false))?;
+    let answer = ops::model::run(plan, &mut Console::new())?;
     let figures = answer.json().filter(|_| json);
     print(&match figures {
         Some(figures) => format!("{figures:#}\n"),

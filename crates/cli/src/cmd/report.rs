@@ -14,7 +14,8 @@ use std::path::PathBuf;
         the other.\n\nThe extension of --output sets the format: .html for the page, .svg, .pdf or .png for a plot. PDF needs \
         rsvg-convert, inkscape or cairosvg; PNG needs rsvg-convert, resvg, inkscape or chromium.\n\nExamples:\n  \
         tailback report home.rec\n  \
-        tailback report home.rec --plot smoke \\\n      --size 85mm -o smoke.pdf"
+        tailback report home.rec --plot smoke \\\n      --size 85mm -o smoke.pdf\n  \
+        tailback report home.rec --theme dark -o slide.svg"
 )]
 pub struct Args {
     /// Recordings to plot
@@ -45,10 +46,21 @@ pub struct Args {
     /// Width of an SVG or PDF, in mm, cm, in, pt or px; the height follows
     #[arg(long, value_name = "WIDTH")]
     size: Option<String>,
+    /// Colours of an SVG, PDF or PNG
+    #[arg(long, value_enum, default_value = "light")]
+    theme: Theme,
     /// File to write [default: report.html in the recording, comparison.html in this directory for several; with
     /// --plot, PLOT.svg there]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Theme {
+    /// Dark on white, for paper
+    Light,
+    /// Light on black, for slides
+    Dark,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -101,6 +113,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         target: args.target,
         interface: args.interface,
         size: args.size,
+        theme: match args.theme {
+            Theme::Light => ops::report::Theme::Light,
+            Theme::Dark => ops::report::Theme::Dark,
+        },
         output,
     })
 }
@@ -118,7 +134,7 @@ fn beside(recordings: &[PathBuf], plot: Plot) -> PathBuf {
 
 /// Draws a plan.
 pub fn carry_out(plan: &Plan) -> anyhow::Result<Outcome> {
-    ops::report::run(plan, &mut Console::new(false))?;
+    ops::report::run(plan, &mut Console::new())?;
     Ok(Outcome::Done)
 }
 

@@ -32,9 +32,6 @@ pub struct Args {
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Do not show the live line
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -54,8 +51,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             };
             analyse::carry_out(p, format)
         }
-        Plan::Control(p) => control::carry_out(p, &args.access.read()?, args.quiet),
-        Plan::Emulate(p) => emulate::carry_out(p, args.quiet),
+        Plan::Control(p) => control::carry_out(p, &args.access.read()?),
+        Plan::Emulate(p) => emulate::carry_out(p),
         Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
@@ -63,18 +60,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             Ok(Outcome::Done)
         }
         Plan::Model(p) => model::carry_out(p, args.json),
-        Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.quiet),
-        Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
+        Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?),
+        Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (false, args.json)),
         Plan::Prove(p) => prove::carry_out(p, args.json),
         Plan::Report(p) => report::carry_out(p),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
-        Plan::Test(p) => test::carry_out(
-            p,
-            &args.access.read()?,
-            (args.quiet, args.json, false),
-            None,
-        ),
+        Plan::Test(p) => test::carry_out(p, &args.access.read()?, (false, args.json, false), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),
         Plan::Twin(p) => twin::carry_out(p, args.json),
         Plan::Whatif(p) => whatif::carry_out(p, args.json),

@@ -178,6 +178,6 @@ pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome>
     if log.is_some() {
         write_log(entries)?;
     }
-    serving.run(&mut Console::new(false))?;
+    serving.run(&mut Console::new())?;
     Ok(Outcome::Done)
 }

@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Simulates a plan, and lists missing runs.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::sim::run(plan, &mut Console::new(false))?;
+    let answer = ops::sim::run(plan, &mut Console::new())?;
     match json {
         true => print_json(&answer.json())?,
         false => print(&answer.text(table_width()))?,

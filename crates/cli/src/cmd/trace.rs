@@ -139,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Reads a plan's captures. Figures are shown even if there was an error after them.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::trace::run(plan, &mut Console::new(false))?;
+    let answer = ops::trace::run(plan, &mut Console::new())?;
     match json {
         true => print_with(|out| answer.json(out))?,
         false => print(&answer.text(stdout_style().width))?,

@@ -15,6 +15,7 @@ use std::path::PathBuf;
     after_help = "Examples:\n  \
         tailback twin home.rec\n  \
         tailback twin home.rec -o home.toml\n  \
+        tailback twin home.rec --export home-files\n  \
         tailback twin home.rec --link guess.toml\n\n\
         Exit code 1: the model is rejected."
 )]
@@ -31,6 +32,9 @@ pub struct Args {
     /// Link file to write [default: twin.toml in the recording]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write the link for mahimahi, TheaterQ, Rattan and Linux tc into this directory
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
     /// First seed of the simulated runs
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 32))]
     seed: u64,
@@ -50,6 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             .map(|name| ops::links::parse(name, &args.set))
             .transpose()?,
         output: args.output,
+        export: args.export,
         seed: args.seed,
         threads: args.threads,
     };
@@ -58,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Fits the twin of a plan, and prints it.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::twin::run(plan, &mut Console::new(false))?;
+    let answer = ops::twin::run(plan, &mut Console::new())?;
     match json {
         true => print_json(&answer.json()?)?,
         false => print(&answer.text(table_width()))?,

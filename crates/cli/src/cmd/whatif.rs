@@ -14,6 +14,7 @@ use ops::whatif::{Filled, Goal, Of, Plan};
     after_help = "Examples:\n  \
         tailback whatif home.rec\n  \
         tailback whatif home.rec --for calls\n  \
+        tailback whatif home.rec --for calls --load evening\n  \
         tailback whatif home.rec --cure up.shaper=cake:665kbit\n  \
         tailback whatif adsl --cure up.queue=pie --for gaming\n\n\
         A cure is up.shaper=DISCIPLINE:RATE (a queue of the router's own, below the link's rate), any key of a link such as \
@@ -32,8 +33,8 @@ pub struct Args {
     /// Use that ranks the cures
     #[arg(long = "for", value_name = "USE", default_value = "all", value_parser = ["calls", "gaming", "web", "bulk", "all"])]
     goal: String,
-    /// Directions that bulk transfers fill
-    #[arg(long, value_name = "LOAD", default_value = "both", value_parser = ["up", "down", "both"])]
+    /// Directions that bulk transfers fill, or the traffic of a household: evening, work
+    #[arg(long, value_name = "LOAD", default_value = "both", value_parser = ["up", "down", "both", "evening", "work"])]
     load: String,
     /// Number of seeds of each cure
     #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u64).range(3..=10_000))]
@@ -52,17 +53,19 @@ pub struct Args {
     json: bool,
 }
 
+/// Load of this name.
+pub fn load(name: &str) -> Filled {
+    let named = Filled::ALL.into_iter().find(|f| f.name() == name);
+    named.unwrap_or(Filled::Both)
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let goal = Goal::ALL.into_iter().find(|g| g.name() == args.goal);
     let plan = Plan {
         of: Of::parse(&args.of, &args.set)?,
         cures: args.cure,
         goal: goal.unwrap_or(Goal::All),
-        load: match &*args.load {
-            "up" => Filled::Up,
-            "down" => Filled::Down,
-            _ => Filled::Both,
-        },
+        load: load(&args.load),
         seeds: args.seeds,
         seed: args.seed,
         threads: args.threads,
@@ -73,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Tries the cures of a plan, and prints their ranking.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-    let answer = ops::whatif::run(plan, &mut Console::new(false))?;
+    let answer = ops::whatif::run(plan, &mut Console::new())?;
     match json {
         true => print_json(&answer.json()?)?,
         false => print(&answer.text(table_width()))?,

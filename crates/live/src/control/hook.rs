@@ -1,4 +1,4 @@
-//! Program at the egress of the WAN interface: TCX, Linux 6.6 and later.
+//! Program at the egress of the WAN interface, and at its ingress if downloads are controlled: TCX, Linux 6.6 and later.
 //!
 //! The program is `egress.c`. It counts what passes, and marks or drops what it is ordered to. Its link belongs to this
 //! process: the kernel removes it when the process ends, however it ends.
@@ -18,6 +18,24 @@ use std::io;
 static OBJECT: &[u8] = aya::include_bytes_aligned!("egress.o");
 /// Name of the program, as `bpftool net` shows it.
 pub const PROGRAM: &str = "tailback_egress";
+
+/// Side of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Packets that the host sends.
+    Egress,
+    /// Packets that the host receives.
+    Ingress,
+}
+
+impl Side {
+    fn tcx(self) -> TcAttachType {
+        match self {
+            Side::Egress => TcAttachType::Egress,
+            Side::Ingress => TcAttachType::Ingress,
+        }
+    }
+}
 
 /// Settings of the program, fixed while it is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +72,11 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Loads the program and attaches it to the egress of the interface, behind the programs that are there.
+    /// Loads the program and attaches it to that side of the interface, behind the programs that are there.
     ///
     /// # Errors
     /// No permission, no such interface, or a kernel that refuses the program.
-    pub fn attach(interface: &str, exempt: Exempt) -> Result<Hook, ControlError> {
+    pub fn attach(interface: &str, side: Side, exempt: Exempt) -> Result<Hook, ControlError> {
         let refused = |what: &'static str| {
             move |e: &(dyn std::error::Error + 'static)| ControlError::of_kernel(what, e)
         };
@@ -88,7 +106,7 @@ impl Hook {
             .map_err(|e| refused("load the eBPF program")(&e))?;
         let order = TcAttachOptions::TcxOrder(LinkOrder::default());
         program
-            .attach_with_options(interface, TcAttachType::Egress, order)
+            .attach_with_options(interface, side.tcx(), order)
             .map_err(|e| refused("attach the eBPF program")(&e))?;
         Ok(Hook {
             orders,
@@ -130,12 +148,12 @@ impl Hook {
     }
 }
 
-/// Programs at the egress of the interface, in their order.
+/// Programs at that side of the interface, in their order.
 ///
 /// # Errors
 /// No permission, no such interface, or a kernel without TCX.
-pub fn programs(interface: &str) -> Result<Vec<String>, ControlError> {
-    match SchedClassifier::query_tcx(interface, TcAttachType::Egress) {
+pub fn programs(interface: &str, side: Side) -> Result<Vec<String>, ControlError> {
+    match SchedClassifier::query_tcx(interface, side.tcx()) {
         Ok((_, programs)) => Ok(programs
             .iter()
             .map(|p| p.name_as_str().unwrap_or("without a name").to_owned())

@@ -1,16 +1,20 @@
-//! Latency control of the uplink on this host, a gateway: the kernel's hands and eyes around `control`, which decides.
+//! Latency control of the link behind this host, a gateway: the kernel's hands and eyes around `control`, which decides.
 
+mod counters;
 mod desk;
+mod down;
 mod first;
 mod hook;
 mod offload;
 mod probes;
 mod run;
 
+pub use control::download::Download;
 pub use control::upload::{Law, Upload, Why};
 pub use desk::{Asked, ask};
-pub use hook::{Exempt, PROGRAM};
-pub use run::{Gateway, Overseer, Settings, Status};
+pub use down::DownStatus;
+pub use hook::{Exempt, PROGRAM, Side};
+pub use run::{Directions, Gateway, Overseer, Settings, Status};
 
 use crate::traffic;
 use std::io;
@@ -91,6 +95,8 @@ impl ControlError {
 pub struct Place {
     /// Programs at the interface's TCX egress, in their order.
     pub programs: Vec<String>,
+    /// Programs at its TCX ingress.
+    pub ingress: Vec<String>,
     /// True if another run holds the interface.
     pub owned: bool,
 }
@@ -101,9 +107,14 @@ pub struct Place {
 /// No such interface, no permission, or a kernel without the hook.
 pub fn inspect(interface: &str) -> Result<Place, ControlError> {
     check_interface(interface)?;
-    let programs = hook::programs(interface)?;
-    let owned = desk::is_held(interface) || programs.iter().any(|p| p == PROGRAM);
-    Ok(Place { programs, owned })
+    let programs = hook::programs(interface, Side::Egress)?;
+    let ingress = hook::programs(interface, Side::Ingress)?;
+    let ours = programs.iter().chain(&ingress).any(|p| p == PROGRAM);
+    Ok(Place {
+        owned: desk::is_held(interface) || ours,
+        programs,
+        ingress,
+    })
 }
 
 fn check_interface(name: &str) -> Result<(), ControlError> {

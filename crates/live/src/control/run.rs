@@ -1,18 +1,20 @@
 //! The run: one thread that probes, reads the counters, asks the controller, and gives its orders to the kernel.
 
+use super::counters::{Counters, adjustment};
 use super::desk::Desk;
-use super::hook::{Exempt, Hook};
+use super::down::{Down, DownStatus};
+use super::hook::Side;
 use super::offload::Offload;
 use super::probes::Probes;
 use super::{ControlError, check_interface, first};
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
 use crate::probe::host::{PROBES, random, wake_exactly};
-use crate::traffic::SentReader;
 use base::record::{Decision as DecisionRow, Direction, Event, Row};
 use base::rng::Streams;
 use base::{Bytes, Duration, Time};
 use control::agent::{Agent, Counts};
+use control::download::Download;
 use control::upload::{Decision, Upload, Why};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -21,14 +23,30 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
+/// Directions to control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Directions {
+    #[default]
+    Up,
+    Down,
+    Both,
+}
+
 /// Settings of a run; the recording stores them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// WAN interface of the gateway.
     pub wan: String,
+    /// Directions to control.
+    #[serde(default)]
+    pub directions: Directions,
     /// Law, target and cap of the upload.
     pub upload: Upload,
+    /// Target of the download.
+    #[serde(default)]
+    pub download: Download,
     /// Interval between probes.
     pub interval: Duration,
     /// Bytes that the link adds to each packet beyond its IP size; may be negative.
@@ -47,7 +65,9 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             wan: String::new(),
+            directions: Directions::default(),
             upload: Upload::default(),
+            download: Download::default(),
             interval: Duration::from_millis(20),
             overhead: 0,
             small: Bytes::new(256),
@@ -76,6 +96,9 @@ pub struct Status {
     pub signals: u64,
     pub marks: u64,
     pub drops: u64,
+    /// State of the downloads, if they are controlled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<DownStatus>,
     /// Reason why the server does not answer, if known.
     pub trouble: Option<String>,
 }
@@ -90,8 +113,6 @@ pub trait Overseer {
 const SECOND: Duration = Duration::from_secs(1);
 /// Time by which orders may be early, so that one wake-up serves a probe and the orders.
 const SLACK: Duration = Duration::from_millis(2);
-/// Size of the Ethernet header, which the kernel counts and a modem's link need not carry.
-const ETHERNET: i64 = 14;
 
 /// Reasons why a wait is over, besides time.
 #[derive(Clone, Copy)]
@@ -99,12 +120,6 @@ struct Woken {
     desk: bool,
     /// A signal came, or a second is over: ask if the user wants to stop.
     signal: bool,
-}
-
-/// Counters of the interface: the program's, or in a dry run the kernel's.
-enum Eyes {
-    Hook(Box<Hook>),
-    Dry { reader: SentReader, first: Counts },
 }
 
 /// Rows that wait for the end of a second: each hand-over wakes two threads.
@@ -129,7 +144,9 @@ pub struct Gateway {
     rows: Outbox,
     desk: Desk,
     probes: Probes,
-    eyes: Eyes,
+    counters: Counters,
+    /// Control of the downloads, if it is asked for.
+    down: Option<Down>,
     agent: Agent,
     /// Check of the hook's counters; none in a dry run, which reads the interface's own.
     offload: Option<Offload>,
@@ -170,7 +187,8 @@ impl Gateway {
         let probes = Probes::open(server, access, interval, patience, clock)?;
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let mut upload = settings.upload;
-        if upload.capacity.is_none() {
+        let up = settings.directions != Directions::Down;
+        if upload.capacity.is_none() && up {
             let peer = Peer {
                 server,
                 access: access.clone(),
@@ -178,12 +196,18 @@ impl Gateway {
             };
             upload.capacity = first::capacity(&peer, settings.overhead, clock);
         }
-        let eyes = open_eyes(&settings)?;
-        let offload = settings.apply.then(|| Offload::open(&settings.wan));
+        let acts = settings.apply && up;
+        let counters = Counters::open(&settings, Side::Egress, acts)?;
+        let offload = acts.then(|| Offload::open(&settings.wan));
         let offload = (offload.transpose()).map_err(local("read the interface counters"))?;
         let now = clock.now();
+        let streams = Streams::new(seed);
+        let down = match settings.directions {
+            Directions::Up => None,
+            _ => Some(Down::open(&settings, streams.stream("down"), clock)?),
+        };
         Ok(Gateway {
-            agent: Agent::new(upload, Streams::new(seed).stream("gateway"), now),
+            agent: Agent::new(upload, streams.stream("gateway"), now),
             settings,
             offload,
             clock,
@@ -193,7 +217,8 @@ impl Gateway {
             },
             desk,
             probes,
-            eyes,
+            counters,
+            down,
             began: now,
             idle_row: now,
             second: now + SECOND,
@@ -266,10 +291,12 @@ impl Gateway {
 
     /// Sends probes that are due. Returns what had passed with the last of them, if any was sent.
     fn send(&mut self) -> io::Result<Option<Counts>> {
-        let Gateway { probes, eyes, .. } = self;
+        let Gateway {
+            probes, counters, ..
+        } = self;
         let mut failed = None;
         let mut newest = None;
-        probes.transmit(&mut || match eyes.counts() {
+        probes.transmit(&mut || match counters.read() {
             Ok(counts) => {
                 newest = Some(counts);
                 counts.bytes
@@ -287,6 +314,9 @@ impl Gateway {
         let now = self.clock.now();
         for answered in self.probes.look() {
             self.agent.answered(now, &answered);
+            if let Some(down) = &mut self.down {
+                down.answered(now, &answered);
+            }
         }
     }
 
@@ -294,14 +324,16 @@ impl Gateway {
     fn act(&mut self, now: Time, counts: Option<Counts>) -> io::Result<()> {
         let counts = match counts {
             Some(counts) => counts,
-            None => self.eyes.counts()?,
+            None => self.counters.read()?,
         };
         let (decision, orders) = self.agent.wake(now, counts);
-        if let Eyes::Hook(hook) = &mut self.eyes {
-            hook.order(&orders, self.clock)?;
-        }
+        self.counters.order(&orders, self.clock)?;
         if let Some(decision) = decision {
             self.decided(now, decision);
+        }
+        if let Some(down) = &mut self.down {
+            let row = down.act(now)?;
+            self.rows.waiting.extend(row.map(Row::Decision));
         }
         Ok(())
     }
@@ -319,27 +351,14 @@ impl Gateway {
     }
 
     fn row(&self, decision: &Decision) -> DecisionRow {
-        let ns = |d: Duration| d.as_nanos() as i64;
-        let bps =
-            |bytes_per_s: f64| (bytes_per_s.is_finite()).then_some((bytes_per_s * 8.0) as i64);
-        let capacity = decision.capacity;
-        let why = serde_json::to_value(decision.why).unwrap_or_default();
         DecisionRow {
-            t_ns: self.clock.from_mono_ns(self.clock.mono_of(decision.at)),
-            interface: self.settings.wan.as_str().into(),
-            direction: Direction::Up,
-            why: why.as_str().unwrap_or_default().into(),
-            applied: self.settings.apply,
-            wait_ns: (decision.why != Why::Blind).then(|| ns(decision.wait)),
-            probed_wait_ns: decision.probed.map(ns),
-            capacity_bps: capacity.and_then(|c| bps(c.value)),
-            capacity_low_bps: capacity.and_then(|c| bps(c.low)),
-            capacity_high_bps: capacity.and_then(|c| bps(c.high)),
+            applied: self.settings.apply && self.settings.directions != Directions::Down,
             passed_bytes: self.agent.seen().bytes as i64,
             signals: self.agent.signals() as i64,
             probability: self.agent.controller().probability(),
             marks: self.agent.seen().marks as i64,
             drops: self.agent.seen().drops as i64,
+            ..decision_row(&self.settings, Direction::Up, decision, self.clock)
         }
     }
 
@@ -348,10 +367,13 @@ impl Gateway {
         let bytes = self.agent.seen().bytes.saturating_sub(self.second_bytes);
         self.rate = Some(bytes as f64 * 8.0 / span.as_secs_f64());
         self.second_bytes = self.agent.seen().bytes;
+        if let Some(down) = &mut self.down {
+            down.each_second(span);
+        }
         self.second = now + SECOND;
         if let Some(offload) = &mut self.offload {
             let seen = self.agent.seen();
-            let adjusted = adjustment(&self.settings) * seen.packets as i64;
+            let adjusted = adjustment(&self.settings, Side::Egress) * seen.packets as i64;
             let seen = seen.bytes.saturating_add_signed(-adjusted);
             // Without the counters nothing speaks against the hook.
             let unseen = offload.check(seen).unwrap_or(false);
@@ -387,67 +409,38 @@ impl Gateway {
             signals: self.agent.signals(),
             marks: self.agent.seen().marks,
             drops: self.agent.seen().drops,
+            down: self.down.as_ref().map(Down::status),
             trouble: self.trouble.clone(),
         }
     }
 }
 
-/// Bytes that the link adds to each packet beyond what the kernel counts at the interface.
-fn adjustment(settings: &Settings) -> i64 {
-    settings.overhead - header(&settings.wan)
-}
-
-/// Attaches the program; in a dry run opens the kernel's counters.
-fn open_eyes(settings: &Settings) -> Result<Eyes, ControlError> {
-    if settings.apply {
-        let exempt = Exempt {
-            overhead: adjustment(settings),
-            small: settings.small,
-            dscp: settings.exempt.iter().fold(0, |m, d| m | 1 << (d & 63)),
-        };
-        return Ok(Eyes::Hook(Box::new(Hook::attach(&settings.wan, exempt)?)));
-    }
-    let local = |source| ControlError::Local {
-        what: "read the interface counters",
-        source,
-    };
-    let mut eyes = Eyes::Dry {
-        reader: SentReader::open(&settings.wan).map_err(local)?,
-        first: Counts::default(),
-    };
-    let now = eyes.counts().map_err(local)?;
-    if let Eyes::Dry { first, .. } = &mut eyes {
-        *first = now;
-    }
-    Ok(eyes)
-}
-
-/// Bytes of the link-layer header that the kernel counts at this interface: none on those that carry IP alone.
-fn header(interface: &str) -> i64 {
-    let ethernet = nix::ifaddrs::getifaddrs().is_ok_and(|mut all| {
-        all.any(|a| {
-            let link = a.address.as_ref().and_then(|a| a.as_link_addr().copied());
-            a.interface_name == interface && link.is_some_and(|l| l.hatype() == libc::ARPHRD_ETHER)
-        })
-    });
-    if ethernet { ETHERNET } else { 0 }
-}
-
-impl Eyes {
-    /// Bytes and packets since the start.
-    fn counts(&mut self) -> io::Result<Counts> {
-        match self {
-            Eyes::Hook(hook) => hook.counts(),
-            Eyes::Dry { reader, first } => {
-                let sent = reader.read()?.ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::NotFound, "the interface is gone")
-                })?;
-                Ok(Counts {
-                    bytes: sent.bytes.saturating_sub(first.bytes),
-                    packets: sent.packets.saturating_sub(first.packets),
-                    ..Counts::default()
-                })
-            }
-        }
+/// Row of a decision without the counts.
+pub(super) fn decision_row(
+    settings: &Settings,
+    direction: Direction,
+    decision: &Decision,
+    clock: Clock,
+) -> DecisionRow {
+    let ns = |d: Duration| d.as_nanos() as i64;
+    let bps = |bytes_per_s: f64| (bytes_per_s.is_finite()).then_some((bytes_per_s * 8.0) as i64);
+    let capacity = decision.capacity;
+    let why = serde_json::to_value(decision.why).unwrap_or_default();
+    DecisionRow {
+        t_ns: clock.from_mono_ns(clock.mono_of(decision.at)),
+        interface: settings.wan.as_str().into(),
+        direction,
+        why: why.as_str().unwrap_or_default().into(),
+        applied: settings.apply,
+        wait_ns: (decision.why != Why::Blind).then(|| ns(decision.wait)),
+        probed_wait_ns: decision.probed.map(ns),
+        capacity_bps: capacity.and_then(|c| bps(c.value)),
+        capacity_low_bps: capacity.and_then(|c| bps(c.low)),
+        capacity_high_bps: capacity.and_then(|c| bps(c.high)),
+        passed_bytes: 0,
+        signals: 0,
+        probability: None,
+        marks: 0,
+        drops: 0,
     }
 }

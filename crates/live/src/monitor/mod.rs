@@ -95,6 +95,18 @@ pub const LIMITS: [Duration; 13] = [
     Duration::from_secs(10),
 ];
 
+/// Buckets of a native histogram from one power of two to the next, as a power of two: Prometheus' schema 3.
+pub const SCHEMA: i32 = 3;
+
+/// Returns the bucket of a round trip in a native histogram: the smallest index whose limit, in seconds, is not below it.
+/// The limit of index *i* is 2 to the power of *i*/8, so a bucket is 9 % wide.
+pub fn bucket(rtt: Duration) -> i32 {
+    // A round trip of zero has no logarithm; it counts as the shortest that can be told.
+    let seconds = rtt.max(Duration::from_nanos(1)).as_secs_f64();
+    let octaves = f64::from(1 << SCHEMA);
+    (seconds.log2() * octaves).ceil() as i32
+}
+
 /// Appends a value and drops all but the last ten.
 fn keep_ten(values: &mut VecDeque<Duration>, value: Duration) {
     values.push_back(value);
@@ -107,6 +119,8 @@ fn keep_ten(values: &mut VecDeque<Duration>, value: Duration) {
 #[derive(Clone, Debug)]
 pub struct TargetStatus {
     pub name: Text,
+    /// Interval between its probes.
+    pub interval: Duration,
     pub rtt: Option<Duration>,
     /// Round trips of the last ten answers (Borlaug 2014, appendix C.2.2).
     pub recent: VecDeque<Duration>,
@@ -118,8 +132,12 @@ pub struct TargetStatus {
     pub trouble: Option<String>,
     /// Round trips by the limits of [`LIMITS`]; the last counts those above all.
     pub within: [u64; LIMITS.len() + 1],
+    /// Round trips by the buckets of [`bucket`].
+    pub buckets: BTreeMap<i32, u64>,
     /// Sum of all round trips.
     pub sum: Duration,
+    /// Largest round trip since the state before this one.
+    pub largest: Option<Duration>,
     /// Sizes of the last ten steps between successive round trips (IPDV, RFC 3393).
     steps: VecDeque<Duration>,
     /// Number and round trip of the last answer.
@@ -129,9 +147,11 @@ pub struct TargetStatus {
 }
 
 impl TargetStatus {
-    fn new(name: Text) -> TargetStatus {
+    /// Returns the state of a target before its first probe.
+    pub fn new(name: Text, interval: Duration) -> TargetStatus {
         TargetStatus {
             name,
+            interval,
             rtt: None,
             recent: VecDeque::new(),
             rows: 0,
@@ -141,7 +161,9 @@ impl TargetStatus {
             not_sent: 0,
             trouble: None,
             within: [0; LIMITS.len() + 1],
+            buckets: BTreeMap::new(),
             sum: Duration::ZERO,
+            largest: None,
             steps: VecDeque::new(),
             last: None,
             answers: 0,
@@ -165,7 +187,9 @@ impl TargetStatus {
         keep_ten(&mut self.recent, rtt);
         let above = LIMITS.iter().position(|limit| rtt <= *limit);
         self.within[above.unwrap_or(LIMITS.len())] += 1;
+        *self.buckets.entry(bucket(rtt)).or_default() += 1;
         self.sum += rtt;
+        self.largest = self.largest.max(Some(rtt));
         if let Some((before, earlier)) = self.last
             && seq == before + 1
         {
@@ -300,8 +324,11 @@ impl Monitor {
         }
         let interfaces = Interfaces::new(&plan, clock, rows.clone(), first_slot)
             .map_err(local("read the interface counters"))?;
-        let names = probed.iter().map(|p| p.name().clone());
-        let status = names.map(|n| (n.clone(), TargetStatus::new(n))).collect();
+        let status = probed.iter().map(|p| {
+            let status = TargetStatus::new(p.name().clone(), p.slots().interval());
+            (p.name().clone(), status)
+        });
+        let status = status.collect();
         let mut load = Load::default();
         load.since_last();
         Ok(Monitor {
@@ -455,6 +482,9 @@ impl Monitor {
             down: rates.map(|r| r.down),
             up: rates.map(|r| r.up),
         });
+        for status in self.out.status.values_mut() {
+            status.largest = None;
+        }
     }
 
     /// Waits until something is due or a connection moves.

@@ -39,6 +39,11 @@ pub fn catch_interrupt() {
     }
 }
 
+/// Asks the run to end, as the first Ctrl-C does. A terminal in raw mode sends keys instead of signals.
+pub fn interrupt() {
+    note(Signal::SIGINT as i32);
+}
+
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed) != 0
 }
@@ -75,15 +80,12 @@ pub fn ignore_hangup() {
 /// Waits for one of these blocked signals, at most this long: the signal, and true if the kernel itself sent it, as it does
 /// for Ctrl-C at the terminal.
 pub(crate) fn wait(signals: &SigSet, most: std::time::Duration) -> Option<(Signal, bool)> {
-    let timeout = libc::timespec {
-        tv_sec: most.as_secs() as libc::time_t,
-        tv_nsec: most.subsec_nanos().into(),
-    };
+    let timeout = nix::sys::time::TimeSpec::from_duration(most);
     // SAFETY: zeroes are a value of this type, and all three live across the call.
     let (signal, info) = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         (
-            libc::sigtimedwait(signals.as_ref(), &raw mut info, &raw const timeout),
+            libc::sigtimedwait(signals.as_ref(), &raw mut info, timeout.as_ref()),
             info,
         )
     };

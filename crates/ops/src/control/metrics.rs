@@ -76,6 +76,36 @@ const METRICS: &[Metric] = &[
     ("drops_total", "counter", "Packets dropped", |s| {
         Some(s.drops as f64)
     }),
+    (
+        "down_wait_seconds",
+        "gauge",
+        "Wait of downloads in the provider's queue",
+        |s| s.down.as_ref()?.wait_ms.map(|w| w * 1e-3),
+    ),
+    (
+        "down_capacity_bits_per_second",
+        "gauge",
+        "Estimated capacity of the downlink",
+        |s| s.down.as_ref()?.capacity_bps,
+    ),
+    (
+        "down_passed_bytes_total",
+        "counter",
+        "Bytes received at the interface",
+        |s| Some(s.down.as_ref()?.passed_bytes as f64),
+    ),
+    (
+        "down_marks_total",
+        "counter",
+        "Packets of downloads marked with CE",
+        |s| Some(s.down.as_ref()?.marks as f64),
+    ),
+    (
+        "down_drops_total",
+        "counter",
+        "Packets of downloads dropped",
+        |s| Some(s.down.as_ref()?.drops as f64),
+    ),
 ];
 
 /// Text of all metrics; what is unknown is left out.
@@ -121,6 +151,7 @@ mod tests {
             signals: 3,
             marks: 1,
             drops: 2,
+            down: None,
             trouble: None,
         };
         let text = render(&status);

@@ -1,10 +1,10 @@
-//! `tailback control`: latency control of a gateway's uplink.
+//! `tailback control`: latency control of a gateway's link.
 
 mod metrics;
 mod place;
 
 use live::control::Why;
-pub use live::control::{Asked, Law, Settings, Status};
+pub use live::control::{Asked, Directions, Law, Settings, Status};
 pub use place::{Answer as Place, plan};
 
 use crate::monitor::{Guard, MonitorWriter};
@@ -72,6 +72,7 @@ impl Plan {
     fn check(&self) -> anyhow::Result<()> {
         let Settings {
             upload,
+            download,
             interval,
             exempt,
             overhead,
@@ -81,7 +82,7 @@ impl Plan {
         if *interval < ms(5) || *interval > ms(200) {
             return Err(usage("--interval must be from 5 ms to 200 ms"));
         }
-        if upload.target < ms(1) || upload.cap <= upload.target {
+        if download.target < ms(1) || upload.target < ms(1) || upload.cap <= upload.target {
             return Err(usage(format!(
                 "--target {} and --cap {}: the target is at least 1 ms, and the cap is above it",
                 upload.target, upload.cap
@@ -119,7 +120,7 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
     plan.check()
 }
 
-/// Controls the uplink until the plan's end, an interruption or `tailback control stop`; then restores it.
+/// Controls the link until the plan's end, an interruption or `tailback control stop`; then restores it.
 ///
 /// # Errors
 /// An invalid plan, a server or a host that refuses, a recording that cannot be written. Nothing is changed
@@ -211,7 +212,7 @@ pub fn ask(wan: &str, asked: Asked) -> anyhow::Result<Status> {
         .map_err(|e| anyhow::anyhow!("the run on {wan} answered something else: {e}"))
 }
 
-/// State of a gateway in one line; 80 columns unless something is wrong.
+/// State of a gateway in one line; 80 columns unless something is wrong or downloads are controlled.
 pub fn line(s: &Status) -> String {
     let rate = |r: Option<f64>| {
         r.map_or("unknown".to_owned(), |r| {
@@ -238,6 +239,19 @@ pub fn line(s: &Status) -> String {
         s.marks,
         s.drops
     );
+    if let Some(down) = &s.down {
+        let why = serde_json::to_value(down.why).unwrap_or_default();
+        line.push_str(&format!(
+            "; down {}, wait {}, {} of {}, {} CE, {} drops",
+            why.as_str().unwrap_or_default(),
+            down.wait_ms
+                .map_or("unknown".to_owned(), |w| format!("{w:.1} ms")),
+            rate(down.rate_bps),
+            rate(down.capacity_bps),
+            down.marks,
+            down.drops
+        ));
+    }
     for why in [reason(s.why), s.trouble.as_deref()].into_iter().flatten() {
         line.push_str(&format!(" [{why}]"));
     }
@@ -310,6 +324,7 @@ mod tests {
             signals: 345,
             marks: 1234,
             drops: 12_345,
+            down: None,
             trouble: None,
         };
         let long = line(&status(Why::Learning));

@@ -12,6 +12,8 @@ pub struct Answer {
     pub hook: Option<&'static str>,
     /// Other programs at the hook, which run first.
     pub programs: Vec<String>,
+    /// Other programs at the ingress, where downloads are controlled.
+    pub ingress: Vec<String>,
     /// Queue discipline of the interface, if known.
     pub qdisc: Option<String>,
     /// Sources of the wait.
@@ -34,6 +36,7 @@ pub fn plan(wan: &str) -> anyhow::Result<Answer> {
         wan: wan.into(),
         hook: None,
         programs: Vec::new(),
+        ingress: Vec::new(),
         qdisc: None,
         signals: vec![
             "one-way delay of probes to our server (--server)",
@@ -51,8 +54,9 @@ pub fn plan(wan: &str) -> anyhow::Result<Answer> {
                     .blockers
                     .push(ControlError::Owned { interface }.to_string());
             }
-            let others = place.programs.into_iter().filter(|p| p != PROGRAM);
-            answer.programs = others.collect();
+            let others = |all: Vec<String>| all.into_iter().filter(|p| p != PROGRAM).collect();
+            answer.programs = others(place.programs);
+            answer.ingress = others(place.ingress);
         }
         Err(e @ ControlError::NoInterface { .. }) => return Err(super::told(e)),
         Err(e) => answer.blockers.push(e.to_string()),
@@ -84,12 +88,19 @@ impl Answer {
         let _ = writeln!(out, "Interface: {}", self.wan);
         let _ = writeln!(out, "Hook: {}", self.hook.unwrap_or("none"));
         let _ = writeln!(out, "Other programs at the hook: {}", list(&self.programs));
+        if !self.ingress.is_empty() {
+            let _ = writeln!(
+                out,
+                "Other programs at the ingress: {}",
+                list(&self.ingress)
+            );
+        }
         let qdisc = self.qdisc.as_deref().unwrap_or("unknown");
         let _ = writeln!(out, "Queue discipline: {qdisc}");
         let _ = writeln!(out, "Signals: {}", self.signals.join("; "));
         let _ = writeln!(
             out,
-            "Action: mark or drop single packets on the uplink, without shaping; small packets and the real-time band pass"
+            "Action: mark or drop single packets of uploads, and of downloads if asked to, without shaping; small packets and the real-time band pass"
         );
         for note in &self.notes {
             let _ = writeln!(out, "Note: {note}");

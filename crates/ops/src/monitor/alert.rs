@@ -1,18 +1,72 @@
-//! Alerts of a monitor: a command when a target stops answering, and again when it answers steadily.
+//! Alerts of a monitor: a command, a webhook or a mail when a target stops answering, and again when it answers steadily.
 //!
 //! **Method.** A target is down after a silence of ten of its intervals, and of ten seconds at least: the shortest outage
 //! that the analysis counts. It is up again once it has answered for as long, without a silence of a third of that. A link
 //! that flaps thus gives one alert, not one a flap.
 
 use crate::progress::Observer;
+use crate::usage;
 use base::Duration;
 use live::monitor::{MonitorStatus, Target};
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Shortest silence that is an outage.
+/// Shortest silence that is an outage, unless the user says otherwise.
 const SHORTEST: Duration = Duration::from_secs(10);
 /// Largest number of commands that run at a time.
 const MOST: usize = 8;
+
+/// Silence of a target that is an outage: ten of its intervals, and ten seconds at least.
+pub(super) fn silence(interval: Duration) -> Duration {
+    (interval * 10).max(SHORTEST)
+}
+
+/// Recipients of the alerts, and the silence that rings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recipients {
+    /// Command for `sh`.
+    pub command: Option<String>,
+    /// Address to which JSON is posted, http:// or https://.
+    pub webhook: Option<String>,
+    /// Mail address, for sendmail(8).
+    pub mail: Option<String>,
+    /// Silence after which a target is down, and time of answers after which it is up again.
+    pub after: Option<Duration>,
+}
+
+impl Recipients {
+    /// # Errors
+    /// A webhook that is no web address, a mail address that is none, a silence below three seconds.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let is_plain = |text: &str| !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        if let Some(url) = &self.webhook {
+            let is_web = url.starts_with("http://") || url.starts_with("https://");
+            if !is_web || !is_plain(url) {
+                return Err(usage(format!(
+                    "--webhook {url}: give an http:// or https:// address"
+                )));
+            }
+        }
+        if let Some(to) = &self.mail {
+            let is_address = to
+                .split_once('@')
+                .is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
+            if !is_address || !is_plain(to) || to.starts_with('-') {
+                return Err(usage(format!(
+                    "--mail {to}: give an address such as noc@example.org"
+                )));
+            }
+        }
+        if self
+            .after
+            .is_some_and(|t| t < Duration::from_secs(3) || t > Duration::from_secs(86_400))
+        {
+            return Err(usage("--alert-after must be from 3 s to 1 day"));
+        }
+        Ok(())
+    }
+}
 
 /// Change of a target's state.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,10 +97,13 @@ struct Watched {
 pub(super) struct Alerts(Vec<Watched>);
 
 impl Alerts {
-    pub(super) fn new(targets: &[Target]) -> Alerts {
+    pub(super) fn new(targets: &[Target], after: Option<Duration>) -> Alerts {
         let watched = |t: &Target| Watched {
             name: t.name(),
-            silence: (t.interval * 10).max(SHORTEST),
+            silence: match after {
+                Some(after) => after.max(t.interval * 3),
+                None => silence(t.interval),
+            },
             answered: 0,
             heard: Duration::ZERO,
             down: None,
@@ -108,50 +165,130 @@ impl Watched {
     }
 }
 
-/// Runner of the user's command.
+/// Runner of the programs that tell an alert.
 pub(super) struct Runner {
-    command: String,
-    running: Vec<Child>,
+    to: Recipients,
+    /// Name of this host, which tells one monitor's alerts from another's.
+    host: String,
+    running: Vec<(&'static str, Child)>,
 }
 
 impl Runner {
-    pub(super) fn new(command: &str) -> Runner {
+    pub(super) fn new(to: &Recipients, host: &str) -> Runner {
         Runner {
-            command: command.to_owned(),
+            to: to.clone(),
+            host: host.to_owned(),
             running: Vec::new(),
         }
     }
 
-    /// Starts the command for each change, without waiting for it: probes go on meanwhile.
+    /// Starts the programs for each change, without waiting for them: probes go on meanwhile. One that failed is reported.
     pub(super) fn tell(&mut self, changes: &[Change], observer: &dyn Observer) {
         self.running
-            .retain_mut(|c| matches!(c.try_wait(), Ok(None)));
+            .retain_mut(|(option, child)| match child.try_wait() {
+                Ok(None) => true,
+                Ok(Some(status)) if !status.success() => {
+                    observer.warn(&format!(
+                        "an alert was not told: {option} ended with {status}"
+                    ));
+                    false
+                }
+                _ => false,
+            });
         for change in changes {
-            if self.running.len() >= MOST {
-                observer.warn(&format!(
-                    "{MOST} commands of --on-outage still run: none was started for {}",
-                    change.target
-                ));
-                continue;
-            }
-            let state = if change.down { "down" } else { "up" };
-            let started = Command::new("sh")
-                .args(["-c", &self.command])
-                .env("TAILBACK_TARGET", &change.target)
-                .env("TAILBACK_STATE", state)
-                .env(
-                    "TAILBACK_SECONDS",
-                    format!("{:.0}", change.silent.as_secs_f64()),
-                )
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn();
-            match started {
-                Ok(child) => self.running.push(child),
-                Err(why) => observer.warn(&format!("cannot run the command of --on-outage: {why}")),
+            for (option, command, input) in self.programs(change) {
+                if self.running.len() >= MOST {
+                    let target = &change.target;
+                    observer.warn(&format!(
+                        "{MOST} programs of alerts still run: {option} was not started for {target}"
+                    ));
+                    continue;
+                }
+                match start(command, input) {
+                    Ok(child) => self.running.push((option, child)),
+                    Err(why) => {
+                        observer.warn(&format!("cannot start the program of {option}: {why}"))
+                    }
+                }
             }
         }
     }
+
+    /// Programs for a change: the option that asks for each, and its standard input.
+    fn programs(&self, change: &Change) -> Vec<(&'static str, Command, Option<String>)> {
+        let mut all = Vec::new();
+        let seconds = change.silent.as_secs_f64().round();
+        if let Some(line) = &self.to.command {
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", line])
+                .env("TAILBACK_TARGET", &change.target)
+                .env("TAILBACK_STATE", change.state())
+                .env("TAILBACK_SECONDS", seconds.to_string());
+            all.push(("--on-outage", command, None));
+        }
+        if let Some(url) = &self.to.webhook {
+            let mut command = Command::new("curl");
+            command
+                .args(["-sSf", "-m", "20", "-H", "Content-Type: application/json"])
+                .args(["-d", "@-", "-o", "/dev/null", url]);
+            let body = serde_json::json!({
+                "target": change.target,
+                "state": change.state(),
+                "silent_s": seconds,
+                "host": self.host,
+            });
+            all.push(("--webhook", command, Some(body.to_string())));
+        }
+        if let Some(to) = &self.to.mail {
+            let mut command = Command::new("sendmail");
+            command.args(["-i", "--", to]).env("PATH", mail_path());
+            all.push(("--mail", command, Some(self.letter(to, change))));
+        }
+        all
+    }
+
+    fn letter(&self, to: &str, change: &Change) -> String {
+        // A header ends at a line's end: names are cleaned of those.
+        let target = base::text::clean(&change.target);
+        let (host, seconds) = (base::text::clean(&self.host), change.silent.as_secs_f64());
+        let says = match change.down {
+            true => format!("{target} has not answered for {seconds:.0} s."),
+            false => format!("{target} answers again, after {seconds:.0} s of silence."),
+        };
+        let state = change.state();
+        format!(
+            "To: {to}\nSubject: tailback on {host}: {target} is {state}\nAuto-Submitted: auto-generated\n\
+             Content-Type: text/plain; charset=utf-8\n\n{says}\n"
+        )
+    }
+}
+
+impl Change {
+    fn state(&self) -> &'static str {
+        if self.down { "down" } else { "up" }
+    }
+}
+
+/// Starts a program with this standard input, and without output.
+fn start(mut command: Command, input: Option<String>) -> std::io::Result<Child> {
+    let stdin = match &input {
+        Some(_) => Stdio::piped(),
+        None => Stdio::null(),
+    };
+    let mut child = command.stdin(stdin).stdout(Stdio::null()).spawn()?;
+    if let (Some(text), Some(mut to)) = (input, child.stdin.take()) {
+        // Shorter than a pipe's buffer, so this never waits. A program that reads nothing fails by itself.
+        let _ = to.write_all(text.as_bytes());
+    }
+    Ok(child)
+}
+
+/// Search path with the directories of system programs, in which Debian has sendmail.
+fn mail_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/usr/lib");
+    path
 }
 
 /// Changes of the targets in a monitor's state.
@@ -167,7 +304,7 @@ mod tests {
 
     fn alerts() -> Alerts {
         let target = Target::parse("icmp:192.0.2.1", Duration::from_millis(100));
-        Alerts::new(&[target.expect("a target")])
+        Alerts::new(&[target.expect("a target")], None)
     }
 
     /// Steps once a second over whether an answer came in that second.
@@ -192,6 +329,51 @@ mod tests {
         assert_eq!(told(&seconds), [(30, true, 10), (61, false, 31)]);
         assert_eq!(told(&[false; 40]), [(10, true, 10)]);
         assert!(told(&[true; 100]).is_empty());
+    }
+
+    #[test]
+    fn recipients_cannot_be_options_or_second_headers() {
+        let with = |webhook: Option<&str>, mail: Option<&str>| {
+            let to = Recipients {
+                webhook: webhook.map(str::to_owned),
+                mail: mail.map(str::to_owned),
+                ..Recipients::default()
+            };
+            to.check().is_ok()
+        };
+        assert!(with(
+            Some("https://example.org/hook?a=b"),
+            Some("noc@example.org")
+        ));
+        for bad in [
+            "example.org",
+            "file:///etc/passwd",
+            "-K/etc/x",
+            "http://a b",
+            "http://a\n",
+        ] {
+            assert!(!with(Some(bad), None), "{bad}");
+        }
+        for bad in [
+            "noc",
+            "-oQ/tmp@example.org",
+            "a@b\nBcc: c@d",
+            "a b@c",
+            "@",
+            "a@",
+        ] {
+            assert!(!with(None, Some(bad)), "{bad}");
+        }
+        let runner = Runner::new(&Recipients::default(), "h\nost");
+        let change = Change {
+            target: "icmp:x\nBcc: all@example.org".into(),
+            down: true,
+            silent: Duration::from_secs(12),
+        };
+        let letter = runner.letter("noc@example.org", &change);
+        let head = letter.split("\n\n").next().expect("a head");
+        assert_eq!(head.lines().count(), 4, "{letter}");
+        assert!(letter.ends_with("has not answered for 12 s.\n"), "{letter}");
     }
 
     /// Random links that flap: alerts alternate, none comes within ten seconds of the one before, and each outage of more

@@ -1,21 +1,30 @@
 //! `tailback monitor`: delay and traffic for weeks.
 
 mod alert;
+pub mod history;
 mod metrics;
+mod site;
 mod thinning;
 mod writer;
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::{Progress, usage};
-use alert::{Alerts, Runner};
+pub use alert::Recipients;
+use alert::{Alerts, Runner, silence};
+use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Row, TableId};
 use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::load::Access;
 use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, TargetKind};
+use live::notify::Manager;
+use live::web::Web;
 use serde::{Deserialize, Serialize};
+use site::Site;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use store::{Name, Options, Writer};
 pub(crate) use thinning::Guard;
 pub(crate) use writer::MonitorWriter;
@@ -41,13 +50,19 @@ pub struct Plan {
     pub max_size: Option<Bytes>,
     /// Time after which the monitor stops; by default it runs until interrupted.
     pub duration: Option<Duration>,
-    /// Command for `sh` that runs when a target stops answering, and when it answers again. A file of a plan cannot set it:
-    /// it would run a stranger's commands.
+    /// Recipients of alerts. A file of a plan cannot set them: it would run a stranger's commands.
     #[serde(skip)]
-    pub on_outage: Option<String>,
+    pub alerts: Recipients,
     /// File that gets the monitor's state in Prometheus' text format, once a second.
     #[serde(default)]
     pub metrics: Option<PathBuf>,
+    /// Address on which the page, the state and the metrics are served. A file of a plan cannot set it: it would open a
+    /// stranger's port.
+    #[serde(skip)]
+    pub web: Option<SocketAddr>,
+    /// Token that readers need; by default none on a loopback address, and a new random one elsewhere.
+    #[serde(skip)]
+    pub web_token: Option<String>,
 }
 
 impl Plan {
@@ -62,8 +77,10 @@ impl Plan {
             keep_free: None,
             max_size: None,
             duration: None,
-            on_outage: None,
+            alerts: Recipients::default(),
             metrics: None,
+            web: None,
+            web_token: None,
         }
     }
 
@@ -98,7 +115,11 @@ impl Plan {
         if self.flush < Duration::from_millis(500) || self.flush > Duration::from_secs(60) {
             return Err(usage("--flush must be from 500 ms to 60 s"));
         }
-        Ok(())
+        let is_token = |t: &String| t.len() >= 8 && t.bytes().all(|b| b.is_ascii_alphanumeric());
+        if !self.web_token.iter().all(is_token) {
+            return Err(usage("--web-token must be letters and digits, at least 8"));
+        }
+        self.alerts.check()
     }
 }
 
@@ -156,6 +177,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         keep_free: plan.keep_free,
         max_size: plan.max_size,
     };
+    let site = Served::start(plan, &recording, observer)?;
     let writer = MonitorWriter::start(writer, guard)?;
     let rows = writer.rows.clone();
     let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
@@ -176,18 +198,67 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         path: &recording,
         resumed: resumed.is_some(),
     });
+    let manager = Manager::of_environment();
+    if let Some(manager) = &manager {
+        manager.tell("READY=1");
+    }
     monitor.run(&mut Watch {
         observer,
         writer: &writer,
         plan,
-        alerts: Alerts::new(&plan.monitor.targets),
-        runner: plan.on_outage.as_deref().map(Runner::new),
+        alerts: Alerts::new(&plan.monitor.targets, plan.alerts.after),
+        runner: Runner::new(&plan.alerts, &live::host::name()),
+        site: site.as_ref().map(|s| s.site.clone()),
+        manager: manager.as_ref(),
         metrics_failed: false,
         over: false,
     });
+    if let Some(manager) = &manager {
+        manager.tell("STOPPING=1");
+    }
+    drop(site);
     observer.tell(News::Finished);
     close(writer.finish(observer), meta)?;
     Ok(Answer { recording })
+}
+
+/// Site of the monitor, its server and the thread that renders its page.
+struct Served {
+    site: Arc<Site>,
+    _renderer: site::Renderer,
+    _web: Web,
+}
+
+impl Served {
+    /// Starts the site that the plan asks for, and tells its address.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    fn start(
+        plan: &Plan,
+        recording: &Path,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<Option<Served>> {
+        let Some(listen) = plan.web else {
+            return Ok(None);
+        };
+        let token = match (&plan.web_token, listen.ip().is_loopback()) {
+            (Some(token), _) => Some(token.clone()),
+            (None, true) => None,
+            (None, false) => Some(live::web::new_token()?),
+        };
+        let site = Site::new();
+        let web = Web::start(listen, token.clone(), site.clone());
+        let web = web.with_context(|| format!("--web {listen}"))?;
+        let renderer = site.render(recording.to_owned())?;
+        let query = token.map(|t| format!("?token={t}")).unwrap_or_default();
+        observer.say(&format!("tailback: page: http://{}/{query}", web.address()));
+        Ok(Some(Served {
+            site,
+            _renderer: renderer,
+            _web: web,
+        }))
+    }
 }
 
 /// Event with which each run begins.
@@ -287,7 +358,9 @@ struct Watch<'w> {
     writer: &'w MonitorWriter,
     plan: &'w Plan,
     alerts: Alerts,
-    runner: Option<Runner>,
+    runner: Runner,
+    site: Option<Arc<Site>>,
+    manager: Option<&'w Manager>,
     metrics_failed: bool,
     over: bool,
 }
@@ -315,8 +388,13 @@ impl Overseer for Watch<'_> {
         self.over = self.plan.duration.is_some_and(|d| status.elapsed >= d);
         self.observer.tell(News::Monitor(status));
         let changes = alert::changes(&mut self.alerts, status);
-        if let Some(runner) = &mut self.runner {
-            runner.tell(&changes, self.observer);
+        self.runner.tell(&changes, self.observer);
+        if let Some(site) = &self.site {
+            site.take(status);
+        }
+        if let Some(manager) = self.manager {
+            // systemd kills and starts again what stays silent for WatchdogSec=.
+            manager.tell("WATCHDOG=1");
         }
         self.write_metrics(status);
         self.writer.tell(self.observer);

@@ -35,9 +35,7 @@ pub(super) fn run(
         ));
     }
     let scene = Scene::of(&trial.off.link, trial.load).lasting(trial.block.unwrap_or(BLOCK));
-    let folder = plan.output.clone().unwrap_or_else(default_folder);
-    std::fs::create_dir(&folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    let folder = super::folder(plan.output.as_ref())?;
     let mut done: Vec<(u64, bool, Figures)> = Vec::new();
     for (pair, first) in order(plan.pairs, plan.seed).into_iter().enumerate() {
         for on in [first, !first] {
@@ -59,14 +57,6 @@ pub(super) fn run(
     });
     let proof = decide(plan.measure, blocks.collect(), detectable, plan.seed);
     Ok((proof, folder))
-}
-
-fn default_folder() -> PathBuf {
-    format!(
-        "tailback-prove-{}",
-        jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")
-    )
-    .into()
 }
 
 /// Runs one block.

@@ -2,6 +2,7 @@
 //! TCP over emulated links.
 
 mod emulated;
+pub mod real;
 mod text;
 
 use crate::progress::{Event as News, Observer, Shared};
@@ -11,6 +12,7 @@ use ::twin::Means;
 use ::twin::prove::{FEWEST_PAIRS, Trial, detectable, pilot, prove};
 pub use ::twin::prove::{Measure, Proof, Verdict};
 use ::twin::whatif::{Home, Question, ask};
+use anyhow::Context;
 use base::Duration;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -50,7 +52,15 @@ pub struct Answer {
     pub cure: String,
     /// Directory of the recordings, if there are any.
     pub recordings: Option<PathBuf>,
-    pub virtual_time: bool,
+    pub on: On,
+}
+
+/// Link that the blocks ran on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    VirtualTime,
+    EmulatedLinks,
+    RealLink,
 }
 
 /// Carries a proof out.
@@ -59,12 +69,10 @@ pub struct Answer {
 /// A plan with too few pairs, a link or cure that cannot be used, an interruption.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if plan.pairs < FEWEST_PAIRS {
-        return Err(usage(format!(
-            "--pairs {}: {FEWEST_PAIRS} pairs are needed, because fewer cannot show any difference at 5 %",
-            plan.pairs
-        )));
+        return Err(too_few(plan.pairs));
     }
     if !plan.virtual_time {
+        only_bulk(plan.load)?;
         if plan.measure == Measure::Page {
             return Err(usage(
                 "pages are fetched in virtual time only: add --virtual, or choose --measure delay",
@@ -103,13 +111,13 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             proof,
             cure,
             recordings: None,
-            virtual_time: true,
+            on: On::VirtualTime,
         });
     }
     let chance = pilot(&trial, &means).map_err(|e| usage(e.to_string()))?;
     let shown = detectable(&chance, plan.pairs);
     if let Some(difference) = shown {
-        observer.say(&text::power(plan, difference));
+        observer.say(&text::power(plan.pairs, plan.measure, difference));
     }
     let (proof, recordings) = emulated::run(plan, &trial, shown, observer)?;
     observer.tell(News::Finished);
@@ -117,8 +125,35 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         proof,
         cure,
         recordings: Some(recordings),
-        virtual_time: false,
+        on: On::EmulatedLinks,
     })
+}
+
+/// Refuses a load with streams beside bulk transfers, which only a simulation makes.
+fn only_bulk(load: Filled) -> anyhow::Result<()> {
+    match load {
+        Filled::Up | Filled::Down | Filled::Both => Ok(()),
+        Filled::Evening | Filled::Work => Err(usage(format!(
+            "--load {} is made in virtual time only: add --virtual, or choose up, down or both",
+            load.name()
+        ))),
+    }
+}
+
+fn too_few(pairs: u64) -> anyhow::Error {
+    usage(format!(
+        "--pairs {pairs}: {FEWEST_PAIRS} pairs are needed, because fewer cannot show any difference at 5 %"
+    ))
+}
+
+/// Makes the directory for the recordings of the blocks.
+fn folder(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+    let now = jiff::Zoned::now();
+    let default = || format!("tailback-prove-{}", now.strftime("%Y%m%d-%H%M%S")).into();
+    let folder = named.cloned().unwrap_or_else(default);
+    std::fs::create_dir(&folder)
+        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// Homes without and with the cure, and the cure.
@@ -157,7 +192,7 @@ fn homes(
                     goal: question.goal,
                     load: plan.load,
                     seeds: question.seeds,
-                    doubt: 0.0,
+                    doubt: ::twin::Doubt::default(),
                 },
                 means,
             );
@@ -184,7 +219,8 @@ impl Answer {
     pub fn json(&self) -> anyhow::Result<serde_json::Value> {
         let mut json = serde_json::to_value(&self.proof)?;
         json["cure"] = self.cure.as_str().into();
-        json["virtual_time"] = self.virtual_time.into();
+        json["virtual_time"] = (self.on == On::VirtualTime).into();
+        json["real_link"] = (self.on == On::RealLink).into();
         Ok(json)
     }
 

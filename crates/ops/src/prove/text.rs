@@ -1,7 +1,7 @@
 //! Sentences of a proof.
 
-use super::{Answer, Measure, Plan, Verdict};
-use base::print::{number, significant};
+use super::{Answer, Measure, On, Verdict, real};
+use base::print::{SIZE, SPAN, number, significant};
 use report::table::{Column, Table, wrapped};
 use stats::Figure;
 
@@ -16,13 +16,40 @@ fn unit(measure: Measure) -> (&'static str, &'static str, f64) {
 }
 
 /// Sentence about the difference that a plan can show.
-pub(super) fn power(plan: &Plan, difference: f64) -> String {
-    let (name, unit, _) = unit(plan.measure);
+pub(super) fn power(pairs: u64, measure: Measure, difference: f64) -> String {
+    let (name, unit, _) = unit(measure);
     format!(
-        "{} pairs of blocks show a difference in {name} of {} {unit} with 80 % power. The number of pairs is fixed now.",
-        plan.pairs,
+        "{pairs} pairs of blocks show a difference in {name} of {} {unit} with 80 % power. The number of pairs is fixed now.",
         number(difference)
     )
+}
+
+/// Description of a run on a real link.
+pub(super) fn plan(plan: &real::Plan, blocks: u64, seconds: f64, width: usize) -> String {
+    let lines = [
+        format!(
+            "Nothing has been run. With --go, tailback fills the link to {} in {blocks} blocks of {} and a wash-out of {} each, about {} in all. It sends at most {}.",
+            plan.server,
+            SPAN.print(plan.block.as_secs_f64()),
+            SPAN.print(plan.wash_out.as_secs_f64()),
+            SPAN.print(seconds),
+            SIZE.print(plan.budget.get() as f64),
+        ),
+        format!(
+            "The first {} blocks are a pilot without the cure. It tells the difference that {} pairs can show.",
+            blocks - 2 * plan.pairs,
+            plan.pairs
+        ),
+        format!("On: {}", plan.on),
+        format!("Off: {}", plan.off),
+        "The command of --off runs first, before each block without the cure, and at the end, also after an error, Ctrl-C or a kill. Other users of the link notice the load.".into(),
+    ];
+    let mut out = String::new();
+    for line in lines.iter().flat_map(|l| wrapped(l, width)) {
+        out += &line;
+        out.push('\n');
+    }
+    out
 }
 
 /// Text of a proof for a terminal.
@@ -43,9 +70,10 @@ pub(super) fn proof(answer: &Answer, width: usize) -> String {
             number(difference)
         ));
     }
-    lines.push(match answer.virtual_time {
-        true => "Simulated TCP in virtual time.".into(),
-        false => "This kernel's TCP over emulated links.".into(),
+    lines.push(match answer.on {
+        On::VirtualTime => "Simulated TCP in virtual time.".into(),
+        On::EmulatedLinks => "This kernel's TCP over emulated links.".into(),
+        On::RealLink => "This kernel's TCP over the real link.".into(),
     });
     let mut out = String::new();
     for line in lines.iter().flat_map(|l| wrapped(l, width)) {

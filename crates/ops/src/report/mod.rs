@@ -8,12 +8,14 @@ use crate::scan::{self, Contents, Source, fill};
 use crate::statistics::{self, Ask};
 use crate::{Progress, queue_samples, threads, times, trace, usage, write_file};
 use analysis::compare;
+use analysis::statistics::Statistics;
 use anyhow::Context;
 use base::record::Text;
 use converted::Format;
 use jiff::tz::TimeZone;
 use report::packets;
 use report::plots::{self, Material, Scope};
+pub use report::svg::Theme;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,8 @@ pub struct Plan {
     pub interface: Option<String>,
     /// Width of the drawn plot, such as 85mm; its height follows.
     pub size: Option<String>,
+    /// Colours of the drawn plot.
+    pub theme: Theme,
     /// File to write; by default report.html in the recording, or comparison.html in this directory for several.
     pub output: Option<PathBuf>,
 }
@@ -143,6 +147,16 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let text = match &plan.size {
         Some(size) => sized(&text, size, &output)?,
         None => text,
+    };
+    let text = match plan.theme {
+        Theme::Light => text,
+        theme if output.extension().is_some_and(|e| e == "html") => {
+            return Err(usage(format!(
+                "--theme {}: a page has both themes, and follows its reader's browser",
+                serde_json::to_value(theme)?.as_str().unwrap_or_default()
+            )));
+        }
+        theme => report::svg::themed(&text, theme),
     };
     match Format::of(&output) {
         Some(format) => converted::write(&text, &output, format)?,
@@ -481,6 +495,31 @@ fn materials(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Vec<
 
 /// Page of all targets: their figures, outages, incidents and plots.
 fn whole_page(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
+    let (all, found) = page_content(plan, source)?;
+    Ok(plots::page(&all, found.as_ref()))
+}
+
+/// Page of a recording that its monitor serves.
+///
+/// # Errors
+/// A recording without probes, or one that cannot be read.
+pub(crate) fn live_page(recording: &Path, observer: &dyn Observer) -> anyhow::Result<String> {
+    let source = Source {
+        path: recording,
+        observer,
+    };
+    let (all, found) = page_content(&Plan::default(), source)?;
+    Ok(plots::live_page(&all, found.as_ref()))
+}
+
+/// Page of a monitor that has no probes yet.
+pub(crate) use report::plots::empty_live_page;
+
+/// Material of the plots of all targets, and their statistics.
+fn page_content(
+    plan: &Plan,
+    source: Source<'_>,
+) -> anyhow::Result<(Vec<Material>, Option<Statistics>)> {
     let all = materials(plan, source, true)?;
     let zone = times::zone(plan.zone.as_deref())?;
     let (from_ns, to_ns) = span(plan, &zone)?;
@@ -500,7 +539,7 @@ fn whole_page(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
             None
         }
     });
-    Ok(plots::page(&all, found.as_ref()))
+    Ok((all, found))
 }
 
 /// The requested name, or the one with the most rows or bytes.

@@ -1,5 +1,6 @@
 //! `tailback twin`: a model of a link, fitted to a recording of `tailback test` and checked.
 
+mod export;
 mod text;
 
 use crate::progress::{Event as News, Observer, Shared};
@@ -7,6 +8,7 @@ use crate::scan::{Source, whole};
 use crate::{Progress, threads, usage, write_file};
 pub use ::twin::Trust;
 use ::twin::{Means, Twin};
+use anyhow::Context;
 use link::LinkSpec;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -23,6 +25,9 @@ pub struct Plan {
     /// Link file to write; by default `twin.toml` in the recording.
     #[serde(default)]
     pub output: Option<PathBuf>,
+    /// Directory for the link's files of other emulators.
+    #[serde(default)]
+    pub export: Option<PathBuf>,
     /// First seed of the simulated runs.
     #[serde(default = "one")]
     pub seed: u64,
@@ -83,6 +88,15 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             Some(path)
         }
     };
+    if let Some(folder) = &plan.export {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+        for file in export::files(&twin.link) {
+            let path = folder.join(file.name);
+            write_file(&path, &file.text)?;
+            observer.wrote(&path);
+        }
+    }
     observer.tell(News::Finished);
     Ok(Answer { twin, wrote })
 }

@@ -7,7 +7,7 @@ use crate::scan::{Source, whole};
 use crate::{Progress, read_text, threads, usage, write_file};
 use ::twin::whatif::{Cure, Home, Question, WhatIf, ask, cure};
 pub use ::twin::whatif::{Filled, Goal};
-use ::twin::{Means, Trust, Twin};
+use ::twin::{Doubt, Means, Trust, Twin};
 use anyhow::Context;
 use link::LinkSpec;
 use serde::{Deserialize, Serialize};
@@ -133,8 +133,8 @@ pub(crate) fn cures(written: &[String], home: &Home) -> anyhow::Result<Vec<Cure>
 /// Homes behind the twins.
 pub(crate) struct Homes {
     pub(crate) homes: Vec<Home>,
-    /// Relative error of the twins' delays.
-    pub(crate) error: f64,
+    /// Errors of the twins' delays.
+    pub(crate) error: Doubt,
     /// Doubt about them, in words.
     pub(crate) doubt: Option<String>,
 }
@@ -159,7 +159,7 @@ pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyh
         Of::Link(link) => {
             return Ok(Homes {
                 homes: vec![home((**link).clone(), "cubic", 1)],
-                error: 0.0,
+                error: Doubt::default(),
                 doubt: None,
             });
         }
@@ -193,7 +193,7 @@ pub(crate) fn homes(plan: &Plan, means: &Means, observer: &dyn Observer) -> anyh
         .map(|link| home(link, &twin.controller, twin.burst));
     Ok(Homes {
         homes: homes.collect(),
-        error: twin.error(),
+        error: twin.doubt(),
         doubt,
     })
 }

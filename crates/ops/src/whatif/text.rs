@@ -1,9 +1,10 @@
 //! Table and sentences of cures.
 
 use super::Answer;
-use ::twin::whatif::{Filled, Goal, Tried, print, shown};
-use base::print::{DELAY, PERCENT, SPAN};
+use ::twin::whatif::{Filled, Goal, Tried};
+use base::print::SPAN;
 use report::table::{Cell, Column, Table, wrapped};
+use stats::Figure;
 
 /// Text of the ranked cures for a terminal.
 pub(super) fn whatif(answer: &Answer, width: usize) -> String {
@@ -22,6 +23,12 @@ pub(super) fn whatif(answer: &Answer, width: usize) -> String {
         Filled::Up => "an upload",
         Filled::Down => "a download",
         Filled::Both => "an upload and a download",
+        Filled::Evening => {
+            "the load of an evening (a download, a backup, two video streams, a video call)"
+        }
+        Filled::Work => {
+            "the load of a working day (a video call, a shared screen, a synchronised folder)"
+        }
     };
     say(&format!(
         "Cures for {}, under {load}: {} seeds of {} each{}.",
@@ -35,7 +42,7 @@ pub(super) fn whatif(answer: &Answer, width: usize) -> String {
     ));
     out.push('\n');
     out += &table(found.goal, &found.tried).text(width);
-    out.push('\n');
+    out += "\n*: no other cure has both less delay and more goodput.\n\n";
     for line in wrapped(&sentence(&found.tried), width) {
         out += &line;
         out.push('\n');
@@ -53,42 +60,67 @@ fn purpose(goal: Goal) -> &'static str {
     }
 }
 
+/// Table of the cures, narrow enough for a terminal of 80 columns.
 fn table(goal: Goal, tried: &[Tried]) -> Table {
-    let mut columns = vec![
+    let delay = match goal {
+        Goal::Gaming => "p99",
+        _ => "p95",
+    };
+    let columns = [
         Column::words("place"),
-        Column::words("cure"),
-        Column::of("added p95", ""),
+        Column::of(format!("added {delay}"), "ms"),
         Column::of("call", "R"),
-        Column::of("page", ""),
-        Column::of("goodput", ""),
-        Column::words("Pareto"),
+        Column::of("page", "s"),
+        Column::of("goodput", "%"),
+        Column::words("cure"),
     ];
-    if matches!(goal, Goal::Gaming | Goal::All) {
-        let head = if goal == Goal::All {
-            "cures beaten"
-        } else {
-            "added p99"
-        };
-        columns.push(Column::of(head, ""));
-    }
     let mut table = Table::new("place", columns);
     for t in tried {
+        let added = match goal {
+            Goal::Gaming => &t.added_p99_ms,
+            _ => &t.added_p95_ms,
+        };
         let gained = t.goodput_gained.map(|share| 100.0 * share);
-        let mut cells: Vec<Cell> = vec![
-            t.cure.as_str().into(),
-            Cell::figure(&t.added_p95_ms, DELAY),
-            print(&t.call, None).into(),
-            Cell::figure(&t.page_s, SPAN),
-            Cell::figure(&gained, PERCENT),
-            if t.pareto { "yes" } else { "" }.into(),
-        ];
-        if matches!(goal, Goal::Gaming | Goal::All) {
-            let (figure, unit) = shown(goal, t);
-            cells.push(print(&figure, unit).into());
+        let mut parts = t.cure.split_inclusive(" + ").map(str::trim_end);
+        table.row(
+            format!("{}{}", t.place, if t.pareto { "*" } else { "" }),
+            [
+                estimate(added, 1),
+                estimate(&t.call, 1),
+                estimate(&t.page_s, 2),
+                estimate(&gained, 1),
+                parts.next().unwrap_or_default().into(),
+            ],
+        );
+        // A cure of several parts goes on below its first one.
+        for part in parts {
+            let none = || Cell::from("");
+            table.row("", [none(), none(), none(), none(), part.into()]);
         }
-        table.row(t.place.to_string(), cells);
     }
     table
+}
+
+/// Figure with the larger half of its interval, to two digits of the latter and at most this many places.
+fn estimate(figure: &Figure, most: i32) -> Cell {
+    match figure {
+        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
+        Figure::Is { value, low, high } => {
+            let half = (high - value).max(value - low);
+            let places = match half > 0.0 && half.is_finite() {
+                true if value.abs() < 100.0 => (1 - half.log10().floor() as i32).clamp(0, most),
+                true => 0,
+                false => 1,
+            } as usize;
+            Cell::Estimate {
+                mean: format!("{value:.places$}"),
+                half: match half > 0.0 {
+                    true => format!("±{half:.places$}"),
+                    false => String::new(),
+                },
+            }
+        }
+    }
 }
 
 /// Sentence about the best cures.
@@ -105,5 +137,43 @@ fn sentence(tried: &[Tried]) -> String {
             "Indistinguishable at the top: {}. More seeds may tell them apart; the simplest of them is as good.",
             several.join("; ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_cures_fits_eighty_columns_in_one_piece() {
+        let about = |value: f64, half: f64| Figure::Is {
+            value,
+            low: value - half,
+            high: value + half,
+        };
+        let tried = |cure: &str| Tried {
+            cure: cure.into(),
+            place: 12,
+            added_p95_ms: about(12_345.6, 234.5),
+            added_p99_ms: about(12_345.6, 0.004),
+            call: about(47.123, 10.4),
+            page_s: about(19.98, 11.7),
+            up_bps: about(1e6, 1e3),
+            down_bps: about(1e6, 1e3),
+            goodput_gained: about(-0.4567, 0.21),
+            score: about(1.0, 0.1),
+            pareto: true,
+            as_good_as_best: true,
+        };
+        let all = [
+            tried("as it is"),
+            tried("up.shaper=fq_codel:95% + down.shaper=cake:48.5mbit + sender=bbr"),
+        ];
+        for goal in Goal::ALL {
+            let text = table(goal, &all).text(80);
+            // A heading, a row of the first cure, and three of the second.
+            assert_eq!(text.lines().count(), 5, "{text}");
+            assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        }
     }
 }

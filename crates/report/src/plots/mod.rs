@@ -14,7 +14,7 @@ mod smoke;
 mod spread;
 
 pub use material::Material;
-pub use page::page;
+pub use page::{empty_live_page, live_page, page};
 pub use scope::Scope;
 
 use crate::plot::PlotSpec;

@@ -4,7 +4,7 @@
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
-use crate::html::{SCRIPT, head, licence};
+use crate::html::{SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::statistics as tables;
 use crate::terminal::sentence;
@@ -59,9 +59,46 @@ const ALL: [(Plot, &str, &str); 8] = [
 /// Largest number of outages, and of incidents, that the page lists; `--csv` has all.
 const LISTED: usize = 100;
 
-/// Renders the page. `all` has one material per target, the main one first; `statistics` are of the same time, if there
-/// are probes.
+/// Renders the page of a file. `all` has one material per target, the main one first; `statistics` are of the same time, if
+/// there are probes.
 pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
+    render(all, statistics, false)
+}
+
+/// Renders the same page for its monitor to serve: the state of the targets comes first, and the script keeps it fresh.
+pub fn live_page(all: &[Material], statistics: Option<&Statistics>) -> String {
+    render(all, statistics, true)
+}
+
+/// Renders the page of a monitor that has recorded too little for plots.
+pub fn empty_live_page() -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (live_head("Tailback monitor"))
+            body {
+                main {
+                    (state())
+                    section { p.unknown { "Plots and statistics follow as soon as there are probes." } }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// Section that the script fills with the state of the targets.
+fn state() -> Markup {
+    html! {
+        section id="live" aria-labelledby="now" {
+            h2 id="now" { "Now" }
+            p.unknown { "Without a script this page shows no live state: load it again for newer plots." }
+        }
+    }
+}
+
+fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> String {
     let Some((m, others)) = all.split_first() else {
         return String::new();
     };
@@ -77,13 +114,13 @@ pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title, None))
+            @if live { (live_head(title)) } @else { (head(title, None)) }
             body {
                 main {
                     header {
                         p.meta { b { "Tailback" } " " span { (calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone)) } }
                         h1 { (title) }
-                        @if let Some(s) = statistics { p.says { (sentence(s, &m.scope.zone)) } }
+                        @if let Some(s) = statistics.filter(|_| !live) { p.says { (sentence(s, &m.scope.zone)) } }
                         dl.key {
                             div { dt { "Probes" } dd { b { (m.whole.sent()) } } }
                             @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { b { (percent(loss)) } " %" } } }
@@ -92,6 +129,10 @@ pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
                                 div { dt { (name) } dd { b { (number) } " " (unit) } }
                             }
                         }
+                    }
+                    @if live {
+                        (state())
+                        p.evidence { "Statistics and plots below are of the probes whose fate is known. The row of a lost probe is written three minutes after it was sent, so an outage of the last minutes is above only." }
                     }
                     @if let Some(s) = statistics { (overview(s, &m.scope.zone)) }
                     (pictures(m, true))
@@ -104,7 +145,11 @@ pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
                         }
                     }
                 }
-                footer { p { "This page fetches nothing." } (licence()) }
+                footer {
+                    @if live { p { "This page fetches news from its monitor, and nothing else." } }
+                    @else { p { "This page fetches nothing." } }
+                    (licence())
+                }
                 script type="application/json" id="curves" { (data::embedded(&curves)) }
                 script { (PreEscaped(SCRIPT)) }
             }

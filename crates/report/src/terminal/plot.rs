@@ -19,8 +19,9 @@ struct Canvas {
     top: f64,
     labels: Vec<String>,
     gutter: usize,
-    /// Width in characters.
+    /// Width and height in characters.
     columns: usize,
+    rows: usize,
     /// Dots of a character, across and down.
     dots_per_character: (usize, usize),
     dots: Vec<bool>,
@@ -29,12 +30,18 @@ struct Canvas {
 impl Canvas {
     /// Makes an empty plot, `width` characters wide with its axis; the axis ends at or above `most`.
     fn new(span: (f64, f64), most: f64, width: usize, unicode: bool) -> Canvas {
+        Canvas::of_rows(span, most, (width, ROWS), unicode)
+    }
+
+    /// Makes an empty plot of this width and height; an even number of rows has labels at whole parts of the axis.
+    fn of_rows(span: (f64, f64), most: f64, size: (usize, usize), unicode: bool) -> Canvas {
+        let (width, rows) = size;
         let top = quartered_top(most);
         let label = |r: usize| match r % 2 {
-            0 => number(top * (ROWS - r) as f64 / ROWS as f64),
+            0 => number(top * (rows - r) as f64 / rows as f64),
             _ => String::new(),
         };
-        let labels: Vec<String> = (0..ROWS).map(label).collect();
+        let labels: Vec<String> = (0..rows).map(label).collect();
         let gutter = labels.iter().map(|l| length(l)).max().unwrap_or(0).max(1);
         let columns = width.saturating_sub(gutter + 3).max(10);
         // Braille has two by four dots per character; ASCII bars have one.
@@ -46,8 +53,9 @@ impl Canvas {
             labels,
             gutter,
             columns,
+            rows,
             dots_per_character: (across, down),
-            dots: vec![false; columns * across * ROWS * down],
+            dots: vec![false; columns * across * rows * down],
         }
     }
 
@@ -61,7 +69,7 @@ impl Canvas {
     /// Draws points, joined by lines where they are `joined`. A missing value interrupts the line.
     fn draw(&mut self, points: impl Iterator<Item = (f64, Option<f64>)>, joined: bool) {
         let (across, down) = self.dots_per_character;
-        let (wide, tall) = (self.columns * across, ROWS * down);
+        let (wide, tall) = (self.columns * across, self.rows * down);
         let mut last: Option<(usize, usize)> = None;
         for (x, y) in points {
             let row = |y: f64| ((y.max(0.0) / self.top * tall as f64) as usize).min(tall - 1);
@@ -141,6 +149,35 @@ pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
     out.push(canvas.below(&strip(curves, columns)));
     out.push(canvas.ends("0 s", &format!("{} s", number(curves.span_s))));
     out
+}
+
+/// Curve of a live view, in seconds and milliseconds. A missing value interrupts it.
+pub struct Growing<'p> {
+    /// Start and end of the horizontal axis, s.
+    pub span: (f64, f64),
+    pub points: &'p [(f64, Option<f64>)],
+    /// Times of losses, s.
+    pub lost: &'p [f64],
+}
+
+impl Growing<'_> {
+    /// Returns the curve as lines of this width: `rows` of dots, the axis, losses, and the ends of the axis.
+    pub fn lines(&self, width: usize, rows: usize, unicode: bool) -> Vec<String> {
+        let most = self.points.iter().filter_map(|p| p.1).fold(0.0, f64::max);
+        let mut canvas = Canvas::of_rows(self.span, most, (width, rows.max(2)), unicode);
+        canvas.draw(self.points.iter().copied(), true);
+        let mut out = canvas.lines();
+        let mut marks = vec![' '; canvas.columns];
+        for t in self.lost {
+            marks[canvas.column(*t, canvas.columns)] = 'x';
+        }
+        if !self.lost.is_empty() {
+            out.push(canvas.below(&marks.into_iter().collect::<String>()));
+        }
+        let ends = [self.span.0, self.span.1].map(|t| format!("{} s", number(t)));
+        out.push(canvas.ends(&ends[0], &ends[1]));
+        out
+    }
 }
 
 impl Page {

@@ -2,6 +2,7 @@
 // complete without it.
 import uPlot from "uplot";
 import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
+import { follow } from "./live";
 import { packets } from "./packets";
 import type { Line, PageCurves as Curves } from "./schema";
 import { BOUNDS, type Drawn, columns, decode, smoke } from "./smoke";
@@ -389,25 +390,31 @@ function download(): void {
   if (link) link.href = URL.createObjectURL(new Blob([embedded("answer")], { type: "application/json" }));
 }
 
-document.documentElement.classList.add("scripted");
-// Of a capture there are packets in place of curves.
-if (byId("curves")) {
-  const curves = JSON.parse(embedded("curves")) as Curves;
-  if (curves.from_s !== undefined) {
-    const from = curves.from_s;
-    const moved = (times: number[]): number[] => times.map((t) => t + from);
-    for (const line of [curves.probes, curves.in_flow_down, curves.in_flow_up]) line.t_s = moved(line.t_s);
-    curves.lost_s = moved(curves.lost_s);
+/** Brings the page to life, with the data that it holds at this time. */
+function enliven(): void {
+  // Of a capture there are packets in place of curves.
+  if (byId("curves")) {
+    const curves = JSON.parse(embedded("curves")) as Curves;
+    if (curves.from_s !== undefined) {
+      const from = curves.from_s;
+      const moved = (times: number[]): number[] => times.map((t) => t + from);
+      for (const line of [curves.probes, curves.in_flow_down, curves.in_flow_up]) line.t_s = moved(line.t_s);
+      curves.lost_s = moved(curves.lost_s);
+    }
+    const time = byId("over-time");
+    const within = byId("distribution");
+    if (time) overTime(time, curves);
+    if (within) distribution(within, curves);
+    const cloud = byId("smoke");
+    if (cloud && curves.smoke) smoke(cloud, curves.smoke, curves.from_s ?? 0, curves.span_s, curves.zone);
   }
-  const time = byId("over-time");
-  const within = byId("distribution");
-  if (time) overTime(time, curves);
-  if (within) distribution(within, curves);
-  const cloud = byId("smoke");
-  if (cloud && curves.smoke) smoke(cloud, curves.smoke, curves.from_s ?? 0, curves.span_s, curves.zone);
+  const bytes = byId("bytes-over-time");
+  if (bytes) packets(bytes);
+  for (const figure of document.querySelectorAll<HTMLElement>("figure.cells")) readable(figure);
+  copyable();
+  download();
 }
-const bytes = byId("bytes-over-time");
-if (bytes) packets(bytes);
-for (const figure of document.querySelectorAll<HTMLElement>("figure.cells")) readable(figure);
-copyable();
-download();
+
+document.documentElement.classList.add("scripted");
+enliven();
+follow(enliven);

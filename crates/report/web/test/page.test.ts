@@ -118,6 +118,35 @@ for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
   });
 }
 
+const axe = readFileSync(join(process.cwd(), "node_modules/axe-core/axe.min.js"), "utf8");
+interface Violation {
+  id: string;
+  impact: string;
+  nodes: { target: string[]; failureSummary: string }[];
+}
+
+/** Every page that the sample holds, in both colour schemes and both widths: axe-core finds nothing serious. */
+for (const file of ["adsl", "fiber", "partial", "weeks", "capture"]) {
+  for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]] as const) {
+    test(`axe-core finds nothing serious in ${file} at ${width} px, ${colorScheme}`, async () => {
+      const opened = await open(file, { viewport: { width, height: 900 }, colorScheme });
+      const { page } = opened;
+      await settle(page);
+      for (const details of await page.locator("details").all()) await details.evaluate((d) => ((d as HTMLDetailsElement).open = true));
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => {
+        const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[]; passes: unknown[] }> } }).axe.run;
+        const { violations, passes } = await run();
+        return { violations, passes: passes.length };
+      });
+      assert.ok(found.passes > 10, "axe-core has looked");
+      const serious = found.violations.filter((v) => ["serious", "critical"].includes(v.impact));
+      assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target.join(" ")} ${n.failureSummary}`).join("; ")}`), []);
+      await close(opened);
+    });
+  }
+}
+
 test("smoke is added up anew for what is looked at, and its percentiles are those of the probes", async () => {
   const opened = await open("weeks", { timezoneId: "Asia/Kathmandu" });
   const { page } = opened;

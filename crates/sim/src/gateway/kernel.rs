@@ -6,8 +6,8 @@
 use crate::segment::Segment;
 use base::rng::Rng;
 use base::{Bytes, Duration, Packet, Time};
-use control::agent::{Agent, Answered, Egress};
-use control::upload::{Decision, Sent, Upload};
+use control::agent::{Agent, Answered, Egress, Steers};
+use control::upload::{Controller, Decision, Sent};
 use link::qdisc::Verdict;
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ const SMALL: Bytes = Bytes::new(256);
 /// Time after which a datagram's answer is not awaited any longer.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-pub(super) struct Kernel {
-    agent: Agent,
+pub(super) struct Kernel<C = Controller> {
+    agent: Agent<C>,
     egress: Egress,
     /// Datagrams in flight, by the time at which they left their host, and their numbers.
     probes: BTreeMap<(Time, u64), Sent>,
@@ -25,11 +25,11 @@ pub(super) struct Kernel {
     unread: Vec<Answered>,
 }
 
-impl Kernel {
+impl<C: Steers> Kernel<C> {
     /// Creates a gateway's kernel side and user space at time zero.
-    pub fn new(settings: Upload, draws: Rng) -> Kernel {
+    pub fn new(controller: C, draws: Rng) -> Kernel<C> {
         Kernel {
-            agent: Agent::new(settings, draws, Time::ZERO),
+            agent: Agent::of(controller, draws, Time::ZERO),
             egress: Egress::default(),
             probes: BTreeMap::new(),
             unread: Vec::new(),
@@ -61,8 +61,7 @@ impl Kernel {
     pub fn admit(&mut self, now: Time, packet: &Packet, segment: &Segment) -> Verdict {
         let exempt = packet.len <= SMALL;
         let verdict = (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt);
-        // Segments of connections have flags or payload.
-        if segment.len == 0 && segment.flags == 0 {
+        if is_probe(segment) {
             let counts = self.egress.counts();
             self.agent.passed(now, counts);
             let sent = Sent {
@@ -78,6 +77,23 @@ impl Kernel {
         verdict
     }
 
+    /// Decides on one packet that has crossed the link. A probe among them is an answer from beyond the link: what it did
+    /// before counts as no time.
+    pub fn arrived(&mut self, now: Time, packet: &Packet, segment: &Segment) -> Verdict {
+        if is_probe(segment) {
+            self.unread.push(Answered {
+                sent: Sent {
+                    departed: segment.sent,
+                    total: 0,
+                },
+                rtt: now.saturating_since(segment.sent),
+                up_ns: 0,
+            });
+        }
+        let exempt = packet.len <= SMALL;
+        (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt)
+    }
+
     /// Takes the answer to a probe as it arrives.
     pub fn answered(&mut self, now: Time, probe: &Segment) {
         if let Some(sent) = self.probes.remove(&(probe.sent, probe.seq)) {
@@ -88,4 +104,9 @@ impl Kernel {
             });
         }
     }
+}
+
+/// True for datagrams: segments of connections have flags or payload.
+fn is_probe(segment: &Segment) -> bool {
+    segment.len == 0 && segment.flags == 0
 }

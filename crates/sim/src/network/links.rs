@@ -176,6 +176,10 @@ impl Network {
                 flying.ecn = delivery.packet.ecn;
                 let packet = flying.packet(packet_number, self.now);
                 observer.left(self.now, number, &packet, &flying.segment);
+                let verdict = match self.links[number].tapped {
+                    true => observer.exit(self.now, number, &packet, &flying.segment),
+                    false => Verdict::Forward,
+                };
                 if delivery.again {
                     // The second copy needs a place of its own.
                     let copy = *flying;
@@ -183,7 +187,15 @@ impl Network {
                     let name = PacketId(u64::from(packet_number));
                     observer.copied(packet.id, name);
                 }
-                self.go_on(packet_number, observer);
+                if verdict == Verdict::Mark {
+                    self.arena.get_mut(packet_number).ecn = Ecn::Ce;
+                }
+                match verdict {
+                    Verdict::Drop => {
+                        self.lose(self.now, packet_number, Reason::TargetExceeded, observer);
+                    }
+                    _ => self.go_on(packet_number, observer),
+                }
             }
             if again.is_none_or(|at| at > self.now) {
                 return;

@@ -1,10 +1,11 @@
 //! Cures in words: `up.shaper=cake:665kbit`, `up.queue=pie`, `down.rate=50mbit`, `sender=bbr`; several at once with `+`.
+//! `shaper`, `queue` and `buffer` without a direction change both.
 //!
 //! A shaper is a queue of its own, in a router between the home and the link. It empties the link's own queue only while
 //! its rate is below the link's, so both are simulated in series.
 
 use crate::senders::controller_named;
-use base::BitsPerSec;
+use base::{BitsPerSec, Duration};
 use congestion::ControllerSpec;
 use link::qdisc::registry::QdiscSpec;
 use link::{DirectionSpec, LinkSpec, RateSpec};
@@ -44,6 +45,11 @@ enum Part {
         rate: At,
     },
     Set(String, String),
+    /// Plain queue that drains in this time at the mean rate.
+    Buffer {
+        up: bool,
+        time: Duration,
+    },
     Sender(Arc<ControllerSpec>, bool),
 }
 
@@ -76,15 +82,17 @@ impl Cure {
     /// # Errors
     /// An unknown key, discipline, rate or controller.
     pub fn parse(text: &str) -> Result<Cure, CureError> {
-        let parts = text.split('+').map(|part| {
-            read(part.trim()).map_err(|why| CureError {
+        let mut parts = Vec::new();
+        for part in text.split('+') {
+            let read = both_ways(part.trim(), read);
+            parts.extend(read.map_err(|why| CureError {
                 cure: text.into(),
                 why,
-            })
-        });
+            })?);
+        }
         Ok(Cure {
             text: text.trim().into(),
-            parts: parts.collect::<Result<_, _>>()?,
+            parts,
         })
     }
 
@@ -103,6 +111,18 @@ impl Cure {
                 Part::Set(key, value) => {
                     let set = cured.link.set(key, value);
                     set.map_err(|e| refuse(e.to_string()))?;
+                }
+                Part::Buffer { up, time } => {
+                    let own = match up {
+                        true => &mut cured.link.up,
+                        false => &mut cured.link.down,
+                    };
+                    let bytes = mean_bps(own) / 8.0 * time.as_secs_f64();
+                    // Two full packets: one leaves while the next one arrives.
+                    let bytes = bytes.max(2.0 * own.mtu.get() as f64);
+                    let queue = format!("fifo:bytes={bytes:.0} B").parse();
+                    own.queue =
+                        queue.map_err(|e: base::words::WordsError| refuse(e.to_string()))?;
                 }
                 Part::Sender(controller, ecn) => {
                     cured.controller = controller.clone();
@@ -166,7 +186,7 @@ pub fn mean_bps(spec: &DirectionSpec) -> f64 {
 fn open(like: &DirectionSpec) -> LinkSpec {
     let side = || DirectionSpec {
         queue: "fifo".parse().expect("fifo is in the table"),
-        delay: base::Duration::ZERO,
+        delay: Duration::ZERO,
         mtu: like.mtu,
         framing: None,
         policer: None,
@@ -184,6 +204,18 @@ fn open(like: &DirectionSpec) -> LinkSpec {
         title: "Router of the home".into(),
         up: side(),
         down: side(),
+    }
+}
+
+/// Reads a part; one without a direction is one of each direction.
+fn both_ways(part: &str, read: impl Fn(&str) -> Result<Part, String>) -> Result<Vec<Part>, String> {
+    let key = part.split('=').next().unwrap_or_default().trim();
+    match key {
+        "shaper" | "queue" | "buffer" => ["up", "down"]
+            .iter()
+            .map(|direction| read(&format!("{direction}.{part}")))
+            .collect(),
+        _ => Ok(vec![read(part)?]),
     }
 }
 
@@ -215,6 +247,15 @@ fn read(part: &str) -> Result<Part, String> {
                 rate: at(rate)?,
             })
         }
+        "up.buffer" | "down.buffer" => {
+            let time: Duration = value
+                .parse()
+                .map_err(|e| format!("\"{value}\" is no time, such as buffer=30ms: {e}"))?;
+            Ok(Part::Buffer {
+                up: key == "up.buffer",
+                time,
+            })
+        }
         _ => {
             // The key is checked now, on any link; the value again on the link that is cured.
             let mut any = LinkSpec::named("adsl").map_err(|e| e.to_string())?;
@@ -242,6 +283,15 @@ fn at(text: &str) -> Result<At, String> {
     }
 }
 
+/// Rate without spaces, as short as it is exact.
+fn plain(rate: BitsPerSec) -> String {
+    match rate.get() {
+        bps if bps % 1_000_000 == 0 => format!("{}mbit", bps / 1_000_000),
+        bps if bps >= 100_000 => format!("{:.0}kbit", bps as f64 / 1e3),
+        bps => format!("{bps}bit"),
+    }
+}
+
 /// Cures that are tried without being named, for this home.
 pub fn usual(home: &Home) -> Vec<Cure> {
     let mut all = vec![Cure::none()];
@@ -249,23 +299,19 @@ pub fn usual(home: &Home) -> Vec<Cure> {
         all.push(Cure::parse(&text).expect("a cure of this program is well-formed"));
     };
     for queue in ["cake", "fq_codel", "fq_pie", "pie", "codel", "dualpi2"] {
-        add(format!("up.shaper={queue}:95% + down.shaper={queue}:95%"));
+        add(format!("shaper={queue}:95%"));
     }
-    add("up.shaper=cake:85% + down.shaper=cake:85%".into());
+    add("shaper=cake:85%".into());
     add("up.shaper=cake:95%".into());
     add("down.shaper=cake:95%".into());
     let rtt_ms = home.link.propagation_rtt().as_millis_f64().max(20.0);
-    let short = |spec: &DirectionSpec| {
-        let bytes = mean_bps(spec) * rtt_ms / 8e3;
-        format!("fifo:bytes={:.0} B", bytes.max(6_000.0))
-    };
-    let (up, down) = (short(&home.link.up), short(&home.link.down));
-    add(format!("up.queue={up} + down.queue={down}"));
-    add("up.queue=fq_codel + down.queue=fq_codel".into());
+    add(format!("buffer={rtt_ms:.0}ms"));
+    add("queue=fq_codel".into());
     add("sender=bbr".into());
     for (key, spec) in [("up", &home.link.up), ("down", &home.link.down)] {
         if let RateSpec::Fixed(rate) = spec.rate {
-            add(format!("{key}.rate={} bit/s", rate.get() * 2));
+            let doubled = BitsPerSec::new(rate.get() * 2);
+            add(format!("{key}.rate={}", plain(doubled)));
         }
     }
     all
@@ -311,6 +357,31 @@ mod tests {
             queue.starts_with("cake:target=27.32 ms,interval=122.32 ms"),
             "{queue}"
         );
+    }
+
+    #[test]
+    fn a_part_without_a_direction_is_one_of_each() {
+        let applied = |text: &str| Cure::parse(text).unwrap().apply(&home()).unwrap();
+        for (short, long) in [
+            ("shaper=pie:95%", "up.shaper=pie:95% + down.shaper=pie:95%"),
+            ("queue=codel", "up.queue=codel + down.queue=codel"),
+            (
+                "buffer=30ms+sender=bbr",
+                "up.buffer=30ms + down.buffer=30ms + sender=bbr",
+            ),
+        ] {
+            assert_eq!(applied(short), applied(long), "{short}");
+        }
+        let link = applied("up.buffer=100ms").link;
+        let bytes = mean_bps(&home().link.up) / 80.0;
+        assert_eq!(
+            link.up.queue.limits().bytes.map(|b| b.get()),
+            Some(bytes.round() as u64)
+        );
+        assert_eq!(link.down, home().link.down);
+        // Two packets of 1500 B are the least.
+        let least = applied("up.buffer=0ms").link.up.queue.limits().bytes;
+        assert_eq!(least, Some(base::Bytes::new(3000)));
     }
 
     #[test]

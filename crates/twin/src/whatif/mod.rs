@@ -18,11 +18,14 @@ pub use figures::Figures;
 pub use run::Scene;
 
 use crate::TwinError;
+use crate::answer::Doubt;
 use crate::fit::Means;
-use base::print::{DELAY, PERCENT, SPAN, Unit, number};
+use base::record::Direction;
+use base::{BitsPerSec, Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim::batch::in_parallel;
+use sim::bufferbloat::Cross;
 use stats::Figure;
 use std::sync::atomic::Ordering;
 
@@ -58,9 +61,92 @@ impl Goal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Filled {
+    /// Uploads that fill the uplink.
     Up,
+    /// Downloads that fill the downlink.
     Down,
+    /// Both.
     Both,
+    /// Household in the evening: a download, a backup, two video streams, and a video call.
+    Evening,
+    /// Working day: a video call with a shared screen, and a synchronised folder.
+    Work,
+}
+
+/// Cross traffic of a profile: direction, share of the link's rate, most Mbit/s, mean length of a burst and of the silence
+/// after it in s. Streams fetch chunks; calls send all the time.
+type Stream = (Direction, f64, f64, f64, f64);
+
+/// Streams of an evening: two of 4K video (25 Mbit/s in bursts), and a video call.
+const EVENING: &[Stream] = &[
+    (Direction::Down, 0.4, 50.0, 1.5, 4.0),
+    (Direction::Down, 0.4, 50.0, 1.5, 4.0),
+    (Direction::Down, 0.15, 2.5, 1.0, 0.0),
+    (Direction::Up, 0.25, 2.5, 1.0, 0.0),
+];
+/// Streams of a working day: a video call, and its shared screen.
+const WORK: &[Stream] = &[
+    (Direction::Down, 0.2, 4.0, 1.0, 0.0),
+    (Direction::Up, 0.3, 4.0, 1.0, 0.0),
+    (Direction::Up, 0.2, 6.0, 0.5, 2.0),
+];
+
+impl Filled {
+    /// All loads.
+    pub const ALL: [Filled; 5] = [
+        Filled::Up,
+        Filled::Down,
+        Filled::Both,
+        Filled::Evening,
+        Filled::Work,
+    ];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Filled::Evening => "evening",
+            Filled::Work => "work",
+            filled => filled.phase(),
+        }
+    }
+
+    /// Phase of a test with the same flows.
+    pub fn phase(self) -> &'static str {
+        match self {
+            Filled::Up | Filled::Work => "up",
+            Filled::Down => "down",
+            Filled::Both | Filled::Evening => "both",
+        }
+    }
+
+    /// Flows of bulk transfers, up and down, on a link of these rates, bit/s.
+    fn flows(self, rates: [f64; 2]) -> [u32; 2] {
+        let full = |i: usize| if rates[i] < 10e6 { 2 } else { 4 };
+        match self {
+            Filled::Up => [full(0), 0],
+            Filled::Down => [0, full(1)],
+            Filled::Both => [full(0), full(1)],
+            Filled::Evening => [1, 1],
+            Filled::Work => [1, 0],
+        }
+    }
+
+    /// Traffic beside the bulk transfers on a link of these rates, bit/s.
+    fn cross(self, rates: [f64; 2]) -> Vec<Cross> {
+        let streams = match self {
+            Filled::Evening => EVENING,
+            Filled::Work => WORK,
+            _ => &[],
+        };
+        let cross = |(direction, share, most_mbps, on_s, off_s): &Stream| Cross {
+            direction: *direction,
+            rate: BitsPerSec::new((rates[*direction as usize] * share).min(most_mbps * 1e6) as u64),
+            on: Duration::from_secs_f64(*on_s),
+            off: Duration::from_secs_f64(*off_s),
+            here: true,
+        };
+        streams.iter().map(cross).collect()
+    }
 }
 
 /// Question to a twin.
@@ -75,8 +161,8 @@ pub struct Question {
     pub load: Filled,
     /// Seeds of each cure.
     pub seeds: u64,
-    /// Relative error of the twin's delays on the load that it was not fitted to; zero for a known link.
-    pub doubt: f64,
+    /// Errors of the twin's delays on the load that it was not fitted to; none for a known link.
+    pub doubt: Doubt,
 }
 
 /// Cure with its figures and place.
@@ -199,7 +285,7 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
         }
         let of = |f: &dyn Fn(&Figures) -> f64| {
             let values: Vec<f64> = by_cure[c].iter().map(f).collect();
-            figure(&values)
+            over_twins(&values, question.homes.len())
         };
         let gained: Vec<f64> = by_cure[c]
             .iter()
@@ -215,13 +301,13 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
         tried.push(Tried {
             cure: question.cures[c].text.clone(),
             place,
-            added_p95_ms: doubted(of(&|f| f.added_p95_ms), question.doubt),
-            added_p99_ms: doubted(of(&|f| f.added_p99_ms), question.doubt),
+            added_p95_ms: doubted(of(&|f| f.added_p95_ms), &question.doubt),
+            added_p99_ms: doubted(of(&|f| f.added_p99_ms), &question.doubt),
             call: of(&|f| f.call),
             page_s: of(&|f| f.page_s),
             up_bps: of(&|f| f.up_bps),
             down_bps: of(&|f| f.down_bps),
-            goodput_gained: figure(&gained),
+            goodput_gained: over_twins(&gained, question.homes.len()),
             score: figure(&scores[c]),
             pareto: !dominated,
             as_good_as_best: alike(&scores[best], &scores[c]),
@@ -269,6 +355,30 @@ fn alike(a: &[f64], b: &[f64]) -> bool {
     m.mean.abs() <= half
 }
 
+/// Mean over seeds that several twins share in turn, with an interval that holds the mean of each of them: any may be the
+/// link.
+fn over_twins(values: &[f64], twins: usize) -> Figure {
+    let all = figure(values);
+    let Figure::Is {
+        value,
+        mut low,
+        mut high,
+    } = all
+    else {
+        return all;
+    };
+    if twins > 1 {
+        for twin in 0..twins {
+            let own: Vec<f64> = values.iter().skip(twin).step_by(twins).copied().collect();
+            if let Some(m) = stats::moments(&own) {
+                low = low.min(m.mean);
+                high = high.max(m.mean);
+            }
+        }
+    }
+    Figure::Is { value, low, high }
+}
+
 /// Mean of independent runs, with Student's interval.
 fn figure(values: &[f64]) -> Figure {
     let Some(m) = stats::moments(values).filter(|m| m.n == values.len()) else {
@@ -286,41 +396,31 @@ fn figure(values: &[f64]) -> Figure {
 }
 
 /// Figure whose interval also holds the error of the twin.
-fn doubted(figure: Figure, share: f64) -> Figure {
+fn doubted(figure: Figure, doubt: &Doubt) -> Figure {
     match figure {
         Figure::Is { value, low, high } => Figure::Is {
             value,
-            low: (value - (value - low).hypot(share * value)).max(0.0),
-            high: value + (high - value).hypot(share * value),
+            low: (value - (value - low).hypot(doubt.of(value))).max(0.0),
+            high: value + (high - value).hypot(doubt.of(value)),
         },
         unknown => unknown,
     }
 }
 
-/// Figure of a cure that a goal shows, and its unit.
-pub fn shown(goal: Goal, tried: &Tried) -> (Figure, Option<Unit>) {
-    match goal {
-        Goal::Calls => (tried.call.clone(), None),
-        Goal::Gaming => (tried.added_p99_ms.clone(), Some(DELAY)),
-        Goal::Web => (tried.page_s.clone(), Some(SPAN)),
-        Goal::Bulk => (
-            tried.goodput_gained.map(|share| 100.0 * share),
-            Some(PERCENT),
-        ),
-        Goal::All => (tried.score.clone(), None),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Formats a figure with its unit, or as a plain number.
-pub fn print(figure: &Figure, unit: Option<Unit>) -> Result<String, String> {
-    match (figure, unit) {
-        (figure, Some(unit)) => figure.print(unit),
-        (Figure::Is { value, low, high }, None) => Ok(format!(
-            "{} ({} to {})",
-            number(*value),
-            number(*low),
-            number(*high)
-        )),
-        (Figure::CannotTell { cannot_tell }, None) => Err(cannot_tell.clone()),
+    #[test]
+    fn the_interval_holds_the_mean_of_every_twin_that_may_be_the_link() {
+        let shared: Vec<f64> = (0..30).map(|i| [10.0, 10.2, 40.0][i % 3]).collect();
+        let Figure::Is { low, high, .. } = over_twins(&shared, 3) else {
+            panic!("thirty runs have an interval")
+        };
+        assert!(low <= 10.0 && high >= 40.0, "{low} {high}");
+        let Figure::Is { low, high, .. } = over_twins(&shared, 1) else {
+            panic!("thirty runs have an interval")
+        };
+        assert!(low > 14.0 && high < 26.0, "{low} {high}");
     }
 }

@@ -11,7 +11,7 @@ use experiment::ask::{Answer, Ask, Transfer};
 use experiment::steps::{Action, Planned, Seen};
 use experiment::{Bounds, Steps};
 use link::LinkSpec;
-use sim::bufferbloat;
+use sim::bufferbloat::{self, Cross};
 use sim::tcp::Settings;
 
 /// Packets of a run, so that a dozen cures take seconds.
@@ -34,19 +34,17 @@ const FIRST_PAGE: i64 = 9_000_000;
 /// Load of all runs.
 pub struct Scene {
     load: Load,
+    /// Traffic beside the load, in simulations.
+    cross: Vec<Cross>,
 }
 
 impl Scene {
     /// Load for a link: long enough for its queue to fill, short enough for its rate.
     pub fn of(link: &LinkSpec, filled: Filled) -> Scene {
         let rates = [&link.up, &link.down].map(mean_bps);
-        let wanted = match filled {
-            Filled::Up => [true, false],
-            Filled::Down => [false, true],
-            Filled::Both => [true, true],
-        };
-        let loaded: f64 = (rates.iter().zip(wanted))
-            .filter(|p| p.1)
+        let flows = filled.flows(rates);
+        let loaded: f64 = (rates.iter().zip(flows))
+            .filter(|p| p.1 > 0)
             .map(|p| p.0)
             .sum();
         let steady_s = (PACKETS * 12e3 / loaded.max(1.0)).clamp(STEADY_S.0, STEADY_S.1);
@@ -65,23 +63,36 @@ impl Scene {
                 .min(WARM_PACKETS * 12e3 / loaded.max(1.0))
                 .max(WARM_S.0),
         );
-        let flows = |i: usize| match (wanted[i], rates[i] < 10e6) {
-            (false, _) => 0,
-            (true, true) => 2,
-            (true, false) => 4,
-        };
         Scene {
+            cross: filled.cross(rates),
             load: Load {
-                name: match filled {
-                    Filled::Up => "up",
-                    Filled::Down => "down",
-                    Filled::Both => "both",
-                }
-                .into(),
-                flows: [flows(0), flows(1)],
+                name: filled.phase().into(),
+                flows,
                 warm: Duration::from_secs_f64(warm_s),
                 steady: Duration::from_secs_f64(steady_s),
                 drain: Duration::from_millis(200),
+                interval: CALL,
+                fresh: None,
+                controller: std::sync::Arc::new("cubic".parse().expect("cubic is in the table")),
+                burst: 1,
+            },
+        }
+    }
+
+    /// Load for a link whose rate is unknown: so many flows in each loaded direction, and times that are given.
+    pub fn blocks(filled: Filled, flows: u32, wash_out: Duration, block: Duration) -> Scene {
+        // Profiles have streams beside them, which only a simulation makes.
+        let each = filled
+            .flows([1.0; 2])
+            .map(|n| if n > 0 { flows } else { 0 });
+        Scene {
+            cross: Vec::new(),
+            load: Load {
+                name: filled.phase().into(),
+                flows: each,
+                warm: wash_out,
+                steady: block,
+                drain: Duration::from_secs(1),
                 interval: CALL,
                 fresh: None,
                 controller: std::sync::Arc::new("cubic".parse().expect("cubic is in the table")),
@@ -120,7 +131,7 @@ impl Scene {
     /// The link's description is invalid.
     pub fn figures(&self, home: &Home, seed: u64) -> Result<Figures, TwinError> {
         let mut steps = Pages::after(&self.load);
-        let rec = run(home, &mut steps, seed)?;
+        let rec = run(home, &self.cross, &mut steps, seed)?;
         let list = phases::phases(&rec, None);
         let phase = list.iter().find(|p| p.name == self.load.name);
         let phase = phase.ok_or(TwinError::NoIdle)?;
@@ -135,10 +146,11 @@ impl Scene {
     }
 }
 
-fn run(home: &Home, steps: &mut Pages, seed: u64) -> Result<Recording, TwinError> {
+fn run(home: &Home, cross: &[Cross], steps: &mut Pages, seed: u64) -> Result<Recording, TwinError> {
     let plain = bufferbloat::Plan::new(home.link.clone(), seed);
     let plan = bufferbloat::Plan {
         router: home.router.clone(),
+        cross: cross.to_vec(),
         tcp: Settings {
             controller: home.controller.clone(),
             ecn: home.ecn,

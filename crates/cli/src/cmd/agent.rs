@@ -1,0 +1,43 @@
+//! `tailback agent`: a measuring point of a fleet.
+
+use crate::Outcome;
+use fleet::Invitation;
+use fleet::agent::{Address, Agent, News};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(
+    about = "Run a measuring point of a fleet: follow the hub's plan, upload recordings",
+    long_about = "Runs a measuring point. It measures by the hub's signed plan, keeps recordings in its directory, uploads each closed one, \
+        and deletes it when the hub's signed receipt is there. Without the hub it goes on by its last plan. The first time it needs \
+        --join with the hub's address and a one-time code from `tailback hub invite`.",
+    after_help = "Examples:\n  tailback agent --join https://hub.example:8443 CODE\n  tailback agent --data agent"
+)]
+pub struct Args {
+    /// Directory of the agent: its key, its plan and the recordings that are not uploaded yet
+    #[arg(long, value_name = "DIRECTORY", default_value = "agent")]
+    data: PathBuf,
+    /// Hub to join, and the one-time code; needed once
+    #[arg(long, num_args = 2, value_names = ["HUB", "CODE"])]
+    join: Vec<String>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    live::signal::catch_interrupt();
+    if let [hub, code] = &args.join[..] {
+        let hub: Address = hub.parse().map_err(super::usage)?;
+        let code: Invitation = code
+            .parse()
+            .map_err(|e: anyhow::Error| super::usage(e.to_string()))?;
+        let point = fleet::agent::join(&args.data, &hub, &code)?;
+        eprintln!("joined {hub} as {point}");
+    }
+    let mut agent = Agent::open(&args.data)?;
+    eprintln!("measuring as {}; Ctrl-C ends it", agent.point());
+    let news = &mut |news: News<'_>| match news {
+        News::Said(text) => eprintln!("{text}"),
+        News::Failed(text) => eprintln!("tailback agent: {text}"),
+    };
+    agent.run(news, &live::signal::interrupted)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,112 @@
+//! `tailback fleet`: the operator's view of a fleet.
+
+use super::hub::Of;
+use super::{print, print_json};
+use crate::Outcome;
+use fleet::hub::{Hub, Status};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(
+    about = "Show the state of a fleet, publish its plan",
+    after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the state of each point, judged by the data that came back
+    Status {
+        #[command(flatten)]
+        of: Of,
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check, sign and publish a plan; points fetch it with their next report
+    Plan {
+        /// Plan as TOML; docs/book/fleet.md shows one
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        of: Of,
+    },
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    match args.command {
+        Command::Status { of, json } => {
+            let status = Hub::open(&of.data)?.status()?;
+            match json {
+                true => print_json(&serde_json::to_value(&status)?)?,
+                false => print(&text(&status))?,
+            }
+        }
+        Command::Plan { file, of } => {
+            let text = ops::read_text(&file)?;
+            let number = Hub::open(&of.data)?.publish(&text)?;
+            print(&format!("plan {number}\n"))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Time since something, in the unit that suits it.
+fn ago(s: Option<i64>) -> String {
+    match s {
+        None => "-".into(),
+        Some(s) if s < 120 => format!("{s} s"),
+        Some(s) if s < 7200 => format!("{} min", s / 60),
+        Some(s) if s < 172_800 => format!("{} h", s / 3600),
+        Some(s) => format!("{} d", s / 86_400),
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut out = String::new();
+    let plan = status
+        .plan
+        .map_or("no plan".into(), |n| format!("plan {n}"));
+    let _ = writeln!(
+        out,
+        "{}, {plan}",
+        ops::counted(status.points.len() as u64, "point")
+    );
+    if status.points.is_empty() {
+        out += "Invite one: tailback hub invite --name NAME\n";
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:<20} {:<8} {:>8} {:>8} {:>10} {:>12} {:>6}  plan",
+        "point", "health", "report", "data", "recordings", "rows", "spool"
+    );
+    for p in &status.points {
+        let _ = writeln!(
+            out,
+            "{:<20} {:<8} {:>8} {:>8} {:>10} {:>12} {:>6}  {}",
+            p.name,
+            p.health,
+            ago(p.reported_s_ago),
+            ago(p.measured_s_ago),
+            p.recordings,
+            p.rows,
+            p.spool_recordings.map_or("-".into(), |n| n.to_string()),
+            p.plan.map_or("-".into(), |n| n.to_string()),
+        );
+    }
+    for p in &status.points {
+        if let Some(why) = &p.why {
+            let _ = writeln!(out, "\n{}: {why}", p.name);
+        }
+        if p.quarantined > 0 {
+            let n = ops::counted(p.quarantined, "recording");
+            let _ = writeln!(out, "\n{}: {n} in quarantine", p.name);
+        }
+    }
+    out
+}

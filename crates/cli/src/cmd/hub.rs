@@ -1,0 +1,75 @@
+//! `tailback hub`: keeps what the points of a fleet measure.
+
+use super::print;
+use crate::Outcome;
+use fleet::hub::Hub;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    about = "Run the hub of a fleet: invite points, hand out the plan, keep recordings",
+    long_about = "Runs the hub of a fleet. Each point runs `tailback agent`, follows the hub's signed plan and uploads its recordings. \
+        The hub checks each one down to the last row, stores it below points/POINT/, and signs a receipt; only then does the \
+        agent delete its copy. The directory holds everything: ledger, keys and recordings, which every verb can read.",
+    after_help = "Examples:\n  tailback hub --data hub --listen 0.0.0.0:8443\n  tailback hub invite --data hub --name village-17\n  \
+        tailback fleet plan plan.toml --data hub\n  tailback analyse hub/points/village-17/*.rec"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Directory of the hub
+    #[arg(long, value_name = "DIRECTORY", default_value = "hub")]
+    data: PathBuf,
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443")]
+    listen: SocketAddr,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print a one-time code with which a new point joins within seven days
+    Invite {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the point: lower-case letters, digits and -
+        #[arg(long, value_name = "NAME")]
+        name: String,
+    },
+    /// End the access of a point; its recordings stay
+    Revoke {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the point
+        #[arg(long, value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// Directory of a hub.
+#[derive(clap::Args)]
+pub struct Of {
+    /// Directory of the hub
+    #[arg(long, value_name = "DIRECTORY", default_value = "hub")]
+    pub data: PathBuf,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    match args.command {
+        Some(Command::Invite { of, name }) => {
+            let code = Hub::open(&of.data)?.invite(&name)?;
+            print(&format!("{code}\n"))?;
+            eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}");
+        }
+        Some(Command::Revoke { of, name }) => Hub::open(&of.data)?.revoke(&name)?,
+        None => {
+            live::signal::catch_interrupt();
+            let hub = Hub::open(&args.data)?;
+            eprintln!("key {}", hub.pin());
+            let ready = &mut |address| eprintln!("hub at https://{address}; Ctrl-C ends it");
+            fleet::hub::serve(hub, args.listen, ready, &live::signal::interrupted)?;
+        }
+    }
+    Ok(Outcome::Done)
+}

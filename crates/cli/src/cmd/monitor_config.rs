@@ -1,0 +1,275 @@
+//! Settings of `tailback monitor`: each is an option and a key of its configuration file, by one declaration.
+
+use anyhow::Context;
+use base::{Bytes, Duration};
+use clap::{Args, CommandFactory, Parser};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Interval between probes unless the user says otherwise.
+pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Settings that a user gave, in a file or as options.
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Settings {
+    /// Targets to probe.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Vec<String>>,
+    /// Interval between probes, 1 ms to 1 h [default: 100 ms]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
+    /// Use IPv4 only
+    #[arg(
+        short = '4',
+        long,
+        conflicts_with = "ipv6",
+        num_args = 0,
+        default_missing_value = "true"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<bool>,
+    /// Use IPv6 only
+    #[arg(short = '6', long, num_args = 0, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<bool>,
+    /// Interface whose traffic and availability are recorded; may be repeated [default: the interface towards the first
+    /// target]
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Vec<String>>,
+    /// Interval between readings of the interface's counters [default: 100 ms]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic_interval: Option<Duration>,
+    /// Time after which an unanswered probe is lost; an answer after that is recorded as late [default: 10 s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_after: Option<Duration>,
+    /// Interval at which rows are written to disk: a power cut costs at most this much [default: 500 ms]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Duration>,
+    /// Thin old detail if less than this is left on the disk [default: 5 % of it, at most 1 GB]
+    #[arg(long, value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_free: Option<Bytes>,
+    /// Thin old detail if the recording is larger than this
+    #[arg(long, value_name = "SIZE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<Bytes>,
+    /// Name of the recording in reports
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Recording to write; an existing one is continued [default: monitor.rec]
+    #[arg(short, long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<PathBuf>,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
+    /// Command to run when a target stops answering, and when it answers steadily again. It finds the target in
+    /// $TAILBACK_TARGET, `down` or `up` in $TAILBACK_STATE, and the silence in $TAILBACK_SECONDS
+    #[arg(long, value_name = "CMD")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_outage: Option<String>,
+    /// Address to which the same is posted as JSON, by curl(1)
+    #[arg(long, value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    /// Address to which the same is mailed, by sendmail(8)
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mail: Option<String>,
+    /// Silence that is an outage, and time of answers that ends it [default: 10 s, and 10 intervals at least]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_after: Option<Duration>,
+    /// File to write the state to, in Prometheus' text format, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<PathBuf>,
+    /// Address on which to serve the page, its live state, and /metrics for Prometheus, such as 127.0.0.1:8117
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web: Option<SocketAddr>,
+    /// Token that readers of --web need [default: none on a loopback address, elsewhere a random one, which is printed]
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web_token: Option<String>,
+}
+
+impl Settings {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and a key or value that is not known; the line is named.
+    pub fn read(path: &Path) -> anyhow::Result<Settings> {
+        let text = ops::read_text(path)?;
+        toml::from_str(&text).map_err(|e| ops::usage(format!("{}: {e}", path.display())))
+    }
+
+    /// Returns these settings, completed by others.
+    pub fn over(&self, other: Settings) -> Settings {
+        let mut all = table(&other);
+        // One version of IP is chosen or the other: an option replaces both of the file.
+        if self.ipv4.is_some() || self.ipv6.is_some() {
+            all.remove("ipv4");
+            all.remove("ipv6");
+        }
+        all.extend(table(self));
+        let all = toml::Value::Table(all).try_into();
+        all.expect("settings are read as they are written")
+    }
+
+    /// Returns all settings as TOML, each with its origin; those without a value are comments.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    pub fn printed(
+        targets: &[String],
+        options: &Settings,
+        file: Option<&Settings>,
+    ) -> anyhow::Result<String> {
+        let options = Settings {
+            targets: (!targets.is_empty()).then(|| targets.to_vec()),
+            ..options.clone()
+        };
+        let (options, file) = (table(&options), file.map(table).unwrap_or_default());
+        let mut out = String::from("# Settings of `tailback monitor --config`.\n");
+        for (key, help, usual) in keys() {
+            let origin = [(&options, "option"), (&file, "file")];
+            let given = origin
+                .iter()
+                .find_map(|(t, from)| Some((t.get(&key)?, *from)));
+            out += &format!("\n# {help}\n");
+            match (given, usual) {
+                (Some((value, from)), _) => {
+                    let value = toml_text(value).context("a value of the configuration")?;
+                    out += &format!("{key} = {value} # from the {from}\n");
+                }
+                (None, Some(usual)) => out += &format!("{key} = \"{usual}\" # default\n"),
+                (None, None) => out += &format!("# {key} =\n"),
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn table(settings: &Settings) -> toml::Table {
+    let value = toml::Value::try_from(settings);
+    match value.expect("settings are texts, numbers and lists") {
+        toml::Value::Table(table) => table,
+        other => unreachable!("a struct is a table, not {other}"),
+    }
+}
+
+fn toml_text(value: &toml::Value) -> anyhow::Result<String> {
+    let mut text = String::new();
+    serde::Serialize::serialize(value, toml::ser::ValueSerializer::new(&mut text))?;
+    Ok(text)
+}
+
+/// Keys with the first line of their help, and those defaults that a file can state.
+fn keys() -> Vec<(String, String, Option<String>)> {
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        settings: Settings,
+    }
+    let command = Only::command();
+    let mut all = vec![(
+        "targets".to_owned(),
+        "Targets to probe, such as [\"far.example\"]".to_owned(),
+        None,
+    )];
+    for arg in command.get_arguments().filter(|a| a.get_long().is_some()) {
+        let key = arg.get_long().unwrap_or_default().to_owned();
+        if key == "help" {
+            continue;
+        }
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let usual = help
+            .split_once("[default: ")
+            .and_then(|(_, d)| d.strip_suffix(']'));
+        let usual = usual.filter(|d| DEFAULTS.contains(d)).map(str::to_owned);
+        let help = help
+            .split(" [default")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        all.push((key, help, usual));
+    }
+    all
+}
+
+/// Defaults of the help that are values, and not sentences.
+const DEFAULTS: [&str; 4] = ["100 ms", "10 s", "500 ms", "monitor.rec"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn options(args: &[&str]) -> Settings {
+        #[derive(Parser)]
+        struct Only {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let args = std::iter::once("x").chain(args.iter().copied());
+        let matches = Only::command().try_get_matches_from(args).expect("options");
+        Only::from_arg_matches(&matches).expect("settings").settings
+    }
+
+    #[test]
+    fn an_option_precedes_the_file_and_the_file_the_default() {
+        let file: Settings = toml::from_str(
+            "targets = ['far.example']\ninterval = '1s'\nflush = '2s'\nipv4 = true\nweb = '127.0.0.1:8117'\n",
+        )
+        .expect("a file");
+        let all = options(&["--interval", "50ms"]).over(file);
+        assert_eq!(all.interval, Some(Duration::from_millis(50)));
+        assert_eq!(all.flush, Some(Duration::from_secs(2)));
+        assert_eq!((all.ipv4, all.ipv6), (Some(true), None));
+        assert_eq!(
+            all.targets.as_deref(),
+            Some(&["far.example".to_owned()][..])
+        );
+        assert_eq!(all.lost_after, None);
+        let six = options(&["-6"]).over(all);
+        assert_eq!((six.ipv4, six.ipv6), (None, Some(true)));
+    }
+
+    /// The printed file says the same as the options and the file that it was printed for.
+    #[test]
+    fn the_printed_settings_are_read_as_they_were_given() {
+        let file: Settings =
+            toml::from_str("interface = ['eth0', 'eth1']\nmail = 'a@b'\n").expect("a file");
+        let given = options(&[
+            "--on-outage",
+            "echo \"$TAILBACK_TARGET\" # \\",
+            "--max-size",
+            "2 GB",
+            "-6",
+        ]);
+        let targets = ["icmp:192.0.2.1,1s".to_owned()];
+        let text = Settings::printed(&targets, &given, Some(&file)).expect("printed");
+        let read: Settings = toml::from_str(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let wanted = given.over(file);
+        assert_eq!(read.targets.as_deref(), Some(&targets[..]));
+        assert_eq!(read.on_outage, wanted.on_outage);
+        assert_eq!(read.max_size, wanted.max_size);
+        assert_eq!(read.interface, wanted.interface);
+        assert_eq!(read.mail, wanted.mail);
+        assert_eq!(read.ipv6, Some(true));
+        assert_eq!(read.interval, Some(INTERVAL));
+        assert!(text.contains("mail = \"a@b\" # from the file"), "{text}");
+        assert!(toml::from_str::<Settings>("intervall = '1s'").is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! Rules that hold for every verb: exit codes, where an error goes, completions and man pages.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use testkit::TempDir;
+
+fn tailback(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(args)
+        .output()
+        .expect("the binary runs")
+}
+
+/// Verbs that a help lists.
+fn verbs_of(words: &[&str]) -> Vec<String> {
+    let output = tailback(&[words, &["--help"]].concat());
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Every verb, and every verb of a verb, as its words.
+fn all() -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let given: Vec<&str> = words.iter().map(String::as_str).collect();
+        for verb in verbs_of(&given) {
+            open.push([words.clone(), vec![verb]].concat());
+        }
+        if !words.is_empty() {
+            found.push(words);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn an_unknown_option_is_wrong_usage_for_every_verb_and_prints_no_data() {
+    let all = all();
+    assert!(all.len() > 20, "{all:?}");
+    for words in all {
+        let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
+        args.push("--no-such-option");
+        let output = tailback(&args);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(
+            output.stdout.is_empty(),
+            "{words:?} prints to standard output"
+        );
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("--no-such-option"), "{words:?}: {text}");
+    }
+}
+
+/// Arguments with which a verb reads a recording.
+const READERS: [&[&str]; 10] = [
+    &["analyse"],
+    &["report"],
+    &["status"],
+    &["twin"],
+    &["whatif"],
+    &["run"],
+    &["trace"],
+    &["import"],
+    &["sim"],
+    &["compare", "other.rec"],
+];
+
+#[test]
+fn a_file_that_is_missing_has_one_exit_code_and_is_named() {
+    let dir = TempDir::new("verbs");
+    let missing = dir.at("missing.rec");
+    for verb in READERS {
+        let output = tailback(&[verb, &[missing.as_str()]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{verb:?}: {text}");
+        assert!(output.stdout.is_empty(), "{verb:?}");
+        let named = text.contains("missing.rec") || text.contains("other.rec");
+        assert!(named, "{verb:?}: {text}");
+    }
+}
+
+/// Verbs without an answer of their own in figures, and the reason.
+const NO_JSON: [(&str, &str); 11] = [
+    (
+        "hub",
+        "runs until it is stopped; `fleet status --json` tells its state",
+    ),
+    ("agent", "runs until it is stopped"),
+    (
+        "monitor",
+        "runs until it is stopped; `status --json` tells its state",
+    ),
+    ("serve", "runs until it is stopped; it logs JSON"),
+    ("control", "runs until it is stopped"),
+    ("emulate", "runs another program"),
+    ("report", "writes pictures"),
+    ("list", "prints a table of names"),
+    ("completions", "prints a script"),
+    ("man", "writes pages"),
+    ("run", "prints what the verb of its plan prints"),
+];
+
+#[test]
+fn every_verb_with_an_answer_gives_it_as_json() {
+    for verb in verbs_of(&[]) {
+        let output = tailback(&[verb.as_str(), "--help"]);
+        let mut help = String::from_utf8(output.stdout).expect("text");
+        for inner in verbs_of(&[verb.as_str()]) {
+            let output = tailback(&[verb.as_str(), inner.as_str(), "--help"]);
+            help += &String::from_utf8(output.stdout).expect("text");
+        }
+        let is_exempt = NO_JSON.iter().any(|(name, _)| *name == verb);
+        assert!(is_exempt || help.contains("--json"), "{verb} has no --json");
+    }
+}
+
+#[test]
+fn every_verb_can_be_quiet() {
+    for words in all() {
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = tailback(&[&args[..], &["--help"]].concat());
+        let help = String::from_utf8(output.stdout).expect("text");
+        assert!(help.contains("-q, --quiet"), "{words:?}");
+    }
+    // No progress at all: the answer is on standard output, and standard error is empty.
+    let dir = TempDir::new("quiet");
+    let to = dir.at("quiet.rec");
+    let test = [
+        "test",
+        "--virtual",
+        "--link",
+        "adsl",
+        "--quiet",
+        "--output",
+        &to,
+    ];
+    for args in [
+        &test[..],
+        &["analyse", &to, "--quiet"],
+        &["model", "bdp", "rate=10Mbit/s", "rtt=20ms", "-q"],
+    ] {
+        let output = tailback(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+        assert!(!output.stdout.is_empty(), "{args:?}");
+        let left = said
+            .lines()
+            .filter(|l| !l.starts_with("Report: ") && !l.starts_with("Recording: "));
+        assert_eq!(left.count(), 0, "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn completions_of_every_shell_name_every_verb() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = tailback(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).expect("text");
+        for verb in verbs_of(&[]) {
+            assert!(script.contains(&verb), "{shell} lacks {verb}");
+        }
+    }
+    let dir = TempDir::new("completions");
+    let script = dir.file("tailback.bash", tailback(&["completions", "bash"]).stdout);
+    // What bash itself completes after `tailback mon`.
+    let ask = format!(
+        "source {script}; COMP_WORDS=(tailback mon); COMP_CWORD=1; _tailback tailback mon tailback; echo ${{COMPREPLY[@]}}"
+    );
+    let output = Command::new("bash")
+        .args(["-c", &ask])
+        .output()
+        .expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.trim(), "monitor", "{output:?}");
+}
+
+#[test]
+fn every_verb_has_a_man_page() {
+    let dir = TempDir::new("man");
+    let to = dir.at("man1");
+    assert!(tailback(&["man", &to]).status.success());
+    let all = all();
+    for words in &all {
+        let name = format!("tailback-{}.1", words.join("-"));
+        let page = std::fs::read_to_string(Path::new(&to).join(&name));
+        let page = page.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(
+            page.contains(".SH NAME") && page.contains(".SH OPTIONS"),
+            "{name}"
+        );
+    }
+    let pages = std::fs::read_dir(&to).expect("pages").count();
+    assert_eq!(pages, all.len() + 1);
+}

@@ -1,0 +1,238 @@
+//! Conversation with the hub: HTTP/1.1 inside TLS 1.3, each request signed.
+
+use crate::identity::{Identity, Signature};
+use crate::wire::{Refusal, SCHEME, request_text};
+use anyhow::{Context, anyhow, bail};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use measure::keys::Pin;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+const CONNECT: Duration = Duration::from_secs(15);
+const ANSWER: Duration = Duration::from_secs(120);
+/// Largest answer that is read.
+const MOST: usize = 4 << 20;
+
+/// Address of a hub: `https://HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Address(String);
+
+impl FromStr for Address {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Address, String> {
+        let wrong = || format!("{text:?} is no hub: write it as https://HOST:PORT");
+        let rest = text.strip_prefix("https://").ok_or_else(wrong)?;
+        let rest = rest.trim_end_matches('/');
+        let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+        let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']);
+        match port.parse::<u16>() {
+            Ok(1..) if is_host => Ok(Address(rest.into())),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+    fn try_from(text: String) -> Result<Address, String> {
+        text.parse()
+    }
+}
+
+impl From<Address> for String {
+    fn from(address: Address) -> String {
+        address.to_string()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "https://{}", self.0)
+    }
+}
+
+/// Refusal that repeating does not change.
+#[derive(Debug, thiserror::Error)]
+#[error("the hub refuses: {why}")]
+pub struct HubRefuses {
+    pub status: u16,
+    pub why: String,
+}
+
+/// Open connection to the hub.
+pub struct Client {
+    runtime: Runtime,
+    sender: SendRequest<Full<Bytes>>,
+    /// Name of the point and its key; none before it has joined.
+    signer: Option<(String, Arc<Identity>)>,
+    host: String,
+}
+
+async fn connect(address: &Address, pin: Pin) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let seen = Arc::new(Mutex::new(None));
+    let config = live::pipe::pinned(pin, &seen)?;
+    let stream = TcpStream::connect(&address.0)
+        .await
+        .with_context(|| format!("cannot reach {address}"))?;
+    stream.set_nodelay(true)?;
+    let name = ServerName::try_from(live::pipe::NAME)?;
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await;
+    let stream = stream.map_err(|e| {
+        match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(other) => anyhow!(
+                "{address} is not the hub that gave the code: its key is {other}, expected is {pin}"
+            ),
+            None => anyhow!("no TLS with {address}: {e}"),
+        }
+    })?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The hub cannot be reached, or another server answers.
+    pub fn connect(
+        address: &Address,
+        pin: Pin,
+        signer: Option<(String, Arc<Identity>)>,
+    ) -> anyhow::Result<Client> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let sender = runtime.block_on(async {
+            match timeout(CONNECT, connect(address, pin)).await {
+                Ok(done) => done,
+                Err(_) => Err(anyhow!(
+                    "{address} does not answer within {} s",
+                    CONNECT.as_secs()
+                )),
+            }
+        })?;
+        Ok(Client {
+            runtime,
+            sender,
+            signer,
+            host: address.0.clone(),
+        })
+    }
+
+    /// Sends a request and reads the answer.
+    ///
+    /// # Errors
+    /// `HubRefuses` if the hub says no; a connection that broke; an answer that is none of the hub.
+    pub fn call<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        range: Option<(u64, u64)>,
+        body: Vec<u8>,
+    ) -> anyhow::Result<T> {
+        let range = range.map_or(String::new(), |(from, to)| format!("bytes {from}-{to}/*"));
+        let mut request = Request::builder()
+            .method(&method)
+            .uri(path)
+            .header("host", &self.host);
+        if !range.is_empty() {
+            request = request.header("content-range", &range);
+        }
+        if let Some((point, identity)) = &self.signer {
+            let now = live::clock::wall_ns().div_euclid(1_000_000_000);
+            let text = request_text(method.as_str(), path, &range, now, &body);
+            let signature: Signature = identity.sign(&text);
+            request = request.header(
+                "authorization",
+                format!("{SCHEME} {point} {now} {signature}"),
+            );
+        }
+        let request = request.body(Full::new(Bytes::from(body)))?;
+        let Client {
+            runtime, sender, ..
+        } = self;
+        let (status, bytes) = runtime.block_on(async {
+            let answer = async {
+                sender.ready().await?;
+                let answer = sender.send_request(request).await?;
+                let status = answer.status();
+                let body = Limited::new(answer.into_body(), MOST).collect().await;
+                let body = body.map_err(|e| anyhow!("the answer broke off: {e}"))?;
+                anyhow::Ok((status, body.to_bytes()))
+            };
+            match timeout(ANSWER, answer).await {
+                Ok(done) => done.context("the connection to the hub broke"),
+                Err(_) => Err(anyhow!(
+                    "the hub does not answer within {} s",
+                    ANSWER.as_secs()
+                )),
+            }
+        })?;
+        understood(status, &bytes)
+    }
+}
+
+fn understood<T: DeserializeOwned>(status: StatusCode, bytes: &[u8]) -> anyhow::Result<T> {
+    if status.is_success() {
+        // A captive portal answers 200, too, but not what was asked.
+        return serde_json::from_slice(bytes).context("the answer is not that of a hub");
+    }
+    let refusal: Result<Refusal, _> = serde_json::from_slice(bytes);
+    let why = match refusal {
+        Ok(refusal) => base::text::clean(&refusal.error).into_owned(),
+        Err(_) => format!("status {status}"),
+    };
+    if status.is_client_error() {
+        bail!(HubRefuses {
+            status: status.as_u16(),
+            why
+        });
+    }
+    bail!("the hub has failed: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_back_and_others_are_refused() {
+        for good in [
+            "https://hub.example:8443",
+            "https://[2001:db8::1]:443",
+            "https://10.0.0.1:1/",
+        ] {
+            let address: Address = good.parse().unwrap();
+            assert_eq!(address.to_string().parse(), Ok(address));
+        }
+        for bad in [
+            "",
+            "hub:8443",
+            "http://hub:8443",
+            "https://hub",
+            "https://hub:0",
+            "https://:8443",
+            "https://hub:99999",
+            "https://hub/x:1",
+            "https://a@b:1",
+        ] {
+            assert!(bad.parse::<Address>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Runs of measurements, each a process of its own: a fault of one ends neither the agent nor another run.
+
+use crate::plan::Measurement;
+use anyhow::Context;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time that a run has to close its recording after the signal.
+const GRACE: Duration = Duration::from_secs(30);
+/// End of a run's messages that is kept as its reason.
+const TOLD: u64 = 300;
+
+/// Run under way.
+pub struct Running {
+    pub measurement: String,
+    pub number: u64,
+    pub due_s: u64,
+    pub recording: String,
+    child: Child,
+    messages: PathBuf,
+    ends: Instant,
+    asked: Option<Instant>,
+    /// True if the run may be ended by the agent: a monitor has no end of its own.
+    endless: bool,
+}
+
+/// End of a run.
+pub struct Ended {
+    pub complete: bool,
+    pub reason: Option<String>,
+}
+
+/// Starts a run that writes `recording`.
+pub fn start(
+    home: &Path,
+    measurement: &Measurement,
+    (number, due_s): (u64, u64),
+    recording: &str,
+) -> anyhow::Result<Running> {
+    let plan = home.join(format!("{}.plan.json", measurement.name));
+    let messages = home.join(format!("{}.messages", measurement.name));
+    std::fs::write(&plan, serde_json::to_vec(&measurement.run)?)
+        .with_context(|| format!("cannot write {}", plan.display()))?;
+    let told =
+        File::create(&messages).with_context(|| format!("cannot write {}", messages.display()))?;
+    let program = std::env::current_exe().context("cannot find the program itself")?;
+    let child = Command::new(program)
+        .arg("run")
+        .arg(&plan)
+        .arg("--output")
+        .arg(home.join("spool").join(recording))
+        .arg("--quiet")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(told)
+        .spawn()
+        .context("cannot start a measurement")?;
+    Ok(Running {
+        measurement: measurement.name.clone(),
+        number,
+        due_s,
+        recording: recording.into(),
+        child,
+        messages,
+        ends: Instant::now() + Duration::from_secs(measurement.at_most_s),
+        asked: None,
+        endless: matches!(measurement.run, ops::Plan::Monitor(_)),
+    })
+}
+
+impl Running {
+    /// Looks if the run has ended. Asks it to end when its time is over, and ends it some time later.
+    ///
+    /// # Errors
+    /// The process cannot be looked after.
+    pub fn poll(&mut self) -> anyhow::Result<Option<Ended>> {
+        if let Some(status) = self.child.try_wait()? {
+            let complete = status.success() || (self.endless && self.asked.is_some());
+            let reason = (!complete).then(|| self.last_words(&status.to_string()));
+            return Ok(Some(Ended { complete, reason }));
+        }
+        match self.asked {
+            None if Instant::now() >= self.ends => self.ask(),
+            Some(asked) if asked.elapsed() > GRACE => self.child.kill()?,
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// Asks the run to end, as Ctrl-C does.
+    pub fn ask(&mut self) {
+        if self.asked.is_none() {
+            self.asked = Some(Instant::now());
+            // If it has ended meanwhile, there is nothing to ask.
+            let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT);
+        }
+    }
+
+    /// End of what the run wrote to its messages.
+    fn last_words(&self, status: &str) -> String {
+        let read = || -> std::io::Result<String> {
+            let mut file = File::open(&self.messages)?;
+            let size = file.metadata()?.len();
+            file.seek(SeekFrom::Start(size.saturating_sub(TOLD)))?;
+            let mut bytes = Vec::new();
+            file.take(TOLD).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        let told = read().unwrap_or_default();
+        match told.is_empty() {
+            true => status.to_owned(),
+            false => base::text::clean(&told).into_owned(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Changes of files that outlast a power failure.
+
+use anyhow::Context;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use store::disk::parent;
+
+/// Makes created, renamed and removed entries of a directory durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Writes a file as a whole or not at all.
+///
+/// # Errors
+/// Names the file.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    store::disk::write_whole(path, bytes)
+        .and_then(|()| sync_directory(parent(path)))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Moves a file or directory within one file system.
+///
+/// # Errors
+/// Names both.
+pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::rename(from, to)
+        .and_then(|()| sync_directory(parent(to)))
+        .and_then(|()| sync_directory(parent(from)))
+        .with_context(|| format!("cannot move {} to {}", from.display(), to.display()))
+}
+
+/// Creates a directory and those above it.
+///
+/// # Errors
+/// Names the directory.
+pub fn create_directories(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path)
+        .and_then(|()| sync_directory(parent(path)))
+        .with_context(|| format!("cannot create {}", path.display()))
+}

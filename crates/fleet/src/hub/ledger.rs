@@ -1,0 +1,440 @@
+//! Ledger of the hub: one SQLite file with a row for each point, recording, run and change.
+//!
+//! Each change is one transaction that is on the disk before the answer leaves (`synchronous=FULL`).
+
+use crate::identity::PublicKey;
+use crate::manifest::Manifest;
+use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
+use anyhow::{Context, anyhow};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+use std::time::Duration;
+
+const SCHEMA: &str = "
+create table if not exists point (
+    name text primary key, public_key text not null unique, enrolled_s integer not null, revoked_s integer,
+    runs_until integer not null default 0) strict;
+create table if not exists invitation (
+    trace text primary key, name text not null, made_s integer not null, expires_s integer not null, used_s integer) strict;
+create table if not exists recording (
+    point text not null references point(name), name text not null, measurement text not null, plan integer not null,
+    agent text not null, manifest text not null, started_ns integer not null, ended_ns integer not null,
+    since_sync_s integer, bytes integer not null, rows integer not null, received_s integer not null,
+    verdict text not null, reason text, receipt text not null, primary key (point, name)) strict;
+create index if not exists recording_by_time on recording (point, measurement, started_ns);
+create table if not exists run (
+    point text not null, place integer not null, measurement text not null, number integer not null,
+    due_s integer not null, ended_s integer not null, outcome text not null, reason text, recording text,
+    primary key (point, place)) strict;
+create table if not exists state (
+    point text primary key, received_s integer not null, state text not null) strict;
+create table if not exists plan (
+    number integer primary key, made_s integer not null, plan text not null, signature text not null) strict;
+create table if not exists audit (
+    t_s integer not null, who text not null, what text not null) strict;
+";
+
+/// The ledger, open.
+pub struct Ledger(Connection);
+
+/// Point of the ledger.
+#[derive(Clone, Debug)]
+pub struct Point {
+    pub name: String,
+    pub public_key: PublicKey,
+    pub revoked: bool,
+}
+
+/// Sums over a point's recordings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub stored: u64,
+    pub quarantined: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    /// End of the latest recording, UNIX s.
+    pub latest_s: Option<i64>,
+}
+
+fn key(text: String) -> rusqlite::Result<PublicKey> {
+    PublicKey::try_from(text).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, e.into())
+    })
+}
+
+impl Ledger {
+    /// Opens the ledger, or makes an empty one.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is no ledger.
+    pub fn open(path: &Path) -> anyhow::Result<Ledger> {
+        let open = || -> rusqlite::Result<Connection> {
+            let db = Connection::open(path)?;
+            db.busy_timeout(Duration::from_secs(20))?;
+            db.pragma_update(None, "journal_mode", "wal")?;
+            db.pragma_update(None, "synchronous", "full")?;
+            db.pragma_update(None, "foreign_keys", true)?;
+            db.execute_batch(SCHEMA)?;
+            Ok(db)
+        };
+        let db = open().with_context(|| format!("cannot open the ledger {}", path.display()))?;
+        Ok(Ledger(db))
+    }
+
+    /// Adds a line to the audit log.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn audit(&self, now_s: i64, who: &str, what: &str) -> rusqlite::Result<()> {
+        let add = "insert into audit values (?1, ?2, ?3)";
+        self.0.execute(add, params![now_s, who, what]).map(|_| ())
+    }
+
+    /// Keeps the trace of an invitation.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn invite(
+        &self,
+        trace: &str,
+        name: &str,
+        now_s: i64,
+        expires_s: i64,
+    ) -> anyhow::Result<()> {
+        if self.point(name)?.is_some_and(|p| !p.revoked) {
+            return Err(ops::usage(format!(
+                "{name} has joined already; revoke it first"
+            )));
+        }
+        self.0.execute(
+            "insert into invitation values (?1, ?2, ?3, ?4, null)",
+            params![trace, name, now_s, expires_s],
+        )?;
+        Ok(self.audit(now_s, "operator", &format!("invited {name}"))?)
+    }
+
+    /// Lets the holder of an invitation join: its name, or none if the secret is unknown, used or expired. The same key
+    /// may join again with the same secret, as an agent does that lost the answer.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn enrol(
+        &mut self,
+        trace: &str,
+        public: &PublicKey,
+        now_s: i64,
+    ) -> anyhow::Result<Option<String>> {
+        let change = self.0.transaction()?;
+        let found: Option<(String, i64, Option<i64>)> = change
+            .query_row(
+                "select name, expires_s, used_s from invitation where trace = ?1",
+                [trace],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .optional()?;
+        let Some((name, expires_s, used_s)) = found else {
+            return Ok(None);
+        };
+        let text = public.to_string();
+        if used_s.is_some() {
+            let same: Option<i64> = change
+                .query_row(
+                    "select 1 from point where name = ?1 and public_key = ?2 and revoked_s is null",
+                    [&name, &text],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            return Ok(same.map(|_| name));
+        }
+        if expires_s < now_s {
+            return Ok(None);
+        }
+        change.execute(
+            "insert into point (name, public_key, enrolled_s) values (?1, ?2, ?3)
+             on conflict (name) do update set public_key = ?2, enrolled_s = ?3, revoked_s = null",
+            params![name, text, now_s],
+        )?;
+        change.execute(
+            "update invitation set used_s = ?2 where trace = ?1",
+            params![trace, now_s],
+        )?;
+        change.execute(
+            "insert into audit values (?1, ?2, 'joined')",
+            params![now_s, name],
+        )?;
+        change.commit()?;
+        Ok(Some(name))
+    }
+
+    /// Ends the access of a point; its recordings stay. False if there is no such point.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn revoke(&self, name: &str, now_s: i64) -> anyhow::Result<bool> {
+        let done = self.0.execute(
+            "update point set revoked_s = ?2 where name = ?1 and revoked_s is null",
+            params![name, now_s],
+        )?;
+        self.audit(now_s, "operator", &format!("revoked {name}"))?;
+        Ok(done > 0)
+    }
+
+    /// Point of a name.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn point(&self, name: &str) -> rusqlite::Result<Option<Point>> {
+        let mut all = self.points_where("where name = ?1", &[&name])?;
+        Ok(all.pop())
+    }
+
+    /// All points, by name.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn points(&self) -> rusqlite::Result<Vec<Point>> {
+        self.points_where("order by name", &[])
+    }
+
+    fn points_where(
+        &self,
+        rest: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> rusqlite::Result<Vec<Point>> {
+        let text = format!("select name, public_key, revoked_s is not null from point {rest}");
+        let mut query = self.0.prepare_cached(&text)?;
+        let rows = query.query_map(values, |row| {
+            Ok(Point {
+                name: row.get(0)?,
+                public_key: key(row.get(1)?)?,
+                revoked: row.get(2)?,
+            })
+        })?;
+        rows.collect()
+    }
+
+    /// Hash of the manifest and the receipt of a recording.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn recording(&self, point: &str, name: &str) -> anyhow::Result<Option<Receipt>> {
+        let text: Option<String> = self
+            .0
+            .query_row(
+                "select receipt from recording where point = ?1 and name = ?2",
+                [point, name],
+                |row| row.get(0),
+            )
+            .optional()?;
+        text.map(|t| serde_json::from_str(&t).context("a receipt of the ledger is damaged"))
+            .transpose()
+    }
+
+    /// Names of a point's recordings that are in the store.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn stored(&self, point: &str) -> rusqlite::Result<Vec<(String, u64)>> {
+        let mut query = self.0.prepare_cached(
+            "select name, rows from recording where point = ?1 and verdict = 'stored' order by started_ns, name",
+        )?;
+        let rows = query.query_map([point], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        rows.collect()
+    }
+
+    /// Writes the row of a recording, with its receipt.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn add_recording(&mut self, manifest: &Manifest, receipt: &Receipt) -> anyhow::Result<()> {
+        let verdict = match receipt.verdict {
+            Verdict::Stored => "stored",
+            Verdict::Quarantined => "quarantined",
+        };
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let change = self.0.transaction()?;
+        change.execute(
+            "insert into recording values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            params![
+                receipt.point,
+                receipt.recording,
+                manifest.measurement,
+                number(manifest.plan),
+                manifest.agent,
+                receipt.manifest,
+                manifest.started_ns,
+                manifest.ended_ns,
+                manifest.since_sync_s.map(number),
+                number(manifest.all_bytes()),
+                number(receipt.rows),
+                receipt.received_s,
+                verdict,
+                receipt.reason,
+                serde_json::to_string(receipt)?,
+            ],
+        )?;
+        change.commit()?;
+        Ok(())
+    }
+
+    /// Keeps a point's state and its runs. Runs that the ledger has already are left out; returns the number of runs
+    /// that it has now.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn add_state(&mut self, point: &str, now_s: i64, state: &State) -> anyhow::Result<u64> {
+        let change = self.0.transaction()?;
+        let mut until: i64 = change.query_row(
+            "select runs_until from point where name = ?1",
+            [point],
+            |row| row.get(0),
+        )?;
+        for run in &state.runs {
+            if i64::try_from(run.index) != Ok(until) {
+                continue;
+            }
+            add_run(&change, point, run)?;
+            until += 1;
+        }
+        change.execute(
+            "update point set runs_until = ?2 where name = ?1",
+            params![point, until],
+        )?;
+        let bare = State {
+            runs: Vec::new(),
+            ..state.clone()
+        };
+        change.execute(
+            "insert into state values (?1, ?2, ?3) on conflict (point) do update set received_s = ?2, state = ?3",
+            params![point, now_s, serde_json::to_string(&bare)?],
+        )?;
+        change.commit()?;
+        Ok(until.unsigned_abs())
+    }
+
+    /// Latest state of a point, and the time at which it came.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn state(&self, point: &str) -> anyhow::Result<Option<(i64, State)>> {
+        let found: Option<(i64, String)> = self
+            .0
+            .query_row(
+                "select received_s, state from state where point = ?1",
+                [point],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        found
+            .map(|(at, text)| Ok((at, serde_json::from_str(&text)?)))
+            .transpose()
+    }
+
+    /// Sums over the recordings of a point.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn sums(&self, point: &str) -> rusqlite::Result<Sums> {
+        self.0.query_row(
+            "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict <> 'stored'),
+                    coalesce(sum(rows) filter (where verdict = 'stored'), 0),
+                    coalesce(sum(bytes) filter (where verdict = 'stored'), 0),
+                    max(ended_ns / 1000000000) filter (where verdict = 'stored')
+             from recording where point = ?1",
+            [point],
+            |row| {
+                let number = |i| row.get::<_, i64>(i).map(i64::unsigned_abs);
+                Ok(Sums {
+                    stored: number(0)?,
+                    quarantined: number(1)?,
+                    rows: number(2)?,
+                    bytes: number(3)?,
+                    latest_s: row.get(4)?,
+                })
+            },
+        )
+    }
+
+    /// Number of runs of a point for each outcome.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn runs(&self, point: &str) -> rusqlite::Result<Vec<(String, u64)>> {
+        let mut query = self.0.prepare_cached(
+            "select outcome, count(*) from run where point = ?1 group by outcome order by outcome",
+        )?;
+        let rows = query.query_map([point], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        rows.collect()
+    }
+
+    /// Present plan.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn plan(&self) -> anyhow::Result<Option<SignedPlan>> {
+        let found: Option<(i64, String, String)> = self
+            .0
+            .query_row(
+                "select number, plan, signature from plan order by number desc limit 1",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .optional()?;
+        found
+            .map(|(number, text, signature)| {
+                Ok(SignedPlan {
+                    number: number.unsigned_abs(),
+                    text,
+                    signature: signature.try_into().map_err(|e: String| anyhow!(e))?,
+                })
+            })
+            .transpose()
+    }
+
+    /// Publishes a plan.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, or has a plan of that number.
+    pub fn add_plan(&mut self, now_s: i64, plan: &SignedPlan) -> anyhow::Result<()> {
+        let change = self.0.transaction()?;
+        change.execute(
+            "insert into plan values (?1, ?2, ?3, ?4)",
+            params![
+                plan.number as i64,
+                now_s,
+                plan.text,
+                plan.signature.to_string()
+            ],
+        )?;
+        let what = format!("published plan {}", plan.number);
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, what],
+        )?;
+        change.commit()?;
+        Ok(())
+    }
+}
+
+fn add_run(change: &rusqlite::Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    change.execute(
+        "insert into run values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            point,
+            number(run.index),
+            run.measurement,
+            number(run.number),
+            number(run.due_s),
+            number(run.ended_s),
+            run.end.word(),
+            run.reason,
+            run.recording,
+        ],
+    )?;
+    Ok(())
+}

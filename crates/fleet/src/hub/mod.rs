@@ -1,0 +1,152 @@
+//! The hub: enrols points, hands out the plan, checks and keeps what they measured.
+//!
+//! One directory holds everything: `ledger.sqlite`, the keys, `incoming/` (files under way), `points/POINT/RECORDING/` (the
+//! store: recordings as every verb reads them), `quarantine/`.
+
+mod intake;
+mod ledger;
+mod routes;
+mod serve;
+mod status;
+
+pub use intake::IntakeError;
+pub use serve::serve;
+pub use status::{Health, PointStatus, Status};
+
+use crate::durable;
+use crate::identity::{Identity, PublicKey};
+use crate::invitation::Invitation;
+use crate::plan::{FleetPlan, is_name};
+use crate::wire::SignedPlan;
+use ledger::Ledger;
+use live::serve::{Tls, TlsKey};
+use measure::keys::Pin;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Time for which an invitation holds, s.
+const INVITATION_S: i64 = 7 * 86_400;
+
+/// Hub on its directory.
+pub struct Hub {
+    data: PathBuf,
+    ledger: Mutex<Ledger>,
+    identity: Identity,
+    tls: Arc<Tls>,
+    /// Held while a recording moves into the store, so that no two requests judge the same one.
+    closing: Mutex<()>,
+}
+
+/// Seconds since 1970 by this machine's clock.
+pub(crate) fn unix_s() -> i64 {
+    live::clock::wall_ns().div_euclid(1_000_000_000)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// Opens the directory of a hub, or makes a new one.
+    ///
+    /// # Errors
+    /// The directory, the ledger or a key cannot be read or made.
+    pub fn open(data: &Path) -> anyhow::Result<Hub> {
+        for directory in ["incoming", "points", "quarantine", "keys"] {
+            durable::create_directories(&data.join(directory))?;
+        }
+        let tls = Tls::new(&TlsKey::KeptIn(data.join("keys")))?
+            .ok_or_else(|| anyhow::anyhow!("the hub has no TLS key"))?;
+        Ok(Hub {
+            data: data.to_owned(),
+            ledger: Mutex::new(Ledger::open(&data.join("ledger.sqlite"))?),
+            identity: Identity::kept_in(&data.join("keys/hub.key"))?,
+            tls: Arc::new(tls),
+            closing: Mutex::new(()),
+        })
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    /// Pin of the hub's TLS key.
+    pub fn pin(&self) -> Pin {
+        self.tls.pin
+    }
+
+    /// Key that signs plans and receipts.
+    pub fn public_key(&self) -> PublicKey {
+        self.identity.public()
+    }
+
+    /// Makes a one-time code for a new point of this name.
+    ///
+    /// # Errors
+    /// A name that is not allowed or in use.
+    pub fn invite(&self, name: &str) -> anyhow::Result<Invitation> {
+        if !is_name(name) {
+            return Err(ops::usage(format!(
+                "{name:?}: a point's name has 1 to 64 lower-case letters, digits and -"
+            )));
+        }
+        let made = Invitation::new(self.pin())?;
+        let now = unix_s();
+        let trace = Invitation::trace(&made.secret);
+        self.ledger()
+            .invite(&trace, name, now, now + INVITATION_S)?;
+        Ok(made)
+    }
+
+    /// Lets the holder of a code's secret join with its key: the name of the point, or none if the code is unknown, used or
+    /// expired.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn enrol(&self, secret: &[u8; 16], key: &PublicKey) -> anyhow::Result<Option<String>> {
+        let trace = Invitation::trace(secret);
+        self.ledger().enrol(&trace, key, unix_s())
+    }
+
+    /// Ends the access of a point. Its recordings stay.
+    ///
+    /// # Errors
+    /// There is no such point, or the ledger cannot be written.
+    pub fn revoke(&self, name: &str) -> anyhow::Result<()> {
+        if !self.ledger().revoke(name, unix_s())? {
+            return Err(ops::usage(format!("there is no point {name}")));
+        }
+        Ok(())
+    }
+
+    /// Signs and publishes a plan; returns its number.
+    ///
+    /// # Errors
+    /// Faults of the plan; the ledger cannot be written.
+    pub fn publish(&self, text: &str) -> anyhow::Result<u64> {
+        FleetPlan::parse(text)?;
+        let mut ledger = self.ledger();
+        let number = ledger.plan()?.map_or(1, |p| p.number + 1);
+        let signature = self.identity.sign(&SignedPlan::message(number, text));
+        let plan = SignedPlan {
+            number,
+            text: text.into(),
+            signature,
+        };
+        ledger.add_plan(unix_s(), &plan)?;
+        Ok(number)
+    }
+
+    /// State of all points.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn status(&self) -> anyhow::Result<Status> {
+        status::status(&self.ledger(), unix_s())
+    }
+
+    /// Directory of a point's recordings.
+    pub fn recordings(&self, point: &str) -> PathBuf {
+        self.data.join("points").join(point)
+    }
+}

@@ -1,0 +1,261 @@
+//! Requests of agents, over HTTP.
+
+use super::intake::IntakeError;
+use super::{Hub, unix_s};
+use crate::identity::{Signature, from_hex};
+use crate::manifest::Manifest;
+use crate::plan::is_name;
+use crate::wire::{
+    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
+    StateAnswer, request_text,
+};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Path, State as Shared};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http_body_util::{BodyExt, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// Refusal with its HTTP status.
+struct Refused(StatusCode, String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        json(self.0, &Refusal { error: self.1 })
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(e: anyhow::Error) -> Refused {
+        // The operator reads the cause; a stranger learns nothing of the hub's disk.
+        eprintln!("tailback hub: {e:#}");
+        Refused(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the hub has failed; try again later".into(),
+        )
+    }
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(e: rusqlite::Error) -> Refused {
+        anyhow::Error::from(e).into()
+    }
+}
+
+impl From<IntakeError> for Refused {
+    fn from(e: IntakeError) -> Refused {
+        let status = match &e {
+            IntakeError::Gap { .. } | IntakeError::Taken => StatusCode::CONFLICT,
+            IntakeError::Quota => StatusCode::INSUFFICIENT_STORAGE,
+            IntakeError::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            IntakeError::Failed(_) => {
+                let IntakeError::Failed(e) = e else {
+                    unreachable!()
+                };
+                return e.into();
+            }
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Refused(status, e.to_string())
+    }
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body)
+        .map_err(|e| Refused(StatusCode::BAD_REQUEST, format!("not understood: {e}")))
+}
+
+/// Request whose sender is known.
+struct Signed {
+    point: String,
+    body: Bytes,
+    headers: HeaderMap,
+}
+
+fn header_text<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> &'h str {
+    headers
+        .get(name)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// Sender that a request names, with its time and signature.
+fn claimed(headers: &HeaderMap) -> Option<(String, i64, Signature)> {
+    let text = header_text(headers, &header::AUTHORIZATION).strip_prefix(SCHEME)?;
+    let mut words = text.split_ascii_whitespace();
+    let (point, time, signature) = (words.next()?, words.next()?, words.next()?);
+    is_name(point).then_some(())?;
+    Some((
+        point.into(),
+        time.parse().ok()?,
+        Signature(from_hex(signature)?),
+    ))
+}
+
+/// Reads a request to its end and checks its signature. No body is read before the sender is known to be a point.
+async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refused> {
+    let stranger = || {
+        Refused(
+            StatusCode::UNAUTHORIZED,
+            "the signature is not that of a point".into(),
+        )
+    };
+    let (head, body) = request.into_parts();
+    let (point, time, signature) = claimed(&head.headers).ok_or_else(stranger)?;
+    let known = {
+        let (hub, name) = (hub.clone(), point.clone());
+        blocking(move || Ok(hub.ledger().point(&name)?)).await?
+    };
+    let known = known.filter(|p| !p.revoked).ok_or_else(stranger)?;
+    let body = whole(body).await?;
+    let range = header_text(&head.headers, &header::CONTENT_RANGE);
+    let path = head.uri.path();
+    let text = request_text(head.method.as_str(), path, range, time, &body);
+    if !known.public_key.has_signed(&text, &signature) {
+        return Err(stranger());
+    }
+    Ok(Signed {
+        point,
+        body,
+        headers: head.headers,
+    })
+}
+
+async fn whole(body: Body) -> Result<Bytes, Refused> {
+    let most = CHUNK.max(MAX_MESSAGE) + 1024;
+    let read = Limited::new(body, most).collect().await;
+    let large = |_| {
+        Refused(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("a request has at most {most} bytes"),
+        )
+    };
+    Ok(read.map_err(large)?.to_bytes())
+}
+
+/// Runs work that waits for the disk on a thread of its own.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(e) => Err(anyhow::Error::from(e).into()),
+    }
+}
+
+async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked: Enrol = parsed(&whole(request.into_body()).await?)?;
+    let refused = || {
+        Refused(
+            StatusCode::FORBIDDEN,
+            "the code is unknown, expired or used; ask the operator for a new one (`tailback hub invite`)".into(),
+        )
+    };
+    let secret = from_hex(&asked.secret).ok_or_else(refused)?;
+    let answer = blocking(move || {
+        let name = hub.enrol(&secret, &asked.public_key)?;
+        Ok(Enrolled {
+            point: name.ok_or_else(refused)?,
+            hub_key: hub.public_key(),
+            unix_s: unix_s(),
+        })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
+async fn plan(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    signed(&hub, request).await?;
+    let plan: Option<SignedPlan> = blocking(move || Ok(hub.ledger().plan()?)).await?;
+    Ok(json(StatusCode::OK, &plan))
+}
+
+async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = signed(&hub, request).await?;
+    let told: State = parsed(&asked.body)?;
+    let answer = blocking(move || {
+        let now = unix_s();
+        let mut ledger = hub.ledger();
+        let runs_until = ledger.add_state(&asked.point, now, &told)?;
+        Ok(StateAnswer {
+            unix_s: now,
+            plan: ledger.plan()?.map_or(0, |p| p.number),
+            runs_until,
+        })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
+/// Begin of a piece: `bytes FROM-`, as in `Content-Range`.
+fn begin_of(range: &str) -> Result<u64, Refused> {
+    let text = range.strip_prefix("bytes ").and_then(|r| r.split_once('-'));
+    text.and_then(|(from, _)| from.parse().ok()).ok_or_else(|| {
+        Refused(
+            StatusCode::BAD_REQUEST,
+            "Content-Range is `bytes FROM-TO/*`".into(),
+        )
+    })
+}
+
+async fn piece(
+    Shared(hub): Shared<Arc<Hub>>,
+    Path((recording, part)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Refused> {
+    let is_question = request.method() == Method::GET;
+    let asked = signed(&hub, request).await?;
+    let answer = blocking(move || {
+        let bytes = if is_question {
+            hub.have(&asked.point, &recording, &part)?
+        } else {
+            let from = begin_of(header_text(&asked.headers, &header::CONTENT_RANGE))?;
+            hub.put(&asked.point, &recording, &part, from, &asked.body)?
+        };
+        Ok(Have { bytes })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
+async fn close(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = signed(&hub, request).await?;
+    let manifest: Manifest = parsed(&asked.body)?;
+    let receipt: Receipt = blocking(move || Ok(hub.close(&asked.point, &manifest)?)).await?;
+    Ok(json(StatusCode::OK, &receipt))
+}
+
+async fn unknown(uri: Uri) -> Refused {
+    let path: String = uri.path().chars().take(80).collect();
+    Refused(
+        StatusCode::NOT_FOUND,
+        format!("there is nothing at {}", base::text::clean(&path)),
+    )
+}
+
+/// All requests that the hub answers.
+pub(super) fn router(hub: Arc<Hub>) -> Router {
+    Router::new()
+        .route("/v1/enrol", post(enrol))
+        .route("/v1/plan", get(plan))
+        .route("/v1/state", post(state))
+        .route(
+            "/v1/recordings/{recording}/files/{*part}",
+            get(piece).put(piece),
+        )
+        .route("/v1/close", post(close))
+        .fallback(unknown)
+        .layer(DefaultBodyLimit::disable())
+        .with_state(hub)
+}

@@ -1,0 +1,105 @@
+//! The hub's listening socket: TLS 1.3, connections with limits.
+
+use super::{Hub, routes};
+use anyhow::Context;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// Connections at once; more are closed at once, and the agents come again.
+const CONNECTIONS: usize = 512;
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEADER: Duration = Duration::from_secs(20);
+/// Longest time of one connection.
+const CONNECTION: Duration = Duration::from_secs(600);
+const INTERRUPT_POLL: Duration = Duration::from_millis(100);
+
+/// Serves agents until `stop` says so. `ready` is told the address.
+///
+/// # Errors
+/// The address cannot be opened, another process serves this directory, or store and ledger differ.
+pub fn serve(
+    hub: Hub,
+    listen: SocketAddr,
+    ready: &mut dyn FnMut(SocketAddr),
+    stop: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
+    let lock =
+        File::create(hub.data.join("hub.lock")).context("cannot write to the hub's directory")?;
+    if lock.try_lock().is_err() {
+        anyhow::bail!("another process serves {}", hub.data.display());
+    }
+    for fault in hub.settle()? {
+        eprintln!("tailback hub: {fault}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(8)
+        .build()
+        .context("cannot start the hub")?;
+    runtime.block_on(async {
+        let opened = TcpListener::bind(listen).await;
+        let listener = opened.with_context(|| format!("cannot listen on {listen}"))?;
+        ready(listener.local_addr()?);
+        let hub = Arc::new(hub);
+        let accept = accept(hub.clone(), listener);
+        tokio::pin!(accept);
+        loop {
+            if timeout(INTERRUPT_POLL, &mut accept).await.is_ok() || stop() {
+                return Ok(());
+            }
+        }
+    })
+}
+
+async fn accept(hub: Arc<Hub>, listener: TcpListener) {
+    let router = routes::router(hub.clone());
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            // Out of descriptors, most likely: others will close.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        if open.load(Ordering::Relaxed) >= CONNECTIONS {
+            continue;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let (hub, router, open) = (hub.clone(), router.clone(), open.clone());
+        tokio::spawn(async move {
+            let _ = timeout(CONNECTION, converse(&hub, stream, from, router)).await;
+            open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+async fn converse(hub: &Hub, stream: TcpStream, from: SocketAddr, router: Router) {
+    let _ = stream.set_nodelay(true);
+    let acceptor = TlsAcceptor::from(hub.tls.config.clone());
+    let stream = {
+        let Some(_handshake) = hub.tls.begin(from.ip()) else {
+            return;
+        };
+        match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            _ => return,
+        }
+    };
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER)
+        .max_headers(32)
+        .serve_connection(TokioIo::new(stream), service);
+    // A connection that breaks is the agent's to repeat.
+    let _ = connection.await;
+}

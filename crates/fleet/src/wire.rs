@@ -1,0 +1,191 @@
+//! Messages between agents and the hub: JSON over HTTP/1.1 inside TLS 1.3.
+
+use crate::identity::{PublicKey, Signature, hex};
+use crate::manifest::Manifest;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Largest part of a file in one request, and largest request of any other kind.
+pub(crate) const CHUNK: usize = 1 << 20;
+pub(crate) const MAX_MESSAGE: usize = 1 << 20;
+/// Header of a signed request: `Tailback POINT UNIX_SECONDS SIGNATURE`.
+pub(crate) const SCHEME: &str = "Tailback";
+
+/// Text that a point signs with each request.
+pub(crate) fn request_text(
+    method: &str,
+    path: &str,
+    range: &str,
+    unix_s: i64,
+    body: &[u8],
+) -> Vec<u8> {
+    let digest = hex(&Sha256::digest(body));
+    format!("tailback-fleet 1\n{method}\n{path}\n{range}\n{unix_s}\n{digest}").into_bytes()
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Enrol {
+    pub secret: String,
+    pub public_key: PublicKey,
+    pub agent: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Enrolled {
+    pub point: String,
+    /// Key that signs plans and receipts.
+    pub hub_key: PublicKey,
+    pub unix_s: i64,
+}
+
+/// Plan as the hub signed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SignedPlan {
+    pub number: u64,
+    pub text: String,
+    pub signature: Signature,
+}
+
+impl SignedPlan {
+    pub fn message(number: u64, text: &str) -> Vec<u8> {
+        format!("tailback-plan 1\n{number}\n{text}").into_bytes()
+    }
+
+    pub fn is_signed_by(&self, hub: &PublicKey) -> bool {
+        hub.has_signed(
+            &SignedPlan::message(self.number, &self.text),
+            &self.signature,
+        )
+    }
+}
+
+/// Run of a measurement that came to an end, or to no begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// Place in the point's list, from 0.
+    pub index: u64,
+    pub measurement: String,
+    /// Number of the measurement's period.
+    pub number: u64,
+    pub due_s: u64,
+    pub ended_s: u64,
+    pub end: RunEnd,
+    #[serde(default)]
+    pub reason: Option<String>,
+    #[serde(default)]
+    pub recording: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RunEnd {
+    Done,
+    /// The program ended early or with a failure; what it recorded is kept.
+    Incomplete,
+    /// The link was busy, or another run was under way.
+    Deferred,
+    /// Not begun at all: the disk is full, or the agent was off.
+    Skipped,
+}
+
+impl RunEnd {
+    pub fn word(self) -> &'static str {
+        match self {
+            RunEnd::Done => "done",
+            RunEnd::Incomplete => "incomplete",
+            RunEnd::Deferred => "deferred",
+            RunEnd::Skipped => "skipped",
+        }
+    }
+}
+
+/// State of a point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    pub agent: String,
+    pub plan: u64,
+    pub unix_s: i64,
+    /// Time since the clock was last synchronised, s; null if the system does not say.
+    pub since_sync_s: Option<u64>,
+    pub spool_recordings: u64,
+    pub spool_bytes: u64,
+    pub disk_free: u64,
+    /// Rows of all recordings that the agent ever closed.
+    pub rows_closed: u64,
+    pub recordings_closed: u64,
+    pub runs: Vec<Run>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StateAnswer {
+    pub unix_s: i64,
+    /// Number of the present plan.
+    pub plan: u64,
+    /// Runs up to here are in the ledger.
+    pub runs_until: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Have {
+    pub bytes: u64,
+}
+
+/// Judgement of the hub on a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It is in the store.
+    Stored,
+    /// It is kept apart, because a check failed; the point keeps its copy.
+    Quarantined,
+}
+
+/// Signed answer to a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub point: String,
+    pub recording: String,
+    pub verdict: Verdict,
+    /// Failed check, if the recording is in quarantine.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Hash of the manifest.
+    pub manifest: String,
+    pub rows: u64,
+    pub received_s: i64,
+    pub signature: Signature,
+}
+
+impl Receipt {
+    pub(crate) fn message(&self) -> Vec<u8> {
+        let verdict = match self.verdict {
+            Verdict::Stored => "stored",
+            Verdict::Quarantined => "quarantined",
+        };
+        format!(
+            "tailback-receipt 1\n{}\n{}\n{verdict}\n{}\n{}\n{}\n{}",
+            self.point,
+            self.recording,
+            self.manifest,
+            self.rows,
+            self.received_s,
+            self.reason.as_deref().unwrap_or_default()
+        )
+        .into_bytes()
+    }
+
+    /// True if this hub gave the receipt for this manifest.
+    pub fn is_for(&self, manifest: &Manifest, point: &str, hub: &PublicKey) -> bool {
+        self.point == point
+            && self.recording == manifest.recording
+            && self.manifest == manifest.hash()
+            && hub.has_signed(&self.message(), &self.signature)
+    }
+}
+
+/// Refusal, as text for people.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub error: String,
+}

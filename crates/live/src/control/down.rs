@@ -1,0 +1,116 @@
+//! Downloads of the gateway: the program at the ingress of the WAN interface marks and drops packets that have crossed the
+//! link. Their senders then send less, and the queue at the provider stays short.
+
+use super::ControlError;
+use super::counters::Counters;
+use super::hook::Side;
+use super::run::{Settings, decision_row};
+use crate::clock::Clock;
+use base::record::{Decision as DecisionRow, Direction};
+use base::rng::Rng;
+use base::{Duration, Time};
+use control::agent::{Agent, Answered};
+use control::download::Inbound;
+use control::upload::{Decision, Why};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// State of the downloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DownStatus {
+    pub why: Why,
+    pub wait_ms: Option<f64>,
+    pub capacity_bps: Option<f64>,
+    /// Rate that arrives, mean of the last second.
+    pub rate_bps: Option<f64>,
+    pub passed_bytes: u64,
+    pub signals: u64,
+    pub marks: u64,
+    pub drops: u64,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Downloads under control; dropping it restores the interface.
+pub(super) struct Down {
+    settings: Settings,
+    clock: Clock,
+    counters: Counters,
+    agent: Agent<Inbound>,
+    /// Time of the next idle row.
+    idle_row: Time,
+    /// Bytes at the last full second.
+    second_bytes: u64,
+    rate: Option<f64>,
+    last: Option<Decision>,
+}
+
+impl Down {
+    /// Attaches the program to the ingress, unless this is a dry run.
+    pub fn open(settings: &Settings, draws: Rng, clock: Clock) -> Result<Down, ControlError> {
+        let counters = Counters::open(settings, Side::Ingress, settings.apply)?;
+        let now = clock.now();
+        Ok(Down {
+            agent: Agent::of(Inbound::new(settings.download), draws, now),
+            settings: settings.clone(),
+            clock,
+            counters,
+            idle_row: now,
+            second_bytes: 0,
+            rate: None,
+            last: None,
+        })
+    }
+
+    /// Takes the answer to a probe.
+    pub fn answered(&mut self, now: Time, answered: &Answered) {
+        self.agent.answered(now, answered);
+    }
+
+    /// Renews the orders. Returns the row of a decision: each is one while there is traffic.
+    pub fn act(&mut self, now: Time) -> io::Result<Option<DecisionRow>> {
+        let counts = self.counters.read()?;
+        let (decision, orders) = self.agent.wake(now, counts);
+        self.counters.order(&orders, self.clock)?;
+        let Some(decision) = decision else {
+            return Ok(None);
+        };
+        let changed = self.last.is_none_or(|l| l.why != decision.why);
+        let active = decision.signals > 0 || !decision.wait.is_zero();
+        self.last = Some(decision);
+        if !(changed || active || now >= self.idle_row) {
+            return Ok(None);
+        }
+        self.idle_row = now + SECOND;
+        Ok(Some(DecisionRow {
+            passed_bytes: counts.bytes as i64,
+            signals: self.agent.signals() as i64,
+            marks: counts.marks as i64,
+            drops: counts.drops as i64,
+            ..decision_row(&self.settings, Direction::Down, &decision, self.clock)
+        }))
+    }
+
+    /// Closes a second that took `span`.
+    pub fn each_second(&mut self, span: Duration) {
+        let bytes = self.agent.seen().bytes;
+        let passed = bytes.saturating_sub(self.second_bytes);
+        self.rate = Some(passed as f64 * 8.0 / span.as_secs_f64());
+        self.second_bytes = bytes;
+    }
+
+    pub fn status(&self) -> DownStatus {
+        let known = self.last.filter(|d| d.why != Why::Blind);
+        let seen = self.agent.seen();
+        DownStatus {
+            why: self.last.map_or(Why::Blind, |d| d.why),
+            wait_ms: known.map(|d| d.wait.as_millis_f64()),
+            capacity_bps: self.last.and_then(|d| d.capacity).map(|c| c.value * 8.0),
+            rate_bps: self.rate,
+            passed_bytes: seen.bytes,
+            signals: self.agent.signals(),
+            marks: seen.marks,
+            drops: seen.drops,
+        }
+    }
+}
