@@ -21,10 +21,13 @@ demo: build ## the whole job on one machine, over an emulated ADSL line
 	rm -rf demo.rec
 	target/release/tailback test --link adsl --title "Demo: an emulated ADSL line" --output demo.rec
 
+# Temporary files of the tests stand beside the build, which has room, whatever the size of /tmp.
+SCRATCH := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/tmp
 test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
-	$(CARGO) test --release --workspace --no-fail-fast
+	mkdir -p $(SCRATCH)
+	TMPDIR=$(SCRATCH) $(CARGO) test --release --workspace --no-fail-fast
 	$(CARGO) doc --release --workspace --no-deps --quiet
 	$(CARGO) xtask check
 	$(MAKE) book

@@ -41,3 +41,20 @@ pub fn create_directories(path: &Path) -> anyhow::Result<()> {
         .and_then(|()| sync_directory(parent(path)))
         .with_context(|| format!("cannot create {}", path.display()))
 }
+
+/// Names in a directory, in order, without hidden ones.
+///
+/// # Errors
+/// Names the directory.
+pub fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let list = || -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.retain(|n| !n.starts_with('.'));
+        names.sort();
+        Ok(names)
+    };
+    list().with_context(|| format!("cannot list {}", directory.display()))
+}

@@ -33,7 +33,7 @@ impl Invitation {
 
     /// Trace of the secret that the ledger keeps: whoever reads the ledger cannot join with it.
     pub(crate) fn trace(secret: &[u8; SECRET_LEN]) -> String {
-        crate::identity::hex(&Sha256::digest(secret))
+        measure::keys::hex(&Sha256::digest(secret))
     }
 }
 

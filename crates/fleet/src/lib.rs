@@ -24,3 +24,8 @@ pub use invitation::Invitation;
 pub use manifest::{Manifest, ManifestError, Part};
 pub use schedule::{Due, next_start};
 pub use wire::{Receipt, Verdict};
+
+/// Seconds since 1970 by this machine's clock.
+fn unix_s() -> i64 {
+    live::clock::wall_ns().div_euclid(1_000_000_000)
+}

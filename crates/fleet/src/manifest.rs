@@ -1,7 +1,7 @@
 //! Content list of a closed recording: its files, their hashes and their rows.
 
-use crate::identity::hex;
 use base::record::TableId;
+use measure::keys::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};

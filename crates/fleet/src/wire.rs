@@ -1,7 +1,8 @@
 //! Messages between agents and the hub: JSON over HTTP/1.1 inside TLS 1.3.
 
-use crate::identity::{PublicKey, Signature, hex};
+use crate::identity::{PublicKey, Signature};
 use crate::manifest::Manifest;
+use measure::keys::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -135,9 +136,9 @@ pub(crate) struct Have {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is in the store.
+    /// Kept in the store.
     Stored,
-    /// It is kept apart, because a check failed; the point keeps its copy.
+    /// Kept apart, because a check failed; the point keeps its copy.
     Quarantined,
 }
 

@@ -1,9 +1,10 @@
 //! `tailback fleet`: the operator's view of a fleet.
 
 use super::hub::Of;
-use super::{print, print_json};
+use super::{print, print_json, table_width};
 use crate::Outcome;
 use fleet::hub::{Hub, Status};
+use report::table::{Cell, Column, Table};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -56,14 +57,33 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 }
 
 /// Time since something, in the unit that suits it.
-fn ago(s: Option<i64>) -> String {
+fn ago(s: i64) -> String {
     match s {
-        None => "-".into(),
-        Some(s) if s < 120 => format!("{s} s"),
-        Some(s) if s < 7200 => format!("{} min", s / 60),
-        Some(s) if s < 172_800 => format!("{} h", s / 3600),
-        Some(s) => format!("{} d", s / 86_400),
+        ..120 => format!("{s} s ago"),
+        120..7200 => format!("{} min ago", s / 60),
+        7200..172_800 => format!("{} h ago", s / 3600),
+        172_800.. => format!("{} d ago", s / 86_400),
     }
+}
+
+fn points(status: &Status) -> Table {
+    let columns = [
+        Column::words("health"),
+        "reported".into(),
+        "measured".into(),
+        "recordings".into(),
+        "rows".into(),
+        "waiting".into(),
+        "plan".into(),
+    ];
+    let mut table = Table::new("point", columns);
+    for p in &status.points {
+        let times = [p.reported_s_ago, p.measured_s_ago].map(|s| Cell::from(s.map(ago)));
+        let counts = [Some(p.recordings), Some(p.rows), p.spool_recordings, p.plan];
+        let cells = std::iter::once(p.health.to_string().into()).chain(times);
+        table.row(p.name.clone(), cells.chain(counts.map(Cell::from)));
+    }
+    table
 }
 
 fn text(status: &Status) -> String {
@@ -80,25 +100,8 @@ fn text(status: &Status) -> String {
         out += "Invite one: tailback hub invite --name NAME\n";
         return out;
     }
-    let _ = writeln!(
-        out,
-        "\n{:<20} {:<8} {:>8} {:>8} {:>10} {:>12} {:>6}  plan",
-        "point", "health", "report", "data", "recordings", "rows", "spool"
-    );
-    for p in &status.points {
-        let _ = writeln!(
-            out,
-            "{:<20} {:<8} {:>8} {:>8} {:>10} {:>12} {:>6}  {}",
-            p.name,
-            p.health,
-            ago(p.reported_s_ago),
-            ago(p.measured_s_ago),
-            p.recordings,
-            p.rows,
-            p.spool_recordings.map_or("-".into(), |n| n.to_string()),
-            p.plan.map_or("-".into(), |n| n.to_string()),
-        );
-    }
+    out += "\n";
+    out += &points(status).text(table_width());
     for p in &status.points {
         if let Some(why) = &p.why {
             let _ = writeln!(out, "\n{}: {why}", p.name);

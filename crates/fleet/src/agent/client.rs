@@ -1,6 +1,7 @@
 //! Conversation with the hub: HTTP/1.1 inside TLS 1.3, each request signed.
 
 use crate::identity::{Identity, Signature};
+use crate::unix_s;
 use crate::wire::{Refusal, SCHEME, request_text};
 use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full, Limited};
@@ -155,7 +156,7 @@ impl Client {
             request = request.header("content-range", &range);
         }
         if let Some((point, identity)) = &self.signer {
-            let now = live::clock::wall_ns().div_euclid(1_000_000_000);
+            let now = unix_s();
             let text = request_text(method.as_str(), path, &range, now, &body);
             let signature: Signature = identity.sign(&text);
             request = request.header(

@@ -10,14 +10,15 @@ mod spool;
 pub use client::{Address, Client, HubRefuses};
 
 use crate::durable;
-use crate::identity::{Identity, PublicKey, hex};
+use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
 use crate::plan::{FleetPlan, Measurement};
 use crate::schedule::{hash, next_start};
+use crate::unix_s;
 use crate::wire::{Enrol, Enrolled, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
 use anyhow::Context;
 use hyper::Method;
-use measure::keys::Pin;
+use measure::keys::{Pin, hex};
 use runner::Running;
 use serde::{Deserialize, Serialize};
 use spool::{Spool, read, write_json};
@@ -75,10 +76,6 @@ pub struct Agent {
     failures: u32,
 }
 
-fn unix_s() -> i64 {
-    crate::hub::unix_s()
-}
-
 /// Time since the clock was synchronised, as systemd-timesyncd notes it; none where it does not run.
 fn since_sync_s() -> Option<u64> {
     let noted = std::fs::metadata("/run/systemd/timesync/synchronized").ok()?;
@@ -127,7 +124,7 @@ impl Agent {
     /// Opens the directory of an agent that has joined a hub.
     ///
     /// # Errors
-    /// It has not joined, or a file is damaged.
+    /// The agent has not joined, or a file is damaged.
     pub fn open(home: &Path) -> anyhow::Result<Agent> {
         let joined: Option<Joined> = read(&home.join("hub.json"))?;
         let joined = joined.ok_or_else(|| {
@@ -305,12 +302,6 @@ impl Agent {
                 continue;
             }
             if !m.may_start(due.at_s) {
-                self.note(
-                    slot,
-                    RunEnd::Skipped,
-                    Some("outside of its hours".into()),
-                    None,
-                )?;
                 continue;
             }
             if spooled > plan.spool.get() {

@@ -66,7 +66,7 @@ impl Spool {
         if let Some(last) = spool.sums.last.clone() {
             spool.remove(&last)?;
         }
-        for name in names(&home.join("closed"))? {
+        for name in durable::names(&home.join("closed"))? {
             if let Some(name) = name.strip_suffix(".json")
                 && let Some(manifest) = read(&spool.manifest_path(name))?
             {
@@ -90,7 +90,7 @@ impl Spool {
     /// # Errors
     /// The spool cannot be listed.
     pub fn open_recordings(&self) -> anyhow::Result<Vec<String>> {
-        let mut all = names(&self.home.join("spool"))?;
+        let mut all = durable::names(&self.home.join("spool"))?;
         all.retain(|name| !self.closed.contains_key(name));
         Ok(all)
     }
@@ -115,7 +115,7 @@ impl Spool {
     /// Moves a recording that nothing can be made of out of the way.
     ///
     /// # Errors
-    /// It cannot be moved.
+    /// The recording cannot be moved.
     pub fn reject(&mut self, name: &str) -> anyhow::Result<()> {
         let to = self.home.join("rejected").join(name);
         if to.exists() {
@@ -238,18 +238,4 @@ fn seal(directory: &Path) -> anyhow::Result<()> {
     }
     store::seal_days(directory, LAST_DAY, &|| true)?;
     Ok(())
-}
-
-/// Names in a directory, sorted.
-fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let list = || -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(directory)? {
-            names.extend(entry?.file_name().into_string());
-        }
-        names.retain(|n| !n.starts_with('.'));
-        names.sort();
-        Ok(names)
-    };
-    list().with_context(|| format!("cannot list {}", directory.display()))
 }

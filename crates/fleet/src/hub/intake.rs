@@ -4,12 +4,14 @@
 //! rename; the row of the ledger follows. A crash in between leaves a recording without a row, which [`Hub::settle`] moves back
 //! to `incoming/` at the next start. The point then closes it again, because it has no receipt.
 
-use super::{Hub, lock, unix_s};
+use super::{Hub, lock};
 use crate::durable;
 use crate::identity::Signature;
 use crate::manifest::{Manifest, is_part, is_recording};
+use crate::unix_s;
 use crate::wire::{CHUNK, Receipt, Verdict};
 use anyhow::Context;
+use nix::fcntl::OFlag;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,8 +21,6 @@ use store::disk::parent;
 
 /// Bytes that one point may have under way.
 const QUOTA: u64 = 8 << 30;
-/// Open flag that refuses symbolic links.
-const NO_FOLLOW: i32 = 0o400_000;
 
 /// Fault of a request about a recording.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +140,7 @@ impl Hub {
             let mut options = OpenOptions::new();
             let options = options.write(true).create(true).truncate(false).mode(0o640);
             options
-                .custom_flags(NO_FOLLOW)
+                .custom_flags(OFlag::O_NOFOLLOW.bits())
                 .open(&path)?
                 .write_all_at(piece, from)
         };
@@ -216,8 +216,8 @@ impl Hub {
     pub fn settle(&self) -> anyhow::Result<Vec<String>> {
         let mut faults = Vec::new();
         for place in ["points", "quarantine"] {
-            for point in names_in(&self.data.join(place))? {
-                for recording in names_in(&self.data.join(place).join(&point))? {
+            for point in durable::names(&self.data.join(place))? {
+                for recording in durable::names(&self.data.join(place).join(&point))? {
                     if self.ledger().recording(&point, &recording)?.is_none() {
                         let back = self.incoming(&point, &recording);
                         durable::create_directories(parent(&back))?;
@@ -247,21 +247,6 @@ impl Hub {
 }
 
 /// Names of the directories in a directory.
-fn names_in(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let list = || -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(directory)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                names.extend(entry.file_name().into_string());
-            }
-        }
-        names.sort();
-        Ok(names)
-    };
-    list().with_context(|| format!("cannot list {}", directory.display()))
-}
-
 fn check_names(recording: &str, part: &str) -> Result<(), IntakeError> {
     if !is_recording(recording) {
         return Err(IntakeError::Recording(recording.into()));

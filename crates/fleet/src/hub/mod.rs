@@ -17,6 +17,7 @@ use crate::durable;
 use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
 use crate::plan::{FleetPlan, is_name};
+use crate::unix_s;
 use crate::wire::SignedPlan;
 use ledger::Ledger;
 use live::serve::{Tls, TlsKey};
@@ -35,11 +36,6 @@ pub struct Hub {
     tls: Arc<Tls>,
     /// Held while a recording moves into the store, so that no two requests judge the same one.
     closing: Mutex<()>,
-}
-
-/// Seconds since 1970 by this machine's clock.
-pub(crate) fn unix_s() -> i64 {
-    live::clock::wall_ns().div_euclid(1_000_000_000)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,10 +1,11 @@
 //! Requests of agents, over HTTP.
 
+use super::Hub;
 use super::intake::IntakeError;
-use super::{Hub, unix_s};
-use crate::identity::{Signature, from_hex};
+use crate::identity::Signature;
 use crate::manifest::Manifest;
 use crate::plan::is_name;
+use crate::unix_s;
 use crate::wire::{
     CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
     StateAnswer, request_text,
@@ -16,6 +17,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::{BodyExt, Limited};
+use measure::keys::from_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;

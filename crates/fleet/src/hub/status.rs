@@ -18,15 +18,15 @@ const DISK: u64 = 200_000_000;
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     Ok,
-    /// It reports, but a measurement has not come back for two of its periods.
+    /// Reports, but a measurement has not come back for two of its periods.
     Late,
     /// Its clock differs from the hub's.
     Clock,
     /// Its disk is nearly full.
     Disk,
-    /// It has not reported for two periods of its report.
+    /// Has not reported for two periods of its report.
     Silent,
-    /// It has never reported.
+    /// Has never reported.
     New,
     Revoked,
 }
