@@ -4,7 +4,7 @@
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
-use crate::html::{SCRIPT, head, licence, live_head};
+use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::statistics as tables;
 use crate::terminal::sentence;
@@ -82,6 +82,7 @@ pub fn empty_live_page() -> String {
                     section { p.unknown { "Plots and statistics follow as soon as there are probes." } }
                 }
                 script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(LIVE_SCRIPT)) }
             }
         }
     }
@@ -152,6 +153,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                 }
                 script type="application/json" id="curves" { (data::embedded(&curves)) }
                 script { (PreEscaped(SCRIPT)) }
+                @if live { script { (PreEscaped(LIVE_SCRIPT)) } }
             }
         }
     }
