@@ -131,10 +131,8 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                             }
                         }
                     }
-                    @if live {
-                        (state())
-                        p.evidence { "Statistics and plots below are of the probes whose fate is known. The row of a lost probe is written three minutes after it was sent, so an outage of the last minutes is above only." }
-                    }
+                    @if live { (state()) }
+                    @if let Some(note) = statistics.and_then(tables::unsettled_note) { p.evidence { (note) } }
                     @if let Some(s) = statistics { (overview(s, &m.scope.zone)) }
                     (pictures(m, true))
                     @for other in others {
