@@ -85,14 +85,8 @@ fn nothing_in_a_page_of_a_file_points_to_another_place() {
 
 #[test]
 fn only_the_page_of_a_running_monitor_asks_for_news() {
-    for page in [
-        plots::live_page(&[weeks()], None),
-        plots::empty_live_page(),
-    ] {
-        let found: Vec<&str> = WAYS_OUT
-            .into_iter()
-            .filter(|w| page.contains(w))
-            .collect();
+    for page in [plots::live_page(&[weeks()], None), plots::empty_live_page()] {
+        let found: Vec<&str> = WAYS_OUT.into_iter().filter(|w| page.contains(w)).collect();
         assert_eq!(found, ["connect-src", "fetch("]);
         assert!(page.contains("default-src 'none'; connect-src 'self'"));
     }
