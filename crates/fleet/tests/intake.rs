@@ -2,8 +2,8 @@
 //! in the store exactly once, and nothing else is.
 
 use base::record::{Delay, Meta};
-use fleet::hub::{Hub, IntakeError};
-use fleet::{Manifest, PublicKey, Verdict};
+use fleet::hub::{Hub, IntakeError, Quotas};
+use fleet::{Manifest, PublicKey, Task, Verdict};
 use rand::RngExt;
 use std::path::{Path, PathBuf};
 use testkit::TempDir;
@@ -11,6 +11,10 @@ use testkit::TempDir;
 const NOON: i64 = 1_795_608_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 const PIECE: u64 = 1 << 20;
+
+fn no_runs(_: &str) -> anyhow::Result<Task> {
+    anyhow::bail!("these tests have no plans")
+}
 
 /// Closed recording of `rows` probes below `dir`.
 fn recording(dir: &Path, name: &str, rows: i64) -> (PathBuf, Manifest) {
@@ -38,7 +42,7 @@ fn recording(dir: &Path, name: &str, rows: i64) -> (PathBuf, Manifest) {
 
 /// New hub with the point "p".
 fn hub(dir: &Path) -> Hub {
-    let hub = Hub::open(&dir.join("hub")).unwrap();
+    let hub = Hub::open(&dir.join("hub"), no_runs).unwrap();
     let code = hub.invite("p").unwrap();
     let joined = hub.enrol(&code.secret, &PublicKey([7; 32])).unwrap();
     assert_eq!(joined.as_deref(), Some("p"));
@@ -84,6 +88,61 @@ fn what_the_hub_stores_is_the_recording_byte_for_byte_and_a_second_close_gives_t
     other.plan = 9;
     assert!(matches!(hub.close("p", &other), Err(IntakeError::Taken)));
     assert_eq!(store::read(&stored).unwrap().delay.len(), 500);
+}
+
+/// A hub that was killed has some pieces in its files and some only in the memory that is lost.
+#[test]
+fn pieces_that_a_power_cut_damaged_are_sent_again_and_a_damaged_recording_is_quarantined() {
+    let dir = TempDir::new("intake-torn");
+    let (path, manifest) = recording(&dir, "watch.a.rec", 300);
+    let hub = self::hub(&dir);
+    send(&hub, &path, &manifest);
+    drop(hub);
+    let arrived = dir.join("hub/incoming/p/watch.a.rec/meta.json");
+    std::fs::write(
+        &arrived,
+        vec![0; std::fs::metadata(&arrived).unwrap().len() as usize],
+    )
+    .unwrap();
+    let hub = Hub::open(&dir.join("hub"), no_runs).unwrap();
+    hub.settle().unwrap();
+    assert!(matches!(hub.close("p", &manifest), Err(IntakeError::Torn)));
+    send(&hub, &path, &manifest);
+    assert_eq!(hub.close("p", &manifest).unwrap().verdict, Verdict::Stored);
+}
+
+#[test]
+fn a_quota_refuses_more_and_keeps_what_is_there() {
+    let dir = TempDir::new("intake-quota");
+    let (path, manifest) = recording(&dir, "watch.a.rec", 300);
+    let (other_path, other) = recording(&dir, "watch.b.rec", 300);
+    let room = manifest.all_bytes() + other.all_bytes() / 2;
+    for quotas in [
+        Quotas {
+            point: Some(room),
+            all: None,
+        },
+        Quotas {
+            point: None,
+            all: Some(room),
+        },
+    ] {
+        let home = TempDir::new("intake-quota-hub");
+        let hub = self::hub(&home).with_quotas(quotas);
+        send(&hub, &path, &manifest);
+        assert_eq!(hub.close("p", &manifest).unwrap().verdict, Verdict::Stored);
+        let refused = other.files.iter().find_map(|part| {
+            let bytes = std::fs::read(other_path.join(&part.path)).unwrap();
+            hub.put("p", "watch.b.rec", &part.path, 0, &bytes).err()
+        });
+        assert!(
+            matches!(refused, Some(IntakeError::Quota { .. })),
+            "{refused:?}"
+        );
+        manifest
+            .verify(&hub.recordings("p").join("watch.a.rec"))
+            .unwrap();
+    }
 }
 
 #[test]
@@ -177,7 +236,7 @@ fn any_order_of_pieces_and_crashes_ends_with_each_recording_once() {
             match rng.random_range(0..100) {
                 0..3 => {
                     drop(hub);
-                    hub = Hub::open(&home).unwrap();
+                    hub = Hub::open(&home, no_runs).unwrap();
                     assert_eq!(hub.settle().unwrap(), Vec::<String>::new());
                 }
                 3..6 if receipts[i].is_none() => {
@@ -188,7 +247,7 @@ fn any_order_of_pieces_and_crashes_ends_with_each_recording_once() {
                         std::fs::create_dir_all(home.join("points/p")).unwrap();
                         std::fs::rename(incoming, home.join("points/p").join(name)).unwrap();
                         drop(hub);
-                        hub = Hub::open(&home).unwrap();
+                        hub = Hub::open(&home, no_runs).unwrap();
                         hub.settle().unwrap();
                     }
                 }
@@ -228,7 +287,7 @@ fn any_order_of_pieces_and_crashes_ends_with_each_recording_once() {
         assert_eq!(stored, recordings.len(), "draw {draw}");
         drop(hub);
         assert_eq!(
-            Hub::open(&home).unwrap().settle().unwrap(),
+            Hub::open(&home, no_runs).unwrap().settle().unwrap(),
             Vec::<String>::new()
         );
     }

@@ -32,7 +32,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let point = fleet::agent::join(&args.data, &hub, &code)?;
         eprintln!("joined {hub} as {point}");
     }
-    let mut agent = Agent::open(&args.data)?;
+    let mut agent = Agent::open(&args.data, super::task::read)?;
     eprintln!("measuring as {}; Ctrl-C ends it", agent.point());
     let news = &mut |news: News<'_>| match news {
         News::Said(text) => eprintln!("{text}"),

@@ -30,6 +30,8 @@ create table if not exists state (
     point text primary key, received_s integer not null, state text not null) strict;
 create table if not exists plan (
     number integer primary key, made_s integer not null, plan text not null, signature text not null) strict;
+create table if not exists turn (
+    server text primary key, point text not null, until_s integer not null) strict;
 create table if not exists audit (
     t_s integer not null, who text not null, what text not null) strict;
 ";
@@ -371,6 +373,49 @@ impl Ledger {
         rows.collect()
     }
 
+    /// Gives a point the turn at a server for a time, or back if the time is 0. Returns the end of another point's turn
+    /// if there is one, UNIX s.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn take_turn(
+        &mut self,
+        (point, server): (&str, &str),
+        now_s: i64,
+        for_s: u64,
+    ) -> rusqlite::Result<Option<i64>> {
+        let change = self.0.transaction()?;
+        change.execute("delete from turn where until_s <= ?1", [now_s])?;
+        let query = "select point, until_s from turn where server = ?1";
+        let holder: Option<(String, i64)> = change
+            .query_row(query, [server], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((_, until_s)) = holder.filter(|(name, _)| name != point) {
+            return Ok(Some(until_s));
+        }
+        if for_s == 0 {
+            change.execute("delete from turn where server = ?1", [server])?;
+        } else {
+            let until_s = now_s.saturating_add_unsigned(for_s);
+            change.execute(
+                "insert or replace into turn values (?1, ?2, ?3)",
+                params![server, point, until_s],
+            )?;
+        }
+        change.commit()?;
+        Ok(None)
+    }
+
+    /// Bytes of all recordings that the hub keeps, of one point or of all.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn bytes_kept(&self, point: Option<&str>) -> rusqlite::Result<u64> {
+        let query = "select coalesce(sum(bytes), 0) from recording where ?1 is null or point = ?1";
+        let mut query = self.0.prepare_cached(query)?;
+        query.query_row([point], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    }
+
     /// Present plan.
     ///
     /// # Errors
@@ -437,4 +482,39 @@ fn add_run(change: &rusqlite::Transaction<'_>, point: &str, run: &Run) -> rusqli
         ],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+
+    /// Turns drawn at random, against a list of who holds what until when.
+    #[test]
+    fn no_two_points_have_the_turn_at_one_server() {
+        const SEED: u64 = 20_261_127;
+        println!("seed {SEED}");
+        let mut rng = base::rng::Streams::new(SEED).stream("turns");
+        let dir = testkit::TempDir::new("turns");
+        let mut ledger = Ledger::open(Path::new(&dir.at("ledger.sqlite"))).unwrap();
+        let mut held: std::collections::BTreeMap<String, (String, i64)> = Default::default();
+        let mut now = 1_795_608_000;
+        for _ in 0..2000 {
+            now += rng.random_range(0..20);
+            let point = format!("p{}", rng.random_range(0..5));
+            let server = format!("s{}", rng.random_range(0..3));
+            let for_s = rng.random_range(0..4) * rng.random_range(0..50);
+            held.retain(|_, (_, until)| *until > now);
+            let other = held.get(&server).filter(|(name, _)| *name != point);
+            let expected = other.map(|(_, until)| *until);
+            let answer = ledger.take_turn((&point, &server), now, for_s).unwrap();
+            assert_eq!(answer, expected);
+            if expected.is_none() {
+                match for_s {
+                    0 => drop(held.remove(&server)),
+                    _ => drop(held.insert(server, (point, now + for_s as i64))),
+                }
+            }
+        }
+    }
 }

@@ -2,13 +2,14 @@
 
 use super::Hub;
 use super::intake::IntakeError;
+use crate::durable;
 use crate::identity::Signature;
 use crate::manifest::Manifest;
 use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
     CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
-    StateAnswer, request_text,
+    StateAnswer, TurnAnswer, TurnRequest, request_text,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -21,6 +22,10 @@ use measure::keys::from_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+
+/// Longest name of a server, and longest turn, s: a run takes a week at most.
+const NAME: usize = 256;
+const TURN_S: u64 = 8 * 86_400;
 
 /// Refusal with its HTTP status.
 struct Refused(StatusCode, String);
@@ -35,6 +40,12 @@ impl From<anyhow::Error> for Refused {
     fn from(e: anyhow::Error) -> Refused {
         // The operator reads the cause; a stranger learns nothing of the hub's disk.
         eprintln!("tailback hub: {e:#}");
+        if durable::is_full(&e) {
+            return Refused(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "the hub's disk is full; the recording stays at the point".into(),
+            );
+        }
         Refused(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the hub has failed; try again later".into(),
@@ -51,8 +62,9 @@ impl From<rusqlite::Error> for Refused {
 impl From<IntakeError> for Refused {
     fn from(e: IntakeError) -> Refused {
         let status = match &e {
-            IntakeError::Gap { .. } | IntakeError::Taken => StatusCode::CONFLICT,
-            IntakeError::Quota => StatusCode::INSUFFICIENT_STORAGE,
+            IntakeError::Gap { .. } | IntakeError::Torn => StatusCode::CONFLICT,
+            IntakeError::Taken => StatusCode::UNPROCESSABLE_ENTITY,
+            IntakeError::InTransfer | IntakeError::Quota { .. } => StatusCode::INSUFFICIENT_STORAGE,
             IntakeError::Large => StatusCode::PAYLOAD_TOO_LARGE,
             IntakeError::Failed(_) => {
                 let IntakeError::Failed(e) = e else {
@@ -200,6 +212,24 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
     Ok(json(StatusCode::OK, &answer))
 }
 
+async fn turn(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = signed(&hub, request).await?;
+    let told: TurnRequest = parsed(&asked.body)?;
+    if told.server.len() > NAME || told.for_s > TURN_S {
+        let why = format!("a turn has at most {TURN_S} s, a server's name {NAME} bytes");
+        return Err(Refused(StatusCode::BAD_REQUEST, why));
+    }
+    let answer = blocking(move || {
+        let now = unix_s();
+        let slot = (&*asked.point, &*told.server);
+        let until_s = hub.ledger().take_turn(slot, now, told.for_s)?;
+        let wait_s = until_s.map(|until| (until - now).max(1).unsigned_abs());
+        Ok(TurnAnswer { wait_s })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
 /// Begin of a piece: `bytes FROM-`, as in `Content-Range`.
 fn begin_of(range: &str) -> Result<u64, Refused> {
     let text = range.strip_prefix("bytes ").and_then(|r| r.split_once('-'));
@@ -256,6 +286,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
             "/v1/recordings/{recording}/files/{*part}",
             get(piece).put(piece),
         )
+        .route("/v1/turn", post(turn))
         .route("/v1/close", post(close))
         .fallback(unknown)
         .layer(DefaultBodyLimit::disable())
