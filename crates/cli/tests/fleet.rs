@@ -88,13 +88,14 @@ fn wait(data: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// Joins a new point to a hub, with this plan.
-fn join(data: &str, home: &str, address: &str, plan: &str) -> Running {
+/// Joins a new point to a hub, with this plan; returns it with the code that it used.
+fn join(data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
     let invited = program().run(&["hub", "invite", "--data", data, "--name", "village-17"]);
     let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
     let published = program().run(&["fleet", "plan", plan, "--data", data]);
     assert!(published.status.success(), "{published:?}");
-    agent(home, &["--join", &format!("https://{address}"), &code])
+    let url = format!("https://{address}");
+    (agent(home, &["--join", &url, &code, "--agree"]), code)
 }
 
 /// Recordings of the one point, oldest first.
@@ -132,7 +133,7 @@ fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
     );
     let plan = dir.file("plan.toml", plan);
     let (hub, address) = hub(&data, "127.0.0.1:0");
-    let point = join(&data, &home, &address, &plan);
+    let (point, _) = join(&data, &home, &address, &plan);
     wait(&data, "five recordings", |p| {
         p["recordings"].as_u64() >= Some(5)
     });
@@ -160,18 +161,9 @@ fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
 fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     let dir = TempDir::new("fleet");
     let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let plan = plan(&dir);
     let (first, address) = hub(&data, "127.0.0.1:0");
-    let invited = program().run(&["hub", "invite", "--data", &data, "--name", "village-17"]);
-    let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
-    assert!(
-        program()
-            .run(&["fleet", "plan", &plan, "--data", &data])
-            .status
-            .success()
-    );
+    let (point, code) = join(&data, &home, &address, &plan(&dir));
     let url = format!("https://{address}");
-    let point = agent(&home, &["--join", &url, &code]);
     wait(&data, "two recordings", |p| {
         p["recordings"].as_u64() >= Some(2)
     });
@@ -195,6 +187,7 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
         "--join",
         &url,
         &code,
+        "--agree",
     ]);
     let said = String::from_utf8_lossy(&stranger.stderr).into_owned();
     assert!(
@@ -272,8 +265,10 @@ fn full_disks_of_hub_and_point_lose_nothing() {
         return;
     };
     let (hub, address) = hub(&hub_disk.0, "127.0.0.1:0");
-    let point = join(&hub_disk.0, &agent_disk.0, &address, &plan(&dir));
-    wait(&hub_disk.0, "a recording", |p| p["recordings"].as_u64() >= Some(1));
+    let (point, _) = join(&hub_disk.0, &agent_disk.0, &address, &plan(&dir));
+    wait(&hub_disk.0, "a recording", |p| {
+        p["recordings"].as_u64() >= Some(1)
+    });
     for round in 0..2 {
         agent_disk.fill(true);
         std::thread::sleep(Duration::from_secs(6));
@@ -281,7 +276,9 @@ fn full_disks_of_hub_and_point_lose_nothing() {
         hub_disk.fill(true);
         std::thread::sleep(Duration::from_secs(6));
         hub_disk.fill(false);
-        let before = status(&hub_disk.0)["points"][0]["recordings"].as_u64().unwrap();
+        let before = status(&hub_disk.0)["points"][0]["recordings"]
+            .as_u64()
+            .unwrap();
         let more = wait(&hub_disk.0, "recordings after the full disks", |p| {
             p["recordings"].as_u64() >= Some(before + 2)
         });
@@ -289,7 +286,10 @@ fn full_disks_of_hub_and_point_lose_nothing() {
     }
     assert!(end(point), "the agent outlives a full disk");
     let point = wait(&hub_disk.0, "all uploaded", |p| p["rows_outstanding"] == 0);
-    assert_eq!((&point["quarantined"], &point["spool_recordings"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&point["quarantined"], &point["spool_recordings"]),
+        (&0.into(), &0.into())
+    );
     assert!(point["runs"]["skipped"].as_u64() >= Some(1), "{point}");
     drop(hub);
 }
@@ -315,8 +315,14 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
             command.stderr(Stdio::piped());
             command
         };
-        let (data, home) = (dir.at(&format!("hub{hub_off}{point_off}")), dir.at(&format!("agent{hub_off}{point_off}")));
-        let mut serving = shifted(&["hub", "--data", &data, "--listen", "127.0.0.1:0"], hub_off);
+        let (data, home) = (
+            dir.at(&format!("hub{hub_off}{point_off}")),
+            dir.at(&format!("agent{hub_off}{point_off}")),
+        );
+        let mut serving = shifted(
+            &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
+            hub_off,
+        );
         let (hub, address) = told(serving.spawn().unwrap(), "hub at https://");
         let on_hub = |args: &[&str]| {
             let out = shifted(args, hub_off).output().unwrap();
@@ -326,7 +332,15 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
         let code = on_hub(&["hub", "invite", "--data", &data, "--name", "p"]);
         on_hub(&["fleet", "plan", &plan(&dir), "--data", &data]);
         let url = format!("https://{address}");
-        let args = ["agent", "--data", &home, "--join", &url, code.trim()];
+        let args = [
+            "agent",
+            "--data",
+            &home,
+            "--join",
+            &url,
+            code.trim(),
+            "--agree",
+        ];
         let state = || -> Value {
             serde_json::from_str(&on_hub(&["fleet", "status", "--data", &data, "--json"])).unwrap()
         };
@@ -348,7 +362,11 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
             }
             assert!(end(agent));
             let point = state()["points"][0].clone();
-            assert_eq!((&point["rows_outstanding"], &point["quarantined"]), (&0.into(), &0.into()), "{point}");
+            assert_eq!(
+                (&point["rows_outstanding"], &point["quarantined"]),
+                (&0.into(), &0.into()),
+                "{point}"
+            );
         }
         drop(hub);
     }

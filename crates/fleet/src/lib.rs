@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod consent;
 mod durable;
 pub mod hub;
 mod identity;
@@ -20,6 +21,7 @@ mod schedule;
 mod task;
 mod wire;
 
+pub use consent::CONSENT;
 pub use identity::{Identity, PublicKey, Signature};
 pub use invitation::Invitation;
 pub use manifest::{Manifest, ManifestError, Part};

@@ -29,6 +29,8 @@ pub(crate) struct Enrol {
     pub secret: String,
     pub public_key: PublicKey,
     pub agent: String,
+    /// Version of the text to which the point's owner has agreed.
+    pub consent: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -44,9 +44,12 @@ fn recording(dir: &Path, name: &str, rows: i64) -> (PathBuf, Manifest) {
 fn hub(dir: &Path) -> Hub {
     let hub = Hub::open(&dir.join("hub"), no_runs).unwrap();
     let code = hub.invite("p").unwrap();
-    let joined = hub.enrol(&code.secret, &PublicKey([7; 32])).unwrap();
+    let joined = hub.enrol(&code.secret, &PublicKey([7; 32]), "v").unwrap();
     assert_eq!(joined.as_deref(), Some("p"));
-    assert_eq!(hub.enrol(&code.secret, &PublicKey([8; 32])).unwrap(), None);
+    assert_eq!(
+        hub.enrol(&code.secret, &PublicKey([8; 32]), "v").unwrap(),
+        None
+    );
     hub
 }
 
@@ -143,6 +146,37 @@ fn a_quota_refuses_more_and_keeps_what_is_there() {
             .verify(&hub.recordings("p").join("watch.a.rec"))
             .unwrap();
     }
+}
+
+/// Users saw "database is locked" when `tailback hub invite` ran while points joined.
+#[test]
+fn processes_that_write_at_once_wait_for_each_other() {
+    let dir = TempDir::new("intake-locks");
+    let home = dir.join("hub");
+    Hub::open(&home, no_runs).unwrap();
+    let write = |worker: u8| {
+        let hub = Hub::open(&home, no_runs).unwrap();
+        for i in 0..25 {
+            let code = hub.invite(&format!("p-{worker}-{i}")).unwrap();
+            let joined = hub.enrol(&code.secret, &PublicKey([worker * 25 + i; 32]), "v");
+            assert!(joined.unwrap().is_some());
+        }
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let write = &write;
+            scope.spawn(move || write(worker));
+        }
+    });
+    assert_eq!(
+        Hub::open(&home, no_runs)
+            .unwrap()
+            .status()
+            .unwrap()
+            .points
+            .len(),
+        100
+    );
 }
 
 #[test]

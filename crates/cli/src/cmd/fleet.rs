@@ -68,6 +68,7 @@ fn ago(s: i64) -> String {
 
 fn points(status: &Status) -> Table {
     let columns = [
+        Column::words("point"),
         Column::words("health"),
         "reported".into(),
         "measured".into(),
@@ -76,7 +77,7 @@ fn points(status: &Status) -> Table {
         "waiting".into(),
         "plan".into(),
     ];
-    let mut table = Table::new("point", columns);
+    let mut table = Table::new("", columns);
     for p in &status.points {
         let times = [p.reported_s_ago, p.measured_s_ago].map(|s| Cell::from(s.map(ago)));
         let counts = [Some(p.recordings), Some(p.rows), p.spool_recordings, p.plan];

@@ -13,7 +13,6 @@ mod start;
 
 pub use client::{Address, Client, HubRefuses};
 
-use crate::durable;
 use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
 use crate::plan::FleetPlan;
@@ -21,6 +20,7 @@ use crate::schedule::hash;
 use crate::task::ReadTask;
 use crate::unix_s;
 use crate::wire::{Enrol, Enrolled, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
+use crate::{consent, durable};
 use anyhow::Context;
 use hyper::Method;
 use measure::keys::{Pin, hex};
@@ -116,7 +116,7 @@ fn since_sync_s() -> Option<u64> {
     Some(age.as_secs())
 }
 
-/// Joins the hub that gave the code. Repeating it with the same code is allowed until the agent has joined.
+/// Joins the hub that gave the code; the caller has shown [`crate::CONSENT`] to the owner. Repeating it with the same code is allowed until the agent has joined.
 ///
 /// # Errors
 /// The hub cannot be reached, the code is not valid, or the agent has joined another hub.
@@ -138,6 +138,7 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
         secret: hex(&invitation.secret),
         public_key: identity.public(),
         agent: env!("CARGO_PKG_VERSION").into(),
+        consent: consent::version(),
     };
     let answer: Enrolled =
         client.call(Method::POST, "/v1/enrol", None, serde_json::to_vec(&asked)?)?;
@@ -188,6 +189,11 @@ impl Agent {
             failures: 0,
             told: None,
         })
+    }
+
+    /// True if the agent of this directory has joined a hub.
+    pub fn has_joined(home: &Path) -> bool {
+        home.join("hub.json").exists()
     }
 
     /// Name of the point.

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a run has to close its recording after the signal.
 const GRACE: Duration = Duration::from_secs(30);
+/// Time for which a monitor outlives its period, so that the next one starts beside it.
+const HAND_OVER: Duration = Duration::from_secs(30);
 /// End of a run's messages that is kept as its reason.
 const TOLD: u64 = 300;
 
@@ -79,13 +81,22 @@ pub fn start(
         child,
         messages,
         began: Instant::now(),
-        ends: Instant::now() + Duration::from_secs(measurement.at_most_s),
+        ends: Instant::now() + longest(measurement, &task),
         asked: None,
         task,
         turn: None,
         waited: None,
         successor: None,
     })
+}
+
+/// Time after which the agent ends a run. A monitor that lasts as long as its period is ended by the next one.
+fn longest(m: &Measurement, task: &Task) -> Duration {
+    let most = Duration::from_secs(m.at_most_s);
+    match task.is_endless() && m.at_most_s >= m.every_s {
+        true => most + Duration::from_secs(m.jitter_s) + HAND_OVER,
+        false => most,
+    }
 }
 
 impl Running {

@@ -6,7 +6,7 @@ use crate::identity::PublicKey;
 use crate::manifest::Manifest;
 use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
 use anyhow::{Context, anyhow};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,13 +30,16 @@ create table if not exists state (
     point text primary key, received_s integer not null, state text not null) strict;
 create table if not exists plan (
     number integer primary key, made_s integer not null, plan text not null, signature text not null) strict;
+create table if not exists consent (
+    point text not null, version text not null, given_s integer not null) strict;
 create table if not exists turn (
     server text primary key, point text not null, until_s integer not null) strict;
 create table if not exists audit (
     t_s integer not null, who text not null, what text not null) strict;
 ";
 
-/// The ledger, open.
+/// The ledger, open. Other processes write to it, too (`tailback hub invite`), so each change takes the lock for writing at
+/// its begin: SQLite does not wait for a lock that a reader wants to exchange for a writer's.
 pub struct Ledger(Connection);
 
 /// Point of the ledger.
@@ -83,6 +86,11 @@ impl Ledger {
         Ok(Ledger(db))
     }
 
+    fn change(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.0
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
     /// Adds a line to the audit log.
     ///
     /// # Errors
@@ -124,9 +132,10 @@ impl Ledger {
         &mut self,
         trace: &str,
         public: &PublicKey,
+        consent: &str,
         now_s: i64,
     ) -> anyhow::Result<Option<String>> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         let found: Option<(String, i64, Option<i64>)> = change
             .query_row(
                 "select name, expires_s, used_s from invitation where trace = ?1",
@@ -159,6 +168,10 @@ impl Ledger {
         change.execute(
             "update invitation set used_s = ?2 where trace = ?1",
             params![trace, now_s],
+        )?;
+        change.execute(
+            "insert into consent values (?1, ?2, ?3)",
+            params![name, consent, now_s],
         )?;
         change.execute(
             "insert into audit values (?1, ?2, 'joined')",
@@ -256,7 +269,7 @@ impl Ledger {
             Verdict::Quarantined => "quarantined",
         };
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         change.execute(
             "insert into recording values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
@@ -287,7 +300,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn add_state(&mut self, point: &str, now_s: i64, state: &State) -> anyhow::Result<u64> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         let mut until: i64 = change.query_row(
             "select runs_until from point where name = ?1",
             [point],
@@ -384,7 +397,7 @@ impl Ledger {
         now_s: i64,
         for_s: u64,
     ) -> rusqlite::Result<Option<i64>> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         change.execute("delete from turn where until_s <= ?1", [now_s])?;
         let query = "select point, until_s from turn where server = ?1";
         let holder: Option<(String, i64)> = change
@@ -445,7 +458,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written, or has a plan of that number.
     pub fn add_plan(&mut self, now_s: i64, plan: &SignedPlan) -> anyhow::Result<()> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         change.execute(
             "insert into plan values (?1, ?2, ?3, ?4)",
             params![
@@ -465,7 +478,7 @@ impl Ledger {
     }
 }
 
-fn add_run(change: &rusqlite::Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {
+fn add_run(change: &Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     change.execute(
         "insert into run values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

@@ -119,14 +119,19 @@ impl Hub {
         Ok(made)
     }
 
-    /// Lets the holder of a code's secret join with its key: the name of the point, or none if the code is unknown, used or
+    /// Lets the holder of a code's secret join with its key; `consent` is the version of the text that its owner saw: the name of the point, or none if the code is unknown, used or
     /// expired.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn enrol(&self, secret: &[u8; 16], key: &PublicKey) -> anyhow::Result<Option<String>> {
+    pub fn enrol(
+        &self,
+        secret: &[u8; 16],
+        key: &PublicKey,
+        consent: &str,
+    ) -> anyhow::Result<Option<String>> {
         let trace = Invitation::trace(secret);
-        self.ledger().enrol(&trace, key, unix_s())
+        self.ledger().enrol(&trace, key, consent, unix_s())
     }
 
     /// Ends the access of a point. Its recordings stay.

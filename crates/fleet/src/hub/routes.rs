@@ -2,7 +2,6 @@
 
 use super::Hub;
 use super::intake::IntakeError;
-use crate::durable;
 use crate::identity::Signature;
 use crate::manifest::Manifest;
 use crate::plan::is_name;
@@ -11,6 +10,7 @@ use crate::wire::{
     CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
     StateAnswer, TurnAnswer, TurnRequest, request_text,
 };
+use crate::{consent, durable};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State as Shared};
@@ -176,9 +176,14 @@ async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             "the code is unknown, expired or used; ask the operator for a new one (`tailback hub invite`)".into(),
         )
     };
+    if asked.consent != consent::version() {
+        let why =
+            "the text about what a point sends has another version here: update agent and hub";
+        return Err(Refused(StatusCode::CONFLICT, why.into()));
+    }
     let secret = from_hex(&asked.secret).ok_or_else(refused)?;
     let answer = blocking(move || {
-        let name = hub.enrol(&secret, &asked.public_key)?;
+        let name = hub.enrol(&secret, &asked.public_key, &asked.consent)?;
         Ok(Enrolled {
             point: name.ok_or_else(refused)?,
             hub_key: hub.public_key(),
