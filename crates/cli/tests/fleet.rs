@@ -157,6 +157,47 @@ fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
     assert!(longest <= 5 * INTERVAL_NS, "{longest}");
 }
 
+/// A monitor of an agent that was killed ends, too; its rows are kept, and the next agent uploads them.
+#[test]
+fn a_run_ends_with_its_agent() {
+    let dir = TempDir::new("fleet-orphan");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let plan = "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 3600\nat_most_s = 3600\n\
+                wait_s = 3600\nrun = \"monitor tcp:127.0.0.1:1,100ms\"\n";
+    let plan = dir.file("plan.toml", plan);
+    let (hub, address) = hub(&data, "127.0.0.1:0");
+    let (point, _) = join(&data, &home, &address, &plan);
+    let began = Instant::now();
+    let runs = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let line =
+            |e: std::fs::DirEntry| std::fs::read(e.path().join("cmdline")).unwrap_or_default();
+        let lines = all.map(|e| String::from_utf8_lossy(&line(e)).into_owned());
+        lines
+            .filter(|l| l.contains("watch.plan.json") && l.contains(&home))
+            .count()
+    };
+    while runs() == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no run starts");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    drop(point);
+    let killed = Instant::now();
+    while runs() > 0 {
+        assert!(
+            killed.elapsed() < Duration::from_secs(20),
+            "the run goes on"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let point = agent(&home, &[]);
+    let all = wait(&data, "the run's recording", |p| p["recordings"] == 1);
+    assert!(all["rows"].as_u64() >= Some(10), "{all}");
+    assert!(end(point));
+    drop(hub);
+}
+
 #[test]
 fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     let dir = TempDir::new("fleet");

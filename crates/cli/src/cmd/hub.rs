@@ -52,6 +52,14 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         name: String,
     },
+    /// End the access of a point and delete all of its recordings
+    Forget {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the point
+        #[arg(long, value_name = "NAME")]
+        name: String,
+    },
 }
 
 /// Directory of a hub.
@@ -70,6 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}");
         }
         Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
+        Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
         None => {
             live::signal::catch_interrupt();
             let quotas = Quotas {

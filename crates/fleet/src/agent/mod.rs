@@ -46,6 +46,8 @@ const RUNS_AT_ONCE: usize = 500;
 const UPLOADS_AT_ONCE: usize = 4;
 /// Time between two tries to close what could not be closed.
 const TIDY: Duration = Duration::from_secs(60);
+/// Status of a hub's answer to a point whose access has ended.
+const GONE: u16 = 410;
 /// Pause after a failure of the agent's own disk.
 const DISK_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of a talk with the hub beside the recordings: TLS, report, answers. Measured: 7 kB.
@@ -103,6 +105,8 @@ pub struct Agent {
     waits: BTreeMap<String, Wait>,
     next_contact: Instant,
     failures: u32,
+    /// True if the hub has ended this point's access: it measures no more, and asks now and then.
+    ended: bool,
     /// Time that the hub told, UNIX s, and this machine's time since its boot then, ns.
     told: Option<(i64, i64)>,
 }
@@ -187,6 +191,7 @@ impl Agent {
             waits: BTreeMap::new(),
             next_contact: Instant::now(),
             failures: 0,
+            ended: false,
             told: None,
         })
     }
@@ -283,8 +288,13 @@ impl Agent {
 
     /// Closes a recording; one that nothing can be made of is set aside.
     fn close(&mut self, name: &str, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<Closed> {
-        if !self.spool.recording(name).join("meta.json").exists() {
+        let directory = self.spool.recording(name);
+        if !directory.exists() {
             return Ok(Closed::Nothing);
+        }
+        if store::Lock::held_by(&directory).is_some() {
+            // A run of an agent that was killed has not ended yet.
+            return Ok(Closed::Later);
         }
         let plan = self.plan.as_ref().map_or(0, |p| p.0);
         let closed = self.spool.close(name, &|manifest| {
@@ -334,6 +344,9 @@ impl Agent {
     }
 
     fn end_runs(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
+        if self.ended {
+            self.running.iter_mut().for_each(Running::ask);
+        }
         self.hand_over();
         let mut at = 0;
         while at < self.running.len() {
@@ -396,10 +409,13 @@ impl Agent {
         match self.talk(news) {
             Ok(more) => {
                 self.failures = 0;
+                self.ended = false;
                 self.next_contact = Instant::now() + if more { Duration::ZERO } else { every };
             }
             Err(e) => {
                 news(News::Failed(&format!("{e:#}")));
+                let refused = e.downcast_ref::<HubRefuses>();
+                self.ended |= refused.is_some_and(|r| r.status == GONE);
                 self.failures = self.failures.saturating_add(1);
                 let pause = (FIRST_PAUSE * 2u32.pow(self.failures.min(8))).min(LONGEST_PAUSE);
                 // Points that lost the hub together must not come back together.

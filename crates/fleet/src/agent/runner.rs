@@ -3,6 +3,7 @@
 use crate::plan::Measurement;
 use crate::task::Task;
 use anyhow::Context;
+use live::interrupted_with_parent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -67,7 +68,8 @@ pub fn start(
     if let Some(pin) = &task.pin {
         command.arg("--pin").arg(pin.to_string());
     }
-    let child = command
+    // Without its agent, a monitor would write on forever.
+    let child = interrupted_with_parent(&mut command)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(told)

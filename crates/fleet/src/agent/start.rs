@@ -52,7 +52,7 @@ impl Agent {
         };
         let now_s = self.now_s();
         let is_over = |t: jiff::Timestamp| t.as_second() < now_s.cast_signed();
-        if plan.expires.is_some_and(is_over) {
+        if self.ended || plan.expires.is_some_and(is_over) {
             return Ok(());
         }
         let point = self.joined.point.clone();

@@ -39,6 +39,8 @@ pub enum IntakeError {
     Quota { limit: u64, of: &'static str },
     #[error("a restart of the hub may have lost pieces: send the files again")]
     Torn,
+    #[error("the hub has ended this point's access")]
+    Ended,
     #[error("another recording of this name is in the ledger")]
     Taken,
     #[error("{0}")]
@@ -259,7 +261,10 @@ impl Hub {
         durable::create_directories(parent(&to))?;
         durable::rename(&incoming, &to)?;
         let receipt = self.receipt(point, manifest, fault);
-        self.ledger().add_recording(manifest, &receipt)?;
+        if !self.ledger().add_recording(manifest, &receipt)? {
+            std::fs::remove_dir_all(&to).context("cannot remove a recording")?;
+            return Err(IntakeError::Ended);
+        }
         lock(&self.whole).retain(|path| !path.starts_with(&incoming));
         Ok(receipt)
     }
@@ -301,6 +306,10 @@ impl Hub {
         // A guard in the head of a loop would be held through all of it.
         let points = self.ledger().points()?;
         for point in points {
+            let incoming = self.data.join("incoming").join(&point.name);
+            if point.revoked && incoming.exists() {
+                std::fs::remove_dir_all(&incoming)?;
+            }
             let stored = self.ledger().stored(&point.name)?;
             for (name, _) in stored {
                 if !self.stored(&point.name, &name).join("meta.json").exists() {

@@ -194,6 +194,24 @@ impl Ledger {
         Ok(done > 0)
     }
 
+    /// Notes that a point's recordings were deleted. Their rows stay, so that none of them is taken in again.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn withdraw(&mut self, name: &str, now_s: i64) -> rusqlite::Result<()> {
+        let change = self.change()?;
+        change.execute(
+            "update recording set verdict = 'withdrawn', bytes = 0, rows = 0 where point = ?1",
+            [name],
+        )?;
+        change.execute("delete from state where point = ?1", [name])?;
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, format!("deleted the recordings of {name}")],
+        )?;
+        change.commit()
+    }
+
     /// Point of a name.
     ///
     /// # Errors
@@ -259,17 +277,25 @@ impl Ledger {
         rows.collect()
     }
 
-    /// Writes the row of a recording, with its receipt.
+    /// Writes the row of a recording, with its receipt. False if the point's access has ended meanwhile.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn add_recording(&mut self, manifest: &Manifest, receipt: &Receipt) -> anyhow::Result<()> {
+    pub fn add_recording(
+        &mut self,
+        manifest: &Manifest,
+        receipt: &Receipt,
+    ) -> anyhow::Result<bool> {
         let verdict = match receipt.verdict {
             Verdict::Stored => "stored",
             Verdict::Quarantined => "quarantined",
         };
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let change = self.change()?;
+        let is_revoked = "select revoked_s is not null from point where name = ?1";
+        if change.query_row(is_revoked, [&receipt.point], |row| row.get(0))? {
+            return Ok(false);
+        }
         change.execute(
             "insert into recording values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
@@ -291,7 +317,7 @@ impl Ledger {
             ],
         )?;
         change.commit()?;
-        Ok(())
+        Ok(true)
     }
 
     /// Keeps a point's state and its runs. Runs that the ledger has already are left out; returns the number of runs
@@ -353,7 +379,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn sums(&self, point: &str) -> rusqlite::Result<Sums> {
         self.0.query_row(
-            "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict <> 'stored'),
+            "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict = 'quarantined'),
                     coalesce(sum(rows) filter (where verdict = 'stored'), 0),
                     coalesce(sum(bytes) filter (where verdict = 'stored'), 0),
                     max(ended_ns / 1000000000) filter (where verdict = 'stored')

@@ -145,6 +145,31 @@ impl Hub {
         Ok(())
     }
 
+    /// Ends the access of a point and deletes all of its recordings, as its owner wishes.
+    ///
+    /// # Errors
+    /// There is no such point; the ledger or the store cannot be written.
+    pub fn forget(&self, name: &str) -> anyhow::Result<()> {
+        let now_s = unix_s();
+        let point = self.ledger().point(name)?;
+        let point = point.ok_or_else(|| ops::usage(format!("there is no point {name}")))?;
+        if !point.revoked {
+            self.revoke(name)?;
+        }
+        // A recording that arrives meanwhile is in the store by then, or is refused.
+        let _alone = lock(&self.closing);
+        // The rows first: a recording without its files is better than files that nobody knows.
+        self.ledger().withdraw(name, now_s)?;
+        for place in ["incoming", "points", "quarantine"] {
+            let directory = self.data.join(place).join(name);
+            match std::fs::remove_dir_all(&directory) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+                _ => durable::sync_directory(&self.data.join(place))?,
+            }
+        }
+        Ok(())
+    }
+
     /// Signs and publishes a plan; returns its number.
     ///
     /// # Errors

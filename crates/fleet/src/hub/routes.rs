@@ -64,6 +64,7 @@ impl From<IntakeError> for Refused {
         let status = match &e {
             IntakeError::Gap { .. } | IntakeError::Torn => StatusCode::CONFLICT,
             IntakeError::Taken => StatusCode::UNPROCESSABLE_ENTITY,
+            IntakeError::Ended => StatusCode::GONE,
             IntakeError::InTransfer | IntakeError::Quota { .. } => StatusCode::INSUFFICIENT_STORAGE,
             IntakeError::Large => StatusCode::PAYLOAD_TOO_LARGE,
             IntakeError::Failed(_) => {
@@ -131,13 +132,17 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         let (hub, name) = (hub.clone(), point.clone());
         blocking(move || Ok(hub.ledger().point(&name)?)).await?
     };
-    let known = known.filter(|p| !p.revoked).ok_or_else(stranger)?;
+    let known = known.ok_or_else(stranger)?;
     let body = whole(body).await?;
     let range = header_text(&head.headers, &header::CONTENT_RANGE);
     let path = head.uri.path();
     let text = request_text(head.method.as_str(), path, range, time, &body);
     if !known.public_key.has_signed(&text, &signature) {
         return Err(stranger());
+    }
+    if known.revoked {
+        let why = "the hub has ended this point's access".into();
+        return Err(Refused(StatusCode::GONE, why));
     }
     Ok(Signed {
         point,
