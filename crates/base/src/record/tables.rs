@@ -188,7 +188,8 @@ tables! {
         /// Reason: `blind` (no delay sample for a second: packets pass), `learning` (capacity unknown), `short` (wait
         /// below the target), `long` (above it: packets are signalled), `capped` (above the cap: packets are dropped),
         /// `others` (probes wait, but this gateway sends next to nothing: packets pass), `bypassed` (the link is full and
-        /// no probe waits: packets pass), `unseen` (the interface sends packets that the hook does not see: packets pass).
+        /// no probe waits: packets pass), `unseen` (the interface sends packets that the hook does not see: packets pass),
+        /// `clock` (a wait jumped while that of the other direction fell: the jump counts as none).
         why: Text,
         /// True if the orders were carried out; false in a dry run.
         applied: bool,

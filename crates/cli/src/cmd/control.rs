@@ -1,11 +1,15 @@
 //! `tailback control`: latency control of a gateway's link.
 
+use super::config::Configured;
+use super::control_config::Settings;
 use super::{AccessArgs, print, print_json};
 use crate::Outcome;
 use crate::console::{Console, is_quiet};
-use base::{BitsPerSec, Bytes, Duration};
+use anyhow::Context;
+use base::{Bytes, Duration};
 use ops::Access;
-use ops::control::{Asked, Directions, Law, Plan, Settings};
+use ops::control::{Asked, Plan};
+use ops::prove::real;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -19,7 +23,8 @@ use std::path::PathBuf;
         tailback control plan --wan eth0\n  \
         tailback control run --wan eth0 --server HOST\n  \
         tailback control run --wan eth0 --server HOST --apply\n  \
-        tailback control status --wan eth0"
+        tailback control status --wan eth0\n  \
+        tailback control prove --wan eth0 --server HOST --go"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -36,6 +41,7 @@ enum Command {
     Status(PlaceArgs),
     /// Stop a run and restore the interface
     Stop(PlaceArgs),
+    Prove(Box<ProveArgs>),
 }
 
 #[derive(clap::Args)]
@@ -54,53 +60,73 @@ struct PlaceArgs {
         stop`; the interface is restored, also after SIGKILL."
 )]
 struct RunArgs {
+    /// TOML file with settings, named as the options; an option here precedes it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print all settings and their origin as TOML, for --config, and stop
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    settings: Settings,
+    /// Decide and record, but change nothing (the default)
+    #[arg(long, conflicts_with = "apply")]
+    dry_run: bool,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Print the plan as JSON and stop
+    #[arg(long)]
+    print_plan: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    about = "Prove the benefit: blocks with and without control in random order",
+    long_about = "Proves what control does to this link. Blocks with and without `tailback control run --apply` run in pairs, \
+        in random order; in each, this gateway fills the link. The paired differences are tested by flipping their signs. \
+        Without --go the plan is shown and nothing is run. Control is off at the end, also after an error, Ctrl-C or a kill.",
+    after_help = "Examples:\n  \
+        tailback control prove --wan eth0 --server HOST\n  \
+        tailback control prove --wan eth0 --server HOST --go \\\n      \
+        -- --law pie\n\n\
+        Exit code 1: control harms."
+)]
+struct ProveArgs {
     /// Interface towards the modem
     #[arg(long, value_name = "NAME")]
     wan: String,
     /// Machine beyond the link that runs `tailback serve`
     #[arg(long, value_name = "SERVER")]
     server: String,
-    /// Mark and drop packets; otherwise nothing is changed
-    #[arg(long, conflicts_with = "dry_run")]
-    apply: bool,
-    /// Decide and record, but change nothing (the default)
+    /// Run the blocks, instead of showing the plan
     #[arg(long)]
-    dry_run: bool,
-    /// Directions to control
-    #[arg(long, value_name = "DIRECTION", default_value = "up")]
-    direction: DirectionArg,
-    /// Law that decides on uploads
-    #[arg(long, value_name = "LAW", default_value = "sawtooth")]
-    law: LawArg,
-    /// Wait to hold
-    #[arg(long, value_name = "TIME", default_value = "20ms")]
-    target: Duration,
-    /// Wait above which every packet of an upload is dropped
-    #[arg(long, value_name = "TIME", default_value = "40ms")]
-    cap: Duration,
-    /// Capacity of the uplink to start with [default: learned]
-    #[arg(long, value_name = "RATE")]
-    capacity: Option<BitsPerSec>,
-    /// Drop ECN-capable packets instead of marking them
-    #[arg(long)]
-    no_ecn: bool,
-    /// Interval between probes, 5 ms to 200 ms
-    #[arg(long, value_name = "TIME", default_value = "20ms")]
-    interval: Duration,
-    /// Bytes that the link adds to each IP packet; may be negative
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 0,
-        allow_negative_numbers = true
-    )]
-    overhead: i64,
-    /// IP packets of at most this size are never marked or dropped
-    #[arg(long, value_name = "SIZE", default_value = "256B")]
-    small: Bytes,
-    /// DSCP that is never marked or dropped; may be repeated [default: 46 and 44]
-    #[arg(long, value_name = "DSCP")]
-    exempt: Vec<u8>,
+    go: bool,
+    /// Figure that control is to improve
+    #[arg(long, value_name = "FIGURE", default_value = "delay", value_parser = ["delay", "call", "goodput"])]
+    measure: String,
+    /// Directions that bulk transfers fill
+    #[arg(long, value_name = "LOAD", default_value = "up", value_parser = ["up", "down", "both"])]
+    load: String,
+    /// TCP connections in each loaded direction
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    flows: u32,
+    /// Pairs of blocks
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pairs: u64,
+    /// Counted part of each block
+    #[arg(long, value_name = "TIME", default_value = "30 s")]
+    block: Duration,
+    /// Loaded time before each block
+    #[arg(long, value_name = "TIME", default_value = "5 s")]
+    wash_out: Duration,
+    /// Upper limit on the traffic, all blocks combined
+    #[arg(long, value_name = "SIZE", default_value = "4GB")]
+    budget: Bytes,
+    /// Seed of the order of the blocks
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 32))]
+    seed: u64,
+    /// Directory for the recordings of the blocks [default: tailback-prove-DATE-TIME in this directory]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,
     /// Use IPv4 only
@@ -109,89 +135,67 @@ struct RunArgs {
     /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Recording to write; a number is added if it exists
-    #[arg(short, long, default_value = "control.rec", value_name = "DIR")]
-    output: PathBuf,
-    /// Name of the recording in reports
-    #[arg(long)]
-    title: Option<String>,
-    /// Thin old detail if the recording is larger than this
-    #[arg(long, value_name = "SIZE")]
-    max_size: Option<Bytes>,
-    /// Stop after this time
-    #[arg(long, value_name = "TIME")]
-    duration: Option<Duration>,
-    /// Write the state for Prometheus to this file once a second (textfile collector of node_exporter)
+    /// Write an HTML page with the plots to this file, too
     #[arg(long, value_name = "FILE")]
-    metrics: Option<PathBuf>,
-    /// Print the plan as JSON and stop
+    page: Option<PathBuf>,
+    /// Print JSON instead of text
     #[arg(long)]
-    print_plan: bool,
+    json: bool,
+    /// Options of `tailback control run`
+    #[arg(last = true, value_name = "OPTIONS")]
+    run: Vec<String>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum DirectionArg {
-    /// Uploads, whose queue is in the modem
-    Up,
-    /// Downloads, whose queue is at the provider
-    Down,
-    /// Uploads and downloads
-    Both,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum LawArg {
-    /// Marks or drops one packet per round trip, and more while the wait stays long
-    Sawtooth,
-    /// RFC 8033 on the estimated wait
-    Pie,
-}
-
-fn plan(args: &RunArgs) -> Plan {
-    let usual = Plan::new(&args.wan, &args.server);
-    let mut settings = Settings {
-        interval: args.interval,
-        overhead: args.overhead,
-        small: args.small,
-        apply: args.apply,
-        ..usual.settings
-    };
-    if !args.exempt.is_empty() {
-        settings.exempt.clone_from(&args.exempt);
-    }
-    settings.upload.law = match args.law {
-        LawArg::Sawtooth => Law::Sawtooth,
-        LawArg::Pie => Law::Pie,
-    };
-    settings.directions = match args.direction {
-        DirectionArg::Up => Directions::Up,
-        DirectionArg::Down => Directions::Down,
-        DirectionArg::Both => Directions::Both,
-    };
-    settings.upload.target = args.target;
-    settings.download.target = args.target;
-    settings.download.ecn = !args.no_ecn;
-    settings.upload.cap = args.cap;
-    settings.upload.capacity = args.capacity;
-    settings.upload.ecn = !args.no_ecn;
-    Plan {
-        settings,
+fn prove(args: ProveArgs) -> anyhow::Result<Outcome> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut run = vec![
+        program.into_os_string(),
+        "--quiet".into(),
+        "control".into(),
+        "run".into(),
+    ];
+    run.extend(["--server".into(), args.server.clone().into()]);
+    run.extend(args.access.options());
+    run.extend(args.ipv4.then(|| "--ipv4".into()));
+    run.extend(args.ipv6.then(|| "--ipv6".into()));
+    run.extend(args.run.iter().map(Into::into));
+    let switch = ops::control::switch(&args.wan, &run)?;
+    let plan = real::Plan {
+        server: args.server,
         ipv4: args.ipv4,
         ipv6: args.ipv6,
-        output: args.output.clone(),
-        title: args.title.clone(),
-        max_size: args.max_size,
-        duration: args.duration,
-        metrics: args.metrics.clone(),
-        ..usual
-    }
+        on: switch.on,
+        off: switch.off,
+        measure: super::prove::measure(&args.measure),
+        load: super::whatif::load(&args.load),
+        flows: args.flows,
+        pairs: args.pairs,
+        block: args.block,
+        wash_out: args.wash_out,
+        budget: args.budget,
+        seed: args.seed,
+        output: args.output,
+    };
+    super::prove::on_real_link(
+        &plan,
+        args.go,
+        &args.access,
+        args.page.as_deref(),
+        args.json,
+    )
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
         Command::Plan(place) => show_place(&place),
         Command::Run(args) => {
-            let plan = plan(&args);
+            let file = args.config.as_deref().map(Settings::read).transpose()?;
+            if args.print_config {
+                print(&args.settings.printed(file.as_ref())?)?;
+                return Ok(Outcome::Done);
+            }
+            let mut plan = args.settings.over(&file.unwrap_or_default()).plan()?;
+            plan.settings.apply &= !args.dry_run;
             ops::control::check(&plan)?;
             if args.print_plan {
                 print_json(&serde_json::to_value(ops::Plan::Control(Box::new(plan)))?)?;
@@ -199,6 +203,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             }
             carry_out(&plan, &args.access.read()?)
         }
+        Command::Prove(args) => prove(*args),
         Command::Status(place) => ask(&place, Asked::Status),
         Command::Stop(place) => ask(&place, Asked::Stop),
     }

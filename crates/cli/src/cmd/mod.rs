@@ -4,7 +4,9 @@ pub mod agent;
 pub mod analyse;
 pub mod compare;
 pub mod completions;
+mod config;
 pub mod control;
+mod control_config;
 pub mod emulate;
 pub mod fleet;
 pub mod hub;
@@ -29,6 +31,7 @@ pub mod whatif;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -94,6 +97,14 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
+    /// These options as another run of this program takes them.
+    pub fn options(&self) -> Vec<OsString> {
+        let file = self.key_file.as_ref();
+        let file = file.map(|f| ["--key-file".into(), f.clone().into_os_string()]);
+        let pin = self.pin.map(|p| ["--pin".into(), p.to_string().into()]);
+        file.into_iter().chain(pin).flatten().collect()
+    }
+
     pub fn read(&self) -> anyhow::Result<Access> {
         let (file, place) = match &self.key_file {
             Some(path) => (

@@ -1,5 +1,6 @@
 //! `tailback monitor`: delay and traffic for weeks.
 
+use super::config::Configured;
 use super::monitor_config::{INTERVAL, Settings};
 use super::{AccessArgs, print, print_json};
 use crate::Outcome;
@@ -102,14 +103,14 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let file = args.config.as_deref().map(Settings::read).transpose()?;
     if args.print_config {
-        print(&Settings::printed(
-            &args.targets,
-            &args.settings,
-            file.as_ref(),
-        )?)?;
+        let options = Settings {
+            targets: (!args.targets.is_empty()).then_some(args.targets),
+            ..args.settings
+        };
+        print(&options.printed(file.as_ref())?)?;
         return Ok(Outcome::Done);
     }
-    let settings = args.settings.over(file.unwrap_or_default());
+    let settings = args.settings.over(&file.unwrap_or_default());
     let plan = plan(&args.targets, &settings)?;
     ops::monitor::check(&plan)?;
     if args.print_plan {

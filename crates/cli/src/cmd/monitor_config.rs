@@ -1,11 +1,11 @@
-//! Settings of `tailback monitor`: each is an option and a key of its configuration file, by one declaration.
+//! Settings of `tailback monitor`.
 
-use anyhow::Context;
+use super::config::Configured;
 use base::{Bytes, Duration};
-use clap::{Args, CommandFactory, Parser};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Interval between probes unless the user says otherwise.
 pub const INTERVAL: Duration = Duration::from_millis(100);
@@ -113,117 +113,17 @@ pub struct Settings {
     pub web_token: Option<String>,
 }
 
-impl Settings {
-    /// Reads a configuration file.
-    ///
-    /// # Errors
-    /// A file that cannot be read, and a key or value that is not known; the line is named.
-    pub fn read(path: &Path) -> anyhow::Result<Settings> {
-        let text = ops::read_text(path)?;
-        toml::from_str(&text).map_err(|e| ops::usage(format!("{}: {e}", path.display())))
-    }
-
-    /// Returns these settings, completed by others.
-    pub fn over(&self, other: Settings) -> Settings {
-        let mut all = table(&other);
-        // One version of IP is chosen or the other: an option replaces both of the file.
-        if self.ipv4.is_some() || self.ipv6.is_some() {
-            all.remove("ipv4");
-            all.remove("ipv6");
-        }
-        all.extend(table(self));
-        let all = toml::Value::Table(all).try_into();
-        all.expect("settings are read as they are written")
-    }
-
-    /// Returns all settings as TOML, each with its origin; those without a value are comments.
-    ///
-    /// # Errors
-    /// A value that TOML cannot hold.
-    pub fn printed(
-        targets: &[String],
-        options: &Settings,
-        file: Option<&Settings>,
-    ) -> anyhow::Result<String> {
-        let options = Settings {
-            targets: (!targets.is_empty()).then(|| targets.to_vec()),
-            ..options.clone()
-        };
-        let (options, file) = (table(&options), file.map(table).unwrap_or_default());
-        let mut out = String::from("# Settings of `tailback monitor --config`.\n");
-        for (key, help, usual) in keys() {
-            let origin = [(&options, "option"), (&file, "file")];
-            let given = origin
-                .iter()
-                .find_map(|(t, from)| Some((t.get(&key)?, *from)));
-            out += &format!("\n# {help}\n");
-            match (given, usual) {
-                (Some((value, from)), _) => {
-                    let value = toml_text(value).context("a value of the configuration")?;
-                    out += &format!("{key} = {value} # from the {from}\n");
-                }
-                (None, Some(usual)) => out += &format!("{key} = \"{usual}\" # default\n"),
-                (None, None) => out += &format!("# {key} =\n"),
-            }
-        }
-        Ok(out)
-    }
+impl Configured for Settings {
+    const VERB: &'static str = "monitor";
+    const KEYS: &'static [(&'static str, &'static str)] =
+        &[("targets", "Targets to probe, such as [\"far.example\"]")];
+    const DEFAULTS: &'static [&'static str] = &["100 ms", "10 s", "500 ms", "monitor.rec"];
 }
-
-fn table(settings: &Settings) -> toml::Table {
-    let value = toml::Value::try_from(settings);
-    match value.expect("settings are texts, numbers and lists") {
-        toml::Value::Table(table) => table,
-        other => unreachable!("a struct is a table, not {other}"),
-    }
-}
-
-fn toml_text(value: &toml::Value) -> anyhow::Result<String> {
-    let mut text = String::new();
-    serde::Serialize::serialize(value, toml::ser::ValueSerializer::new(&mut text))?;
-    Ok(text)
-}
-
-/// Keys with the first line of their help, and those defaults that a file can state.
-fn keys() -> Vec<(String, String, Option<String>)> {
-    #[derive(Parser)]
-    struct Only {
-        #[command(flatten)]
-        settings: Settings,
-    }
-    let command = Only::command();
-    let mut all = vec![(
-        "targets".to_owned(),
-        "Targets to probe, such as [\"far.example\"]".to_owned(),
-        None,
-    )];
-    for arg in command.get_arguments().filter(|a| a.get_long().is_some()) {
-        let key = arg.get_long().unwrap_or_default().to_owned();
-        if key == "help" {
-            continue;
-        }
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        let usual = help
-            .split_once("[default: ")
-            .and_then(|(_, d)| d.strip_suffix(']'));
-        let usual = usual.filter(|d| DEFAULTS.contains(d)).map(str::to_owned);
-        let help = help
-            .split(" [default")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        all.push((key, help, usual));
-    }
-    all
-}
-
-/// Defaults of the help that are values, and not sentences.
-const DEFAULTS: [&str; 4] = ["100 ms", "10 s", "500 ms", "monitor.rec"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::FromArgMatches;
+    use clap::{CommandFactory, FromArgMatches, Parser};
 
     fn options(args: &[&str]) -> Settings {
         #[derive(Parser)]
@@ -242,7 +142,7 @@ mod tests {
             "targets = ['far.example']\ninterval = '1s'\nflush = '2s'\nipv4 = true\nweb = '127.0.0.1:8117'\n",
         )
         .expect("a file");
-        let all = options(&["--interval", "50ms"]).over(file);
+        let all = options(&["--interval", "50ms"]).over(&file);
         assert_eq!(all.interval, Some(Duration::from_millis(50)));
         assert_eq!(all.flush, Some(Duration::from_secs(2)));
         assert_eq!((all.ipv4, all.ipv6), (Some(true), None));
@@ -251,7 +151,7 @@ mod tests {
             Some(&["far.example".to_owned()][..])
         );
         assert_eq!(all.lost_after, None);
-        let six = options(&["-6"]).over(all);
+        let six = options(&["-6"]).over(&all);
         assert_eq!((six.ipv4, six.ipv6), (None, Some(true)));
     }
 
@@ -260,6 +160,7 @@ mod tests {
     fn the_printed_settings_are_read_as_they_were_given() {
         let file: Settings =
             toml::from_str("interface = ['eth0', 'eth1']\nmail = 'a@b'\n").expect("a file");
+        let targets = ["icmp:192.0.2.1,1s".to_owned()];
         let given = options(&[
             "--on-outage",
             "echo \"$TAILBACK_TARGET\" # \\",
@@ -267,10 +168,13 @@ mod tests {
             "2 GB",
             "-6",
         ]);
-        let targets = ["icmp:192.0.2.1,1s".to_owned()];
-        let text = Settings::printed(&targets, &given, Some(&file)).expect("printed");
+        let given = Settings {
+            targets: Some(targets.to_vec()),
+            ..given
+        };
+        let text = given.printed(Some(&file)).expect("printed");
         let read: Settings = toml::from_str(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let wanted = given.over(file);
+        let wanted = given.over(&file);
         assert_eq!(read.targets.as_deref(), Some(&targets[..]));
         assert_eq!(read.on_outage, wanted.on_outage);
         assert_eq!(read.max_size, wanted.max_size);

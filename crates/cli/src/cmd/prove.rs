@@ -96,8 +96,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let measure = Measure::ALL.into_iter().find(|m| m.name() == args.measure);
-    let measure = measure.unwrap_or(Measure::Delay);
+    let measure = measure(&args.measure);
     let load = super::whatif::load(&args.load);
     if let (Some(on), Some(off)) = (&args.on, &args.off) {
         let plan = real::Plan {
@@ -116,7 +115,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             seed: args.seed,
             output: args.output.clone(),
         };
-        return on_real_link(&plan, &args);
+        return on_real_link(
+            &plan,
+            args.go,
+            &args.access,
+            args.page.as_deref(),
+            args.json,
+        );
     }
     let plan = Plan {
         of: Of::parse(&args.of, &args.set)?,
@@ -140,14 +145,26 @@ pub fn carry_out(plan: &Plan, page: Option<&Path>, json: bool) -> anyhow::Result
     told(&answer, page, json)
 }
 
-/// Shows the plan of a proof on a real link, or carries it out.
-fn on_real_link(plan: &real::Plan, args: &Args) -> anyhow::Result<Outcome> {
-    if !args.go {
+/// Figure of that name.
+pub fn measure(name: &str) -> Measure {
+    let found = Measure::ALL.into_iter().find(|m| m.name() == name);
+    found.unwrap_or(Measure::Delay)
+}
+
+/// Shows the plan of a proof on a real link, or carries it out with `go`.
+pub fn on_real_link(
+    plan: &real::Plan,
+    go: bool,
+    access: &AccessArgs,
+    page: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    if !go {
         print(&plan.described(table_width()))?;
         return Ok(Outcome::Done);
     }
-    let answer = real::run(plan, &args.access.read()?, &mut Console::new())?;
-    told(&answer, args.page.as_deref(), args.json)
+    let answer = real::run(plan, &access.read()?, &mut Console::new())?;
+    told(&answer, page, json)
 }
 
 fn told(answer: &Answer, page: Option<&Path>, json: bool) -> anyhow::Result<Outcome> {

@@ -83,6 +83,8 @@ enum Plot {
     Availability,
     /// Wait of packets in each queue of a simulation
     Queue,
+    /// Wait, rate with capacity, and signals over time, of `tailback control run`
+    Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
     Sequence,
     /// Bytes in flight over time, from a capture
@@ -150,6 +152,7 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,
         Plot::Queue => Drawn::Queue,
+        Plot::Control => Drawn::Control,
         Plot::Sequence => Drawn::Sequence,
         Plot::InFlight => Drawn::InFlight,
         Plot::Throughput => Drawn::Throughput,

@@ -2,10 +2,12 @@
 
 mod metrics;
 mod place;
+mod switch;
 
 use live::control::Why;
 pub use live::control::{Asked, Directions, Law, Settings, Status};
 pub use place::{Answer as Place, plan};
+pub use switch::{Switch, switch};
 
 use crate::monitor::{Guard, MonitorWriter};
 use crate::progress::{Event as News, Observer, Shared};

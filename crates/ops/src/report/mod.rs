@@ -10,7 +10,7 @@ use crate::{Progress, queue_samples, threads, times, trace, usage, write_file};
 use analysis::compare;
 use analysis::statistics::Statistics;
 use anyhow::Context;
-use base::record::Text;
+use base::record::{Row, TableId, Text};
 use converted::Format;
 use jiff::tz::TimeZone;
 use report::packets;
@@ -95,6 +95,8 @@ pub enum Plot {
     Availability,
     /// Wait of packets in each queue of a simulation
     Queue,
+    /// Wait, rate with capacity, and signals over time, of `tailback control run`
+    Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
     Sequence,
     /// Bytes in flight over time, from a capture
@@ -126,7 +128,9 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
-            Plot::Queue | Plot::Sequence | Plot::InFlight | Plot::Throughput => return None,
+            Plot::Queue | Plot::Control | Plot::Sequence | Plot::InFlight | Plot::Throughput => {
+                return None;
+            }
         })
     }
 }
@@ -282,6 +286,10 @@ fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
             recording.display()
         )));
     }
+    if plan.plot == Plot::Control && ending != Some("html") {
+        let text = of_decisions(plan, from)?;
+        return Ok((text, output));
+    }
     // What a probe has found comes before what the emulator knows.
     if let (true, Some("svg" | "png"), Plot::Rtt) | (true, Some("html"), _) =
         (probe, ending, plan.plot)
@@ -333,6 +341,39 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
             )));
         }
     })
+}
+
+/// Plot of the decisions of latency control, in two passes: the time range first, then the content.
+fn of_decisions(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
+    let zone = times::zone(plan.zone.as_deref())?;
+    let (from, to) = span(plan, &zone)?;
+    let mut seen: Option<(i64, i64)> = None;
+    scan::each_row(source, TableId::Decision, &mut |row| {
+        if let Row::Decision(d) = row {
+            let (first, last) = seen.unwrap_or((d.t_ns, d.t_ns));
+            seen = Some((first.min(d.t_ns), last.max(d.t_ns)));
+        }
+    })?;
+    let (first, last) = seen.unwrap_or_default();
+    let (from_ns, to_ns) = (from.unwrap_or(first), to.unwrap_or(last + 1));
+    if from_ns >= to_ns {
+        return Err(usage("--from and --to leave nothing"));
+    }
+    let scope = Scope {
+        from_ns,
+        to_ns,
+        zone,
+    };
+    let mut all = plots::Decisions::new(scope, &scan::meta(source)?.title);
+    scan::each_row(source, TableId::Decision, &mut |row| {
+        if let Row::Decision(d) = row {
+            all.add(&d);
+        }
+    })?;
+    let plot = all.plot();
+    Ok(plot
+        .map_err(|why| anyhow::anyhow!("{}: {why}", source.display()))?
+        .svg())
 }
 
 /// Plot of the queues that a simulation knows, if the plan asks for it; or the page of queues and transfers of a

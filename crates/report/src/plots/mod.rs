@@ -4,6 +4,7 @@ mod availability;
 mod calendar;
 mod cdf;
 mod cells;
+mod control;
 mod daily;
 mod heat;
 mod material;
@@ -13,6 +14,7 @@ mod scope;
 mod smoke;
 mod spread;
 
+pub use control::Decisions;
 pub use material::Material;
 pub use page::{empty_live_page, live_page, page};
 pub use scope::Scope;
