@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -16,6 +16,9 @@ static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs -Clink-args=--strip-all" \
 	$(CARGO) build --release --target $(MUSL) --package tailback-cli
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/release/tailback
+
+demo-fleet: build ## a hub, a server and five points in network namespaces, two minutes; needs root
+	$(SUDO) python3 bench/demo_fleet.py
 
 demo: build ## the whole job on one machine, over an emulated ADSL line
 	rm -rf demo.rec

@@ -7,6 +7,7 @@ pub mod answer;
 mod dir;
 #[cfg(feature = "line")]
 pub mod line;
+mod machine;
 #[cfg(feature = "networks")]
 pub mod networks;
 mod program;
@@ -15,6 +16,7 @@ mod skip;
 mod terminal;
 
 pub use dir::TempDir;
+pub use machine::machine_library;
 pub use program::Program;
 pub use real_time::{Alone, alone, real_time};
 pub use skip::skip;

@@ -3,50 +3,21 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::{Program, TempDir};
 
-/// A test of an emulated link in virtual time, each four seconds, by up to three kinds of plan.
+/// A test of an emulated link in virtual time, each four seconds.
 fn plan(dir: &TempDir) -> String {
-    let template = dir.at("template.rec");
-    let made = program().run(&[
-        "test",
-        "--link",
-        "cable",
-        "--virtual",
-        "--seed",
-        "3",
-        "-o",
-        &template,
-    ]);
-    assert!(made.status.success(), "{made:?}");
-    let plan = program().json(&["run", &template, "--print-plan"]);
-    let run = toml::Value::try_from(without_nulls(plan)).unwrap();
-    let measurement = toml::toml! {
+    let plan = r#"
+        report_every_s = 5
+        [[measurement]]
         name = "cable"
         every_s = 4
         at_most_s = 60
-    };
-    let mut measurement = toml::Value::Table(measurement);
-    measurement
-        .as_table_mut()
-        .unwrap()
-        .insert("run".into(), run);
-    let mut plan = toml::Table::new();
-    plan.insert("report_every_s".into(), 5.into());
-    plan.insert("measurement".into(), vec![measurement].into());
-    dir.file("plan.toml", plan.to_string())
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let kept = map.into_iter().filter(|(_, v)| !v.is_null());
-            kept.map(|(k, v)| (k, without_nulls(v))).collect()
-        }
-        other => other,
-    }
+        run = "test --link cable --virtual --seed 3"
+    "#;
+    dir.file("plan.toml", plan)
 }
 
 fn program() -> Program {
@@ -63,19 +34,30 @@ impl Drop for Running {
     }
 }
 
-/// Starts a hub, on a port that is free unless one is given; returns it with its address.
-fn hub(data: &str, listen: &str) -> (Running, String) {
-    let mut command = program().command(&["hub", "--data", data, "--listen", listen]);
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+/// Waits until a process has said an address after these words.
+fn told(mut child: Child, words: &str) -> (Running, String) {
     let said = BufReader::new(child.stderr.take().unwrap());
     let mut lines = said.lines().map_while(Result::ok);
     let address = lines.find_map(|line| {
-        let (_, after) = line.split_once("hub at https://")?;
-        Some(after.split_once(';')?.0.to_owned())
+        let (_, after) = line.split_once(words)?;
+        let is_end = |c: char| c.is_whitespace() || matches!(c, ';' | ',');
+        Some(after.split(is_end).next()?.to_owned())
     });
     // What it says later must not fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
-    (Running(child), address.expect("the hub says its address"))
+    (
+        Running(child),
+        address.expect("the process says its address"),
+    )
+}
+
+/// Starts a hub, on a port that is free unless one is given; returns it with its address.
+fn hub(data: &str, listen: &str) -> (Running, String) {
+    let mut command = program().command(&["hub", "--data", data, "--listen", listen]);
+    told(
+        command.stderr(Stdio::piped()).spawn().unwrap(),
+        "hub at https://",
+    )
 }
 
 fn agent(data: &str, join: &[&str]) -> Running {
@@ -106,22 +88,123 @@ fn wait(data: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// Joins a new point to a hub, with this plan; returns it with the code that it used.
+fn join(data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
+    let invited = program().run(&["hub", "invite", "--data", data, "--name", "village-17"]);
+    let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
+    let published = program().run(&["fleet", "plan", plan, "--data", data]);
+    assert!(published.status.success(), "{published:?}");
+    let url = format!("https://{address}");
+    (agent(home, &["--join", &url, &code, "--agree"]), code)
+}
+
+/// Recordings of the one point, oldest first.
+fn stored(data: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(format!("{data}/points/village-17"));
+    let mut all: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .map(|e| e.unwrap().path())
+        .collect();
+    all.sort();
+    all
+}
+
+/// A monitor whose recordings change over each five seconds: every slot of its 20 ms is in one of them.
+#[test]
+fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
+    const INTERVAL_NS: i64 = 20_000_000;
+    let dir = TempDir::new("fleet-gap");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let mut serve = program().command(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--state",
+        &dir.at("serve"),
+    ]);
+    let (server, at) = told(
+        serve.stderr(Stdio::piped()).spawn().unwrap(),
+        "listening on ",
+    );
+    let plan = format!(
+        "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 5\nat_most_s = 5\n\
+         run = \"monitor {at} --interval 20ms\"\n"
+    );
+    let plan = dir.file("plan.toml", plan);
+    let (hub, address) = hub(&data, "127.0.0.1:0");
+    let (point, _) = join(&data, &home, &address, &plan);
+    wait(&data, "five recordings", |p| {
+        p["recordings"].as_u64() >= Some(5)
+    });
+    drop((point, hub, server));
+    let mut sent: Vec<i64> = Vec::new();
+    let mut seams = Vec::new();
+    let mut last_end = None;
+    for path in stored(&data) {
+        let rows = store::read(&path).unwrap().delay;
+        let (first, last) = (rows.first().unwrap().sent_ns, rows.last().unwrap().sent_ns);
+        seams.extend(last_end.map(|end: i64| (first - end) / 1_000_000));
+        last_end = Some(last);
+        sent.extend(rows.iter().map(|r| r.sent_ns));
+    }
+    sent.sort_unstable();
+    let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
+    let longest = gaps.max().unwrap();
+    println!("longest gap {longest} ns; next start after last end, ms: {seams:?}");
+    assert!(seams.len() >= 4);
+    assert!(seams.iter().all(|ms| *ms <= 0), "{seams:?}");
+    assert!(longest <= 5 * INTERVAL_NS, "{longest}");
+}
+
+/// A monitor of an agent that was killed ends, too; its rows are kept, and the next agent uploads them.
+#[test]
+fn a_run_ends_with_its_agent() {
+    let dir = TempDir::new("fleet-orphan");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let plan = "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 3600\nat_most_s = 3600\n\
+                wait_s = 3600\nrun = \"monitor tcp:127.0.0.1:1,100ms\"\n";
+    let plan = dir.file("plan.toml", plan);
+    let (hub, address) = hub(&data, "127.0.0.1:0");
+    let (point, _) = join(&data, &home, &address, &plan);
+    let began = Instant::now();
+    let runs = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let line =
+            |e: std::fs::DirEntry| std::fs::read(e.path().join("cmdline")).unwrap_or_default();
+        let lines = all.map(|e| String::from_utf8_lossy(&line(e)).into_owned());
+        lines
+            .filter(|l| l.contains("watch.plan.json") && l.contains(&home))
+            .count()
+    };
+    while runs() == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no run starts");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    drop(point);
+    let killed = Instant::now();
+    while runs() > 0 {
+        assert!(
+            killed.elapsed() < Duration::from_secs(20),
+            "the run goes on"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let point = agent(&home, &[]);
+    let all = wait(&data, "the run's recording", |p| p["recordings"] == 1);
+    assert!(all["rows"].as_u64() >= Some(10), "{all}");
+    assert!(end(point));
+    drop(hub);
+}
+
 #[test]
 fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     let dir = TempDir::new("fleet");
     let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let plan = plan(&dir);
     let (first, address) = hub(&data, "127.0.0.1:0");
-    let invited = program().run(&["hub", "invite", "--data", &data, "--name", "village-17"]);
-    let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
-    assert!(
-        program()
-            .run(&["fleet", "plan", &plan, "--data", &data])
-            .status
-            .success()
-    );
+    let (point, code) = join(&data, &home, &address, &plan(&dir));
     let url = format!("https://{address}");
-    let point = agent(&home, &["--join", &url, &code]);
     wait(&data, "two recordings", |p| {
         p["recordings"].as_u64() >= Some(2)
     });
@@ -132,7 +215,7 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     drop(point);
     let (_second, _) = hub(&data, &address);
     let before = status(&data)["points"][0]["recordings"].as_u64().unwrap();
-    let mut point = agent(&home, &[]);
+    let point = agent(&home, &[]);
     wait(&data, "more recordings", |p| {
         p["recordings"].as_u64() > Some(before + 1)
     });
@@ -145,6 +228,7 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
         "--join",
         &url,
         &code,
+        "--agree",
     ]);
     let said = String::from_utf8_lossy(&stranger.stderr).into_owned();
     assert!(
@@ -153,28 +237,178 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     );
 
     // An orderly end: what was measured is uploaded, and the sums agree.
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(point.0.id() as i32),
-        nix::sys::signal::Signal::SIGINT,
-    )
-    .unwrap();
-    assert!(point.0.wait().unwrap().success());
-    let end = wait(&data, "all uploaded", |p| {
+    assert!(end(point));
+    let all = wait(&data, "all uploaded", |p| {
         p["rows_outstanding"] == 0 && p["spool_recordings"] == 0
     });
-    assert_eq!(end["quarantined"], 0, "{end}");
+    assert_eq!(all["quarantined"], 0, "{all}");
     let sums: Value =
         serde_json::from_slice(&std::fs::read(Path::new(&home).join("sums.json")).unwrap())
             .unwrap();
     assert_eq!(
         (&sums["recordings"], &sums["rows"]),
-        (&end["recordings"], &end["rows"])
+        (&all["recordings"], &all["rows"])
     );
     let stored: Vec<_> = std::fs::read_dir(format!("{data}/points/village-17"))
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();
-    assert_eq!(stored.len() as u64, end["recordings"].as_u64().unwrap());
+    assert_eq!(stored.len() as u64, all["recordings"].as_u64().unwrap());
     let answer = program().json(&["analyse", stored[0].to_str().unwrap(), "--json"]);
     assert!(answer.is_object());
+}
+
+/// Directory of its own small file system.
+struct Small(String);
+
+impl Small {
+    /// Mounts it; none where this is not allowed.
+    fn mount(path: String, size: &str) -> Option<Small> {
+        std::fs::create_dir_all(&path).unwrap();
+        let options = format!("size={size}");
+        let mount = ["-t", "tmpfs", "-o", &options, "tmpfs", &path];
+        let mounted = Command::new("mount").args(mount).status();
+        if !mounted.is_ok_and(|s| s.success()) {
+            testkit::skip("this host does not let a test mount a small file system");
+            return None;
+        }
+        Some(Small(path))
+    }
+
+    /// Fills it to the last byte, or frees it again.
+    fn fill(&self, full: bool) {
+        let filler = Path::new(&self.0).join("filler");
+        if full {
+            // It fails when there is no room, which is the purpose.
+            let _ = std::fs::write(filler, vec![1; 200_000_000]);
+        } else {
+            std::fs::remove_file(filler).unwrap();
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--lazy", &self.0]).status();
+    }
+}
+
+/// The disk of the hub and that of the point are full for some seconds each, in turn. Both say so and go on, and all that
+/// was closed arrives.
+#[test]
+fn full_disks_of_hub_and_point_lose_nothing() {
+    let dir = TempDir::new("fleet-full");
+    let disks = (
+        Small::mount(dir.at("hub"), "60m"),
+        Small::mount(dir.at("agent"), "60m"),
+    );
+    let (Some(hub_disk), Some(agent_disk)) = disks else {
+        return;
+    };
+    let (hub, address) = hub(&hub_disk.0, "127.0.0.1:0");
+    let (point, _) = join(&hub_disk.0, &agent_disk.0, &address, &plan(&dir));
+    wait(&hub_disk.0, "a recording", |p| {
+        p["recordings"].as_u64() >= Some(1)
+    });
+    for round in 0..2 {
+        agent_disk.fill(true);
+        std::thread::sleep(Duration::from_secs(6));
+        agent_disk.fill(false);
+        hub_disk.fill(true);
+        std::thread::sleep(Duration::from_secs(6));
+        hub_disk.fill(false);
+        let before = status(&hub_disk.0)["points"][0]["recordings"]
+            .as_u64()
+            .unwrap();
+        let more = wait(&hub_disk.0, "recordings after the full disks", |p| {
+            p["recordings"].as_u64() >= Some(before + 2)
+        });
+        println!("round {round}: {more}");
+    }
+    assert!(end(point), "the agent outlives a full disk");
+    let point = wait(&hub_disk.0, "all uploaded", |p| p["rows_outstanding"] == 0);
+    assert_eq!(
+        (&point["quarantined"], &point["spool_recordings"]),
+        (&0.into(), &0.into())
+    );
+    assert!(point["runs"]["skipped"].as_u64() >= Some(1), "{point}");
+    drop(hub);
+}
+
+/// Asks an agent to end; true if it does so in order.
+fn end(mut agent: Running) -> bool {
+    let pid = nix::unistd::Pid::from_raw(agent.0.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    agent.0.wait().unwrap().success()
+}
+
+/// Clocks of hub and point that are two years off, ahead and behind: nothing is lost, and the hub names the difference.
+#[test]
+fn clocks_that_are_years_off_lose_nothing_and_are_named() {
+    const YEARS: i64 = 2 * 365 * 86_400;
+    let dir = TempDir::new("fleet-clock");
+    let library = testkit::machine_library(&dir);
+    for (hub_off, point_off) in [(0, YEARS), (0, -YEARS), (YEARS, 0), (-YEARS, 0)] {
+        let shifted = |args: &[&str], off: i64| {
+            let mut command = program().command(args);
+            command.env("LD_PRELOAD", &library);
+            command.env("TAILBACK_CLOCK_S", off.to_string());
+            command.stderr(Stdio::piped());
+            command
+        };
+        let (data, home) = (
+            dir.at(&format!("hub{hub_off}{point_off}")),
+            dir.at(&format!("agent{hub_off}{point_off}")),
+        );
+        let mut serving = shifted(
+            &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
+            hub_off,
+        );
+        let (hub, address) = told(serving.spawn().unwrap(), "hub at https://");
+        let on_hub = |args: &[&str]| {
+            let out = shifted(args, hub_off).output().unwrap();
+            assert!(out.status.success(), "{out:?}");
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let code = on_hub(&["hub", "invite", "--data", &data, "--name", "p"]);
+        on_hub(&["fleet", "plan", &plan(&dir), "--data", &data]);
+        let url = format!("https://{address}");
+        let args = [
+            "agent",
+            "--data",
+            &home,
+            "--join",
+            &url,
+            code.trim(),
+            "--agree",
+        ];
+        let state = || -> Value {
+            serde_json::from_str(&on_hub(&["fleet", "status", "--data", &data, "--json"])).unwrap()
+        };
+        let recordings = || state()["points"][0]["recordings"].as_u64().unwrap();
+        // First with the wrong clock, then the point's clock is set right while its agent is off.
+        for point_off in [point_off, 0] {
+            let (agent, _) = told(shifted(&args, point_off).spawn().unwrap(), "measuring as ");
+            let (began, before) = (Instant::now(), recordings());
+            while recordings() < before + 2 {
+                assert!(began.elapsed() < Duration::from_secs(90), "{}", state());
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            let point = state()["points"][0].clone();
+            let is_off = hub_off != point_off;
+            assert_eq!(point["health"] == "clock", is_off, "{point}");
+            if is_off {
+                let why = point["why"].as_str().unwrap();
+                assert!(why.contains("6307") || why.contains("6306"), "{why}");
+            }
+            assert!(end(agent));
+            let point = state()["points"][0].clone();
+            assert_eq!(
+                (&point["rows_outstanding"], &point["quarantined"]),
+                (&0.into(), &0.into()),
+                "{point}"
+            );
+        }
+        drop(hub);
+    }
 }

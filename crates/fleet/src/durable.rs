@@ -37,9 +37,25 @@ pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// Names the directory.
 pub fn create_directories(path: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(path)
-        .and_then(|()| sync_directory(parent(path)))
-        .with_context(|| format!("cannot create {}", path.display()))
+    let create = || -> io::Result<()> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|p| !p.exists()).collect();
+        std::fs::create_dir_all(path)?;
+        missing.iter().try_for_each(|p| sync_directory(parent(p)))
+    };
+    create().with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// True if the cause of a failure is a full disk.
+pub fn is_full(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        let stored = cause.downcast_ref::<store::StoreError>();
+        let ledger = cause.downcast_ref::<rusqlite::Error>();
+        io.is_some_and(store::disk::is_full)
+            || matches!(stored, Some(store::StoreError::DiskFull { .. }))
+            || ledger.and_then(rusqlite::Error::sqlite_error_code)
+                == Some(rusqlite::ErrorCode::DiskFull)
+    })
 }
 
 /// Names in a directory, in order, without hidden ones.

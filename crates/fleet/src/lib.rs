@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod consent;
 mod durable;
 pub mod hub;
 mod identity;
@@ -17,12 +18,15 @@ mod invitation;
 mod manifest;
 pub mod plan;
 mod schedule;
+mod task;
 mod wire;
 
+pub use consent::CONSENT;
 pub use identity::{Identity, PublicKey, Signature};
 pub use invitation::Invitation;
 pub use manifest::{Manifest, ManifestError, Part};
 pub use schedule::{Due, next_start};
+pub use task::{ReadTask, Task};
 pub use wire::{Receipt, Verdict};
 
 /// Seconds since 1970 by this machine's clock.

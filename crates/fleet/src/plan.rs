@@ -1,18 +1,22 @@
 //! The plan of a fleet: what each point measures, and when.
 
+use crate::task::{ReadTask, Task};
 use base::Bytes;
 use ops::usage;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 
 /// Greatest number of measurements in a plan, and greatest length of its text.
 const MEASUREMENTS: usize = 64;
 pub(crate) const MAX_TEXT: usize = 256 * 1024;
-/// Shortest period of a measurement.
-const SHORTEST: u64 = 1;
+/// Shortest and longest period of a measurement, s.
+const SHORTEST_S: u64 = 1;
+const LONGEST_S: u64 = 400 * 86_400;
+/// Longest time of a run, s.
+const LONGEST_RUN_S: u64 = 7 * 86_400;
 
 /// Plan as TOML. The hub signs its text; the number rises with each plan that the hub publishes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetPlan {
     /// Time after which points stop measuring by this plan, RFC 3339.
@@ -24,8 +28,16 @@ pub struct FleetPlan {
     /// Time between two reports of a point's state, s.
     #[serde(default = "report_every")]
     pub report_every_s: u64,
+    /// Traffic of a point in a day and in a month (UTC), uploads included; no limit if absent.
     #[serde(default)]
-    pub measurement: Vec<Measurement>,
+    pub day_budget: Option<Bytes>,
+    #[serde(default)]
+    pub month_budget: Option<Bytes>,
+    #[serde(default)]
+    measurement: Vec<Measurement>,
+    /// Parsed command line of each measurement, in the same order.
+    #[serde(skip)]
+    tasks: Vec<Task>,
 }
 
 fn spool() -> Bytes {
@@ -36,12 +48,18 @@ fn report_every() -> u64 {
     60
 }
 
+fn wait() -> u64 {
+    60
+}
+
 /// One measurement of a plan.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
     /// Name: letters, digits and `-`.
     pub name: String,
+    /// Command line of the run, such as `test far.example --budget 50MB`.
+    run: String,
     /// Time between two starts, s.
     pub every_s: u64,
     /// Largest random delay of a start, s.
@@ -55,8 +73,12 @@ pub struct Measurement {
     /// Points that run it; all if empty.
     #[serde(default)]
     pub points: Vec<String>,
-    /// Plan of the verb, as `tailback run` reads it: `{"verb": …, "plan": …}`.
-    pub run: ops::Plan,
+    /// True if a run starts only while there is no cross traffic on its interface.
+    #[serde(default)]
+    pub idle_link: bool,
+    /// Longest time that a start waits for an idle link or for its turn at the server, s.
+    #[serde(default = "wait")]
+    wait_s: u64,
 }
 
 /// True for a name that is safe as part of a file's name and of a URL.
@@ -70,66 +92,72 @@ impl FleetPlan {
     ///
     /// # Errors
     /// Names the fault and its place.
-    pub fn parse(text: &str) -> anyhow::Result<FleetPlan> {
+    pub fn parse(text: &str, read: ReadTask) -> anyhow::Result<FleetPlan> {
         if text.len() > MAX_TEXT {
             return Err(usage(format!("a plan has at most {MAX_TEXT} bytes")));
         }
-        let plan: FleetPlan = toml::from_str(text).map_err(|e| usage(e.to_string()))?;
-        plan.check()?;
-        Ok(plan)
-    }
-
-    fn check(&self) -> anyhow::Result<()> {
-        if self.measurement.len() > MEASUREMENTS {
+        let mut plan: FleetPlan = toml::from_str(text).map_err(|e| usage(e.to_string()))?;
+        if plan.measurement.len() > MEASUREMENTS {
             return Err(usage(format!(
                 "a plan has at most {MEASUREMENTS} measurements"
             )));
         }
-        if !(5..=86_400).contains(&self.report_every_s) {
+        if !(5..=86_400).contains(&plan.report_every_s) {
             return Err(usage("report_every_s is from 5 to 86400"));
         }
         let mut names = BTreeSet::new();
-        for m in &self.measurement {
-            let refuse = |why: &str| Err(usage(format!("measurement {:?}: {why}", m.name)));
-            if !is_name(&m.name) {
-                return refuse("a name has 1 to 64 lower-case letters, digits and -");
-            }
+        for m in &plan.measurement {
+            let refuse = |why: String| usage(format!("measurement {:?}: {why}", m.name));
+            m.check().map_err(|why| refuse(why.into()))?;
             if !names.insert(&m.name) {
-                return refuse("another measurement has the same name");
+                return Err(refuse("another measurement has the same name".into()));
             }
-            if m.every_s < SHORTEST || m.every_s > 400 * 86_400 {
-                return refuse("every_s is from 1 to 34560000");
+            let task = read(&m.run).map_err(|e| refuse(format!("run = {:?}: {e:#}", m.run)))?;
+            if m.idle_link && task.server().is_none() {
+                return Err(refuse(
+                    "idle_link is for a test or probe of a server".into(),
+                ));
             }
-            if m.jitter_s >= m.every_s {
-                return refuse("jitter_s is less than every_s");
-            }
-            if m.at_most_s == 0 || m.at_most_s > 7 * 86_400 {
-                return refuse("at_most_s is from 1 to 604800");
-            }
-            if m.hours
-                .is_some_and(|(from, to)| from > 23 || to > 24 || from == to)
-            {
-                return refuse("hours are two different hours from 0 to 24, such as [22, 6]");
-            }
-            if !matches!(
-                m.run,
-                ops::Plan::Test(_) | ops::Plan::Probe(_) | ops::Plan::Monitor(_)
-            ) {
-                return refuse("a point runs test, probe or monitor");
-            }
-            // A plan says what is measured. It names no file of a point.
-            if matches!(&m.run, ops::Plan::Monitor(p) if p.metrics.is_some()) {
-                return refuse("`metrics` names a file of the point");
-            }
+            plan.tasks.push(task);
         }
-        Ok(())
+        Ok(plan)
+    }
+
+    /// Measurements with their parsed command lines.
+    pub fn measurements(&self) -> impl Iterator<Item = (&Measurement, &Task)> {
+        self.measurement.iter().zip(&self.tasks)
     }
 }
 
 impl Measurement {
+    fn check(&self) -> Result<(), &'static str> {
+        if !is_name(&self.name) {
+            return Err("a name has 1 to 64 lower-case letters, digits and -");
+        }
+        if !(SHORTEST_S..=LONGEST_S).contains(&self.every_s) {
+            return Err("every_s is from 1 to 34560000");
+        }
+        if self.jitter_s >= self.every_s {
+            return Err("jitter_s is less than every_s");
+        }
+        if !(1..=LONGEST_RUN_S).contains(&self.at_most_s) {
+            return Err("at_most_s is from 1 to 604800");
+        }
+        let is_wrong = |(from, to): (u8, u8)| from > 23 || to > 24 || from == to;
+        if self.hours.is_some_and(is_wrong) {
+            return Err("hours are two different hours from 0 to 24, such as [22, 6]");
+        }
+        Ok(())
+    }
+
     /// True if this point runs it.
     pub fn concerns(&self, point: &str) -> bool {
         self.points.is_empty() || self.points.iter().any(|p| p == point)
+    }
+
+    /// Longest time that a start is late, s: less than a period, so that no start is passed over.
+    pub fn patience_s(&self) -> u64 {
+        self.wait_s.min(self.every_s.saturating_sub(2))
     }
 
     /// True if it may start at this time, UNIX s.

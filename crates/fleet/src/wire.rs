@@ -29,6 +29,8 @@ pub(crate) struct Enrol {
     pub secret: String,
     pub public_key: PublicKey,
     pub agent: String,
+    /// Version of the text to which the point's owner has agreed.
+    pub consent: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,9 +85,9 @@ pub(crate) enum RunEnd {
     Done,
     /// The program ended early or with a failure; what it recorded is kept.
     Incomplete,
-    /// The link was busy, or another run was under way.
+    /// Not started: cross traffic, another point's turn or another run took all of its patience.
     Deferred,
-    /// Not begun at all: the disk is full, or the agent was off.
+    /// Not started: the disk, the spool or the budget does not allow it.
     Skipped,
 }
 
@@ -115,7 +117,26 @@ pub(crate) struct State {
     /// Rows of all recordings that the agent ever closed.
     pub rows_closed: u64,
     pub recordings_closed: u64,
+    /// Traffic of this day and month (UTC), bytes.
+    pub spent_today: u64,
+    pub spent_this_month: u64,
+    /// Sentences about what waits, and why.
+    pub remarks: Vec<String>,
     pub runs: Vec<Run>,
+}
+
+/// Question for a turn at a server: no other point of the fleet loads it meanwhile.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TurnRequest {
+    pub server: String,
+    /// Length of the turn, s; 0 gives it back.
+    pub for_s: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TurnAnswer {
+    /// Time until the other point's turn ends at the latest, s; null if the turn is granted.
+    pub wait_s: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

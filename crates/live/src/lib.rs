@@ -33,4 +33,5 @@ pub mod traffic;
 mod udp;
 pub mod web;
 
+pub use sys::exec::interrupted_with_parent;
 pub use sys::signal;

@@ -3,6 +3,7 @@
 use crate::Outcome;
 use fleet::Invitation;
 use fleet::agent::{Address, Agent, News};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -10,7 +11,7 @@ use std::path::PathBuf;
     about = "Run a measuring point of a fleet: follow the hub's plan, upload recordings",
     long_about = "Runs a measuring point. It measures by the hub's signed plan, keeps recordings in its directory, uploads each closed one, \
         and deletes it when the hub's signed receipt is there. Without the hub it goes on by its last plan. The first time it needs \
-        --join with the hub's address and a one-time code from `tailback hub invite`.",
+        --join with the hub's address and a one-time code from `tailback hub invite`; it then shows what a point sends, and asks.",
     after_help = "Examples:\n  tailback agent --join https://hub.example:8443 CODE\n  tailback agent --data agent"
 )]
 pub struct Args {
@@ -20,6 +21,21 @@ pub struct Args {
     /// Hub to join, and the one-time code; needed once
     #[arg(long, num_args = 2, value_names = ["HUB", "CODE"])]
     join: Vec<String>,
+    /// Agree to what a point sends, without the question; the text is shown in any case
+    #[arg(long, requires = "join")]
+    agree: bool,
+}
+
+/// Shows what a point sends, and asks if that is right.
+fn agrees(already: bool) -> anyhow::Result<bool> {
+    eprintln!("{}", fleet::CONSENT);
+    if already || !std::io::stdin().is_terminal() {
+        return Ok(already);
+    }
+    eprint!("Join? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -29,10 +45,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let code: Invitation = code
             .parse()
             .map_err(|e: anyhow::Error| super::usage(e.to_string()))?;
+        if !Agent::has_joined(&args.data) && !agrees(args.agree)? {
+            return Err(super::usage(
+                "not joined; --agree answers yes to the question",
+            ));
+        }
         let point = fleet::agent::join(&args.data, &hub, &code)?;
         eprintln!("joined {hub} as {point}");
     }
-    let mut agent = Agent::open(&args.data)?;
+    let mut agent = Agent::open(&args.data, super::task::read)?;
     eprintln!("measuring as {}; Ctrl-C ends it", agent.point());
     let news = &mut |news: News<'_>| match news {
         News::Said(text) => eprintln!("{text}"),

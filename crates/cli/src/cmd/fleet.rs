@@ -1,7 +1,7 @@
 //! `tailback fleet`: the operator's view of a fleet.
 
 use super::hub::Of;
-use super::{print, print_json, table_width};
+use super::{print, print_json, table_width, task};
 use crate::Outcome;
 use fleet::hub::{Hub, Status};
 use report::table::{Cell, Column, Table};
@@ -41,7 +41,7 @@ enum Command {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
         Command::Status { of, json } => {
-            let status = Hub::open(&of.data)?.status()?;
+            let status = Hub::open(&of.data, task::read)?.status()?;
             match json {
                 true => print_json(&serde_json::to_value(&status)?)?,
                 false => print(&text(&status))?,
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Command::Plan { file, of } => {
             let text = ops::read_text(&file)?;
-            let number = Hub::open(&of.data)?.publish(&text)?;
+            let number = Hub::open(&of.data, task::read)?.publish(&text)?;
             print(&format!("plan {number}\n"))?;
         }
     }
@@ -68,6 +68,7 @@ fn ago(s: i64) -> String {
 
 fn points(status: &Status) -> Table {
     let columns = [
+        Column::words("point"),
         Column::words("health"),
         "reported".into(),
         "measured".into(),
@@ -76,7 +77,7 @@ fn points(status: &Status) -> Table {
         "waiting".into(),
         "plan".into(),
     ];
-    let mut table = Table::new("point", columns);
+    let mut table = Table::new("", columns);
     for p in &status.points {
         let times = [p.reported_s_ago, p.measured_s_ago].map(|s| Cell::from(s.map(ago)));
         let counts = [Some(p.recordings), Some(p.rows), p.spool_recordings, p.plan];
@@ -105,6 +106,9 @@ fn text(status: &Status) -> String {
     for p in &status.points {
         if let Some(why) = &p.why {
             let _ = writeln!(out, "\n{}: {why}", p.name);
+        }
+        for remark in &p.remarks {
+            let _ = writeln!(out, "\n{}: {remark}", p.name);
         }
         if p.quarantined > 0 {
             let n = ops::counted(p.quarantined, "recording");

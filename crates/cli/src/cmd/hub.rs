@@ -1,8 +1,9 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
-use super::print;
+use super::{print, task};
 use crate::Outcome;
-use fleet::hub::Hub;
+use base::Bytes;
+use fleet::hub::{Hub, Quotas};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -25,6 +26,12 @@ pub struct Args {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
+    /// Upper limit on the recordings kept for one point; more stay at the point
+    #[arg(long, value_name = "SIZE")]
+    quota_per_point: Option<Bytes>,
+    /// Upper limit on the recordings kept for all points
+    #[arg(long, value_name = "SIZE")]
+    quota: Option<Bytes>,
 }
 
 #[derive(clap::Subcommand)]
@@ -45,6 +52,14 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         name: String,
     },
+    /// End the access of a point and delete all of its recordings
+    Forget {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the point
+        #[arg(long, value_name = "NAME")]
+        name: String,
+    },
 }
 
 /// Directory of a hub.
@@ -58,14 +73,19 @@ pub struct Of {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
         Some(Command::Invite { of, name }) => {
-            let code = Hub::open(&of.data)?.invite(&name)?;
+            let code = Hub::open(&of.data, task::read)?.invite(&name)?;
             print(&format!("{code}\n"))?;
             eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}");
         }
-        Some(Command::Revoke { of, name }) => Hub::open(&of.data)?.revoke(&name)?,
+        Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
+        Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
         None => {
             live::signal::catch_interrupt();
-            let hub = Hub::open(&args.data)?;
+            let quotas = Quotas {
+                point: args.quota_per_point.map(Bytes::get),
+                all: args.quota.map(Bytes::get),
+            };
+            let hub = Hub::open(&args.data, task::read)?.with_quotas(quotas);
             eprintln!("key {}", hub.pin());
             let ready = &mut |address| eprintln!("hub at https://{address}; Ctrl-C ends it");
             fleet::hub::serve(hub, args.listen, ready, &live::signal::interrupted)?;

@@ -21,6 +21,7 @@ pub mod serve;
 mod serve_keys;
 pub mod sim;
 pub mod status;
+pub mod task;
 pub mod test;
 pub mod trace;
 pub mod twin;

@@ -42,10 +42,17 @@ pub struct Args {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
-    access: AccessArgs,
+    pub access: AccessArgs,
     /// Print the plan as JSON and stop
     #[arg(long)]
     print_plan: bool,
+}
+
+/// Plan that arguments without a configuration file describe.
+pub fn plan_of(args: &Args) -> anyhow::Result<Plan> {
+    let plan = plan(&args.targets, &args.settings)?;
+    ops::monitor::check(&plan)?;
+    Ok(plan)
 }
 
 fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {

@@ -11,7 +11,7 @@ use ops::probe::{Plan, Ready};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(
     about = "Run one experiment: the highest rate without loss, the largest burst, the best size …",
     long_about = "Runs one experiment, which answers one question about a link with a number, its interval and the evidence.\n\n\
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, requires = "link", value_name = "RATE")]
     others: Option<BitsPerSec>,
     #[command(flatten)]
-    access: AccessArgs,
+    pub access: AccessArgs,
     /// Address beside the server's that the probe may send to: a second address of the server, or your own public one
     /// (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
     #[arg(long, value_name = "ADDRESS")]
@@ -111,8 +111,10 @@ fn kinds() -> String {
         `tailback list probes` shows the parameters of each kind."
 }
 
-pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let plan = Plan {
+/// Plan that the arguments describe.
+pub fn plan(args: &Args) -> anyhow::Result<Plan> {
+    let args = args.clone();
+    Ok(Plan {
         links: ops::links::chain(&args.link, &args.set)?,
         probe: args.probe,
         server: args.server,
@@ -128,7 +130,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         ipv6: args.ipv6,
         title: args.title,
         output: args.output,
-    };
+    })
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let plan = plan(&args)?;
     let access = args.access.read()?;
     if args.print_plan {
         print_json(&plan.recorded()?)?;

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, requires = "virtual_time", value_name = "N", default_value = "1")]
     seed: u64,
     #[command(flatten)]
-    access: AccessArgs,
+    pub access: AccessArgs,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -115,7 +115,8 @@ pub struct Args {
     print_plan: bool,
 }
 
-fn plan(args: &Args) -> anyhow::Result<Plan> {
+/// Plan that the arguments describe.
+pub fn plan(args: &Args) -> anyhow::Result<Plan> {
     let link = match &args.server {
         Some(_) => None,
         None => Some(ops::links::parse(&args.link, &args.set)?),

@@ -80,6 +80,8 @@ pub struct Client {
     /// Name of the point and its key; none before it has joined.
     signer: Option<(String, Arc<Identity>)>,
     host: String,
+    /// Bytes of all requests and answers, without headers.
+    pub(super) sent: u64,
 }
 
 async fn connect(address: &Address, pin: Pin) -> anyhow::Result<SendRequest<Full<Bytes>>> {
@@ -133,6 +135,7 @@ impl Client {
             sender,
             signer,
             host: address.0.clone(),
+            sent: 0,
         })
     }
 
@@ -164,6 +167,7 @@ impl Client {
                 format!("{SCHEME} {point} {now} {signature}"),
             );
         }
+        self.sent += body.len() as u64;
         let request = request.body(Full::new(Bytes::from(body)))?;
         let Client {
             runtime, sender, ..
@@ -185,6 +189,7 @@ impl Client {
                 )),
             }
         })?;
+        self.sent += bytes.len() as u64;
         understood(status, &bytes)
     }
 }

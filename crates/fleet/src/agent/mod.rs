@@ -1,27 +1,34 @@
 //! The agent of a point: joins a hub, measures by its plan, uploads, deletes with a receipt.
 //!
 //! Its directory holds `agent.key` (its private key), `hub.json` (the hub it joined), `plan.json` (the last plan whose signature
-//! held), `runs.json` (ends of runs that the hub does not have yet), and the spool. It works for weeks without the hub.
+//! held), `runs.json` (ends of runs that the hub does not have yet), `spending.json` (bytes of today and this month), and the
+//! spool. It works for weeks without the hub, and with a wrong clock: once the hub has told the time, starts follow that.
 
 mod client;
+mod idle;
 mod runner;
+mod spending;
 mod spool;
+mod start;
 
 pub use client::{Address, Client, HubRefuses};
 
-use crate::durable;
 use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
-use crate::plan::{FleetPlan, Measurement};
-use crate::schedule::{hash, next_start};
+use crate::plan::FleetPlan;
+use crate::schedule::hash;
+use crate::task::ReadTask;
 use crate::unix_s;
 use crate::wire::{Enrol, Enrolled, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
+use crate::{consent, durable};
 use anyhow::Context;
 use hyper::Method;
 use measure::keys::{Pin, hex};
 use runner::Running;
 use serde::{Deserialize, Serialize};
+use spending::{Limits, Spending};
 use spool::{Spool, read, write_json};
+use start::Wait;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,8 +44,14 @@ const RUNS: usize = 10_000;
 const RUNS_AT_ONCE: usize = 500;
 /// Recordings uploaded before the agent looks after its runs again.
 const UPLOADS_AT_ONCE: usize = 4;
-/// Time for which a start waits for the run before it.
-const WAIT_FOR_LAST_S: u64 = 60;
+/// Time between two tries to close what could not be closed.
+const TIDY: Duration = Duration::from_secs(60);
+/// Status of a hub's answer to a point whose access has ended.
+const GONE: u16 = 410;
+/// Pause after a failure of the agent's own disk.
+const DISK_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes of a talk with the hub beside the recordings: TLS, report, answers. Measured: 7 kB.
+const TALK_BYTES: u64 = 10_000;
 
 /// Hub that the agent has joined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,6 +68,20 @@ struct Runs {
     next_index: u64,
     waiting: Vec<Run>,
     last: BTreeMap<String, u64>,
+    /// Number of runs ever started: no two recordings have the same name, whatever the clock says.
+    #[serde(default)]
+    started: u64,
+}
+
+/// Recording of a run that has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    /// Ready for the hub.
+    Kept,
+    /// The run left nothing, or nothing that can be read.
+    Nothing,
+    /// The disk is full: it is closed once there is room.
+    Later,
 }
 
 /// News of an agent, for its log.
@@ -68,12 +95,20 @@ pub struct Agent {
     home: PathBuf,
     identity: Arc<Identity>,
     joined: Joined,
-    plan: Option<(u64, FleetPlan)>,
+    read: ReadTask,
+    plan: Option<(u64, Arc<FleetPlan>)>,
     runs: Runs,
+    spending: Spending,
     spool: Spool,
     running: Vec<Running>,
+    /// Starts that are due and wait, by measurement.
+    waits: BTreeMap<String, Wait>,
     next_contact: Instant,
     failures: u32,
+    /// True if the hub has ended this point's access: it measures no more, and asks now and then.
+    ended: bool,
+    /// Time that the hub told, UNIX s, and this machine's time since its boot then, ns.
+    told: Option<(i64, i64)>,
 }
 
 /// Time since the clock was synchronised, as systemd-timesyncd notes it; none where it does not run.
@@ -85,7 +120,7 @@ fn since_sync_s() -> Option<u64> {
     Some(age.as_secs())
 }
 
-/// Joins the hub that gave the code. Repeating it with the same code is allowed until the agent has joined.
+/// Joins the hub that gave the code; the caller has shown [`crate::CONSENT`] to the owner. Repeating it with the same code is allowed until the agent has joined.
 ///
 /// # Errors
 /// The hub cannot be reached, the code is not valid, or the agent has joined another hub.
@@ -107,6 +142,7 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
         secret: hex(&invitation.secret),
         public_key: identity.public(),
         agent: env!("CARGO_PKG_VERSION").into(),
+        consent: consent::version(),
     };
     let answer: Enrolled =
         client.call(Method::POST, "/v1/enrol", None, serde_json::to_vec(&asked)?)?;
@@ -125,7 +161,7 @@ impl Agent {
     ///
     /// # Errors
     /// The agent has not joined, or a file is damaged.
-    pub fn open(home: &Path) -> anyhow::Result<Agent> {
+    pub fn open(home: &Path, read_task: ReadTask) -> anyhow::Result<Agent> {
         let joined: Option<Joined> = read(&home.join("hub.json"))?;
         let joined = joined.ok_or_else(|| {
             ops::usage(format!(
@@ -136,18 +172,33 @@ impl Agent {
         // A plan that this version does not understand is fetched anew; it must not keep the agent from uploading.
         let plan = read::<SignedPlan>(&home.join("plan.json"))?
             .filter(|plan| plan.is_signed_by(&joined.hub_key))
-            .and_then(|plan| Some((plan.number, FleetPlan::parse(&plan.text).ok()?)));
+            .and_then(|plan| {
+                let parsed = FleetPlan::parse(&plan.text, read_task).ok()?;
+                Some((plan.number, Arc::new(parsed)))
+            });
+        let mut spending: Spending = read(&home.join("spending.json"))?.unwrap_or_default();
+        spending.settle_all(unix_s().unsigned_abs());
         Ok(Agent {
             identity: Arc::new(Identity::kept_in(&home.join("agent.key"))?),
             spool: Spool::open(home)?,
             runs: read(&home.join("runs.json"))?.unwrap_or_default(),
             home: home.to_owned(),
             joined,
+            read: read_task,
             plan,
+            spending,
             running: Vec::new(),
+            waits: BTreeMap::new(),
             next_contact: Instant::now(),
             failures: 0,
+            ended: false,
+            told: None,
         })
+    }
+
+    /// True if the agent of this directory has joined a hub.
+    pub fn has_joined(home: &Path) -> bool {
+        home.join("hub.json").exists()
     }
 
     /// Name of the point.
@@ -155,23 +206,45 @@ impl Agent {
         &self.joined.point
     }
 
-    /// Measures and uploads until `stop` says so.
+    /// Time now, UNIX s: as the hub told it, or else by this machine's clock.
+    fn now_s(&self) -> u64 {
+        let told = self.told.map(|(told_s, at_ns)| {
+            told_s + (live::clock::mono_ns() - at_ns).div_euclid(1_000_000_000)
+        });
+        told.unwrap_or_else(unix_s).unsigned_abs()
+    }
+
+    fn limits(&self) -> Limits {
+        let plan = self.plan.as_ref().map(|(_, plan)| plan);
+        Limits {
+            day: plan.and_then(|p| p.day_budget),
+            month: plan.and_then(|p| p.month_budget),
+        }
+    }
+
+    /// Measures and uploads until `stop` says so. Neither a hub that is away nor a full disk ends it.
     ///
     /// # Errors
-    /// The agent's own directory cannot be read or written. A hub that is away is no error.
+    /// A run in progress cannot be ended.
     pub fn run(
         &mut self,
         news: &mut dyn FnMut(News<'_>),
         stop: &dyn Fn() -> bool,
     ) -> anyhow::Result<()> {
-        self.close_left_over(news)?;
+        let mut next_tidy = Instant::now();
+        let mut failed = String::new();
         while !stop() {
-            self.end_runs(news)?;
-            self.start_runs(news)?;
-            if Instant::now() >= self.next_contact {
-                self.contact(news);
+            let done = self.step(&mut next_tidy, news);
+            let mut pause = TICK;
+            if let Err(e) = done {
+                let text = format!("{e:#}");
+                if text != failed {
+                    news(News::Failed(&text));
+                    failed = text;
+                }
+                pause = DISK_PAUSE;
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(pause);
         }
         for run in &mut self.running {
             run.ask();
@@ -180,23 +253,48 @@ impl Agent {
             self.end_runs(news)?;
             std::thread::sleep(TICK);
         }
+        self.tidy(news)?;
         // What was measured until now goes to the hub, if it is there.
         self.contact(news);
         Ok(())
     }
 
-    /// Closes recordings of runs that an end of the agent interrupted.
-    fn close_left_over(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
-        for name in self.spool.open_recordings()? {
-            self.close(&name, news)?;
+    fn step(
+        &mut self,
+        next_tidy: &mut Instant,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> anyhow::Result<()> {
+        self.end_runs(news)?;
+        if Instant::now() >= *next_tidy {
+            self.tidy(news)?;
+            *next_tidy = Instant::now() + TIDY;
+        }
+        self.start_runs(news)?;
+        if Instant::now() >= self.next_contact {
+            self.contact(news);
         }
         Ok(())
     }
 
-    /// Closes a recording; one that nothing can be made of is set aside. True if it is in the spool now.
-    fn close(&mut self, name: &str, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<bool> {
-        if !self.spool.recording(name).join("meta.json").exists() {
-            return Ok(false);
+    /// Closes recordings of runs that an end of the agent or a full disk interrupted.
+    fn tidy(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
+        for name in self.spool.open_recordings()? {
+            if !self.running.iter().any(|r| r.recording == name) {
+                self.close(&name, news)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a recording; one that nothing can be made of is set aside.
+    fn close(&mut self, name: &str, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<Closed> {
+        let directory = self.spool.recording(name);
+        if !directory.exists() {
+            return Ok(Closed::Nothing);
+        }
+        if store::Lock::held_by(&directory).is_some() {
+            // A run of an agent that was killed has not ended yet.
+            return Ok(Closed::Later);
         }
         let plan = self.plan.as_ref().map_or(0, |p| p.0);
         let closed = self.spool.close(name, &|manifest| {
@@ -204,11 +302,17 @@ impl Agent {
             manifest.since_sync_s = since_sync_s();
         });
         match closed {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Closed::Kept),
+            Err(e) if durable::is_full(&e) => {
+                news(News::Failed(&format!(
+                    "{name} is closed once the disk has room: {e:#}"
+                )));
+                Ok(Closed::Later)
+            }
             Err(e) => {
                 news(News::Failed(&format!("{name} is set aside: {e:#}")));
                 self.spool.reject(name)?;
-                Ok(false)
+                Ok(Closed::Nothing)
             }
         }
     }
@@ -240,6 +344,10 @@ impl Agent {
     }
 
     fn end_runs(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
+        if self.ended {
+            self.running.iter_mut().for_each(Running::ask);
+        }
+        self.hand_over();
         let mut at = 0;
         while at < self.running.len() {
             let Some(ended) = self.running[at].poll()? else {
@@ -247,102 +355,47 @@ impl Agent {
                 continue;
             };
             let run = self.running.remove(at);
-            let kept = self.close(&run.recording, news)?;
-            let end = if ended.complete && kept {
+            if let Some(server) = &run.turn {
+                self.release_turn(server);
+            }
+            let spent = self.spent(&run);
+            let now_s = self.now_s();
+            self.spending.settle(now_s, &run.recording, spent);
+            let closed = self.close(&run.recording, news)?;
+            let end = if ended.complete && closed == Closed::Kept {
                 RunEnd::Done
             } else {
                 RunEnd::Incomplete
             };
-            let reason = ended
-                .reason
-                .or_else(|| (!kept).then(|| "it left no recording".into()));
-            let recording = kept.then(|| run.recording.clone());
+            let why = match closed {
+                Closed::Kept => run.waited,
+                Closed::Nothing => Some("it left no recording".into()),
+                Closed::Later => Some("the disk is full; the recording is kept".into()),
+            };
+            let recording = (closed != Closed::Nothing).then(|| run.recording.clone());
             self.note(
                 (&run.measurement, run.number, run.due_s),
                 end,
-                reason,
+                ended.reason.or(why),
                 recording,
             )?;
+            write_json(&self.home.join("spending.json"), &self.spending)?;
             self.next_contact = Instant::now();
         }
         Ok(())
     }
 
-    fn start_runs(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
-        let Some((_, plan)) = self.plan.clone() else {
-            return Ok(());
-        };
-        let now = unix_s().unsigned_abs();
-        if plan
-            .expires
-            .is_some_and(|t| t.as_second() < now.cast_signed())
-        {
-            return Ok(());
-        }
-        let (_, spooled) = self.spool.waiting();
-        let point = self.joined.point.clone();
-        for m in plan.measurement.iter().filter(|m| m.concerns(&point)) {
-            let last = self.runs.last.get(&m.name).copied();
-            // A start that was missed by less than a tick is on time; the agent was off for the others.
-            let since = now.saturating_sub(WAIT_FOR_LAST_S.min(m.every_s - 1));
-            let due = next_start((&point, &m.name), (m.every_s, m.jitter_s), since, last);
-            if due.at_s > now {
-                continue;
-            }
-            let slot = (&*m.name, due.number, due.at_s);
-            if self.running.iter().any(|r| r.measurement == m.name) {
-                if now >= due.at_s + WAIT_FOR_LAST_S.min(m.every_s.saturating_sub(2)) {
-                    self.note(
-                        slot,
-                        RunEnd::Deferred,
-                        Some("the run before was still under way".into()),
-                        None,
-                    )?;
-                }
-                continue;
-            }
-            if !m.may_start(due.at_s) {
-                continue;
-            }
-            if spooled > plan.spool.get() {
-                let why = format!(
-                    "{spooled} bytes wait for the hub, the plan allows {}",
-                    plan.spool.get()
-                );
-                self.note(slot, RunEnd::Skipped, Some(why), None)?;
-                continue;
-            }
-            self.start(m, (due.number, due.at_s), news)?;
-        }
-        Ok(())
-    }
-
-    fn start(
-        &mut self,
-        m: &Measurement,
-        (number, due_s): (u64, u64),
-        news: &mut dyn FnMut(News<'_>),
-    ) -> anyhow::Result<()> {
-        let began = jiff::Timestamp::now().strftime("%Y-%m-%dt%H-%M-%Sz");
-        let recording = format!("{}.{began}.rec", m.name);
-        match runner::start(&self.home, m, (number, due_s), &recording) {
-            Ok(running) => {
-                // A restart of the agent must not start the same number again.
-                self.runs.last.insert(m.name.clone(), number);
-                write_json(&self.home.join("runs.json"), &self.runs)?;
-                self.running.push(running);
-            }
-            Err(e) => {
-                news(News::Failed(&format!("{}: {e:#}", m.name)));
-                self.note(
-                    (&m.name, number, due_s),
-                    RunEnd::Skipped,
-                    Some(format!("{e:#}")),
-                    None,
-                )?;
+    /// Ends each run whose successor records by now: a monitor goes on without a gap.
+    fn hand_over(&mut self) {
+        let alive: Vec<String> = self.running.iter().map(|r| r.recording.clone()).collect();
+        for run in &mut self.running {
+            let records = |next: &String| self.spool.recording(next).join("delay").exists();
+            match &run.successor {
+                Some(next) if !alive.contains(next) => run.successor = None,
+                Some(next) if records(next) => run.ask(),
+                _ => {}
             }
         }
-        Ok(())
     }
 
     /// Talks to the hub once, and sets the time of the next try.
@@ -356,10 +409,13 @@ impl Agent {
         match self.talk(news) {
             Ok(more) => {
                 self.failures = 0;
+                self.ended = false;
                 self.next_contact = Instant::now() + if more { Duration::ZERO } else { every };
             }
             Err(e) => {
                 news(News::Failed(&format!("{e:#}")));
+                let refused = e.downcast_ref::<HubRefuses>();
+                self.ended |= refused.is_some_and(|r| r.status == GONE);
                 self.failures = self.failures.saturating_add(1);
                 let pause = (FIRST_PAUSE * 2u32.pow(self.failures.min(8))).min(LONGEST_PAUSE);
                 // Points that lost the hub together must not come back together.
@@ -369,22 +425,41 @@ impl Agent {
         }
     }
 
-    /// Reports, fetches a new plan, uploads. True if there is more to upload.
-    fn talk(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<bool> {
+    fn client(&self) -> anyhow::Result<Client> {
         let pin: Pin = self.joined.pin.parse().map_err(anyhow::Error::msg)?;
         let signer = (self.joined.point.clone(), self.identity.clone());
-        let mut client = Client::connect(&self.joined.hub, pin, Some(signer))?;
+        Client::connect(&self.joined.hub, pin, Some(signer))
+    }
+
+    /// Closed recording to upload next; none while a run loads the link, or if the budget does not allow it.
+    fn next_upload(&mut self) -> Option<String> {
+        if self.running.iter().any(|r| r.task.server().is_some()) {
+            return None;
+        }
+        let (name, bytes) = self.spool.oldest()?;
+        let (now_s, limits) = (self.now_s(), self.limits());
+        let left = self.spending.left(now_s, limits);
+        left.is_none_or(|left| left.get() >= bytes).then_some(name)
+    }
+
+    /// Reports, fetches a new plan, uploads. True if there is more to upload.
+    fn talk(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<bool> {
+        let mut client = self.client()?;
         let mut answer = self.report(&mut client)?;
+        self.spending.charge(self.now_s(), TALK_BYTES);
         if answer.plan != self.plan.as_ref().map_or(0, |p| p.0) {
             self.fetch_plan(&mut client, news)?;
         }
         let mut uploaded = 0;
         while uploaded < UPLOADS_AT_ONCE
-            && let Some(name) = self.spool.oldest()
+            && let Some(name) = self.next_upload()
         {
-            let verdict =
+            let before = client.sent;
+            let done =
                 self.spool
-                    .upload(&name, &mut client, &self.joined.point, &self.joined.hub_key)?;
+                    .upload(&name, &mut client, &self.joined.point, &self.joined.hub_key);
+            self.spending.charge(self.now_s(), client.sent - before);
+            let verdict = done?;
             if verdict == Verdict::Quarantined {
                 news(News::Failed(&format!(
                     "the hub has put {name} into quarantine; a copy is in rejected/"
@@ -395,9 +470,27 @@ impl Agent {
         if uploaded > 0 {
             answer = self.report(&mut client)?;
         }
+        write_json(&self.home.join("spending.json"), &self.spending)?;
         let runs_left =
             !self.runs.waiting.is_empty() && self.runs.waiting[0].index < answer.runs_until;
-        Ok(self.spool.oldest().is_some() || runs_left)
+        Ok(self.next_upload().is_some() || runs_left)
+    }
+
+    /// Sentences about what waits at this point.
+    fn remarks(&mut self) -> Vec<String> {
+        let waits = self.waits.iter();
+        let mut remarks: Vec<String> = waits
+            .map(|(name, wait)| format!("{name} waits: {}", wait.why))
+            .collect();
+        let loads = self.running.iter().any(|r| r.task.server().is_some());
+        let (waiting, bytes) = self.spool.waiting();
+        if waiting > 0 && !loads && self.next_upload().is_none() {
+            remarks.push(format!(
+                "uploads wait: the budget of this day or month does not allow {}",
+                base::Bytes::new(bytes)
+            ));
+        }
+        remarks
     }
 
     fn report(&mut self, client: &mut Client) -> anyhow::Result<StateAnswer> {
@@ -421,10 +514,14 @@ impl Agent {
             disk_free: disk.blocks_available().saturating_mul(disk.fragment_size()),
             rows_closed,
             recordings_closed,
+            spent_today: self.spending.spent().0,
+            spent_this_month: self.spending.spent().1,
+            remarks: self.remarks(),
             runs,
         };
         let answer: StateAnswer =
             client.call(Method::POST, "/v1/state", None, serde_json::to_vec(&state)?)?;
+        self.told = Some((answer.unix_s, live::clock::mono_ns()));
         let before = self.runs.waiting.len();
         self.runs.waiting.retain(|r| r.index >= answer.runs_until);
         if self.runs.waiting.len() != before {
@@ -453,7 +550,7 @@ impl Agent {
         {
             return Ok(());
         }
-        let parsed = FleetPlan::parse(&fetched.text).with_context(|| {
+        let parsed = FleetPlan::parse(&fetched.text, self.read).with_context(|| {
             format!(
                 "plan {} is not understood; the last one goes on",
                 fetched.number
@@ -463,9 +560,9 @@ impl Agent {
         news(News::Said(&format!(
             "plan {}: {}",
             fetched.number,
-            ops::counted(parsed.measurement.len() as u64, "measurement")
+            ops::counted(parsed.measurements().count() as u64, "measurement")
         )));
-        self.plan = Some((fetched.number, parsed));
+        self.plan = Some((fetched.number, Arc::new(parsed)));
         Ok(())
     }
 }

@@ -129,8 +129,11 @@ impl Spool {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         };
+        // On the disk before the next recording takes this one's place in `sums.json`.
         gone(std::fs::remove_file(self.manifest_path(name)))
+            .and_then(|()| durable::sync_directory(&self.home.join("closed")))
             .and_then(|()| gone(std::fs::remove_dir_all(self.recording(name))))
+            .and_then(|()| durable::sync_directory(&self.home.join("spool")))
             .with_context(|| format!("cannot remove {name}"))?;
         self.closed.remove(name);
         Ok(())
@@ -164,10 +167,10 @@ impl Spool {
         (self.closed.len() as u64, bytes)
     }
 
-    /// Name of the closed recording that began first.
-    pub fn oldest(&self) -> Option<String> {
+    /// Name and bytes of the closed recording that began first.
+    pub fn oldest(&self) -> Option<(String, u64)> {
         let oldest = self.closed.iter().min_by_key(|(_, m)| m.started_ns);
-        oldest.map(|(name, _)| name.clone())
+        oldest.map(|(name, m)| (name.clone(), m.all_bytes()))
     }
 
     /// Uploads one closed recording. With the hub's receipt it leaves the spool.
@@ -192,7 +195,7 @@ impl Spool {
             Ok(receipt) => receipt,
             Err(e) => {
                 let refused = e.downcast_ref::<HubRefuses>();
-                if refused.is_some_and(|r| r.status == 400) {
+                if refused.is_some_and(|r| matches!(r.status, 400 | 422)) {
                     // The same list will be refused again: it must not hold up the others.
                     self.release(name, true)?;
                 }

@@ -19,8 +19,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use store::disk::parent;
 
-/// Bytes that one point may have under way.
-const QUOTA: u64 = 8 << 30;
+/// Bytes that one point may have in transfer.
+const IN_TRANSFER: u64 = 8 << 30;
 
 /// Fault of a request about a recording.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +33,14 @@ pub enum IntakeError {
     Gap { have: u64, from: u64 },
     #[error("a piece has at most {CHUNK} bytes")]
     Large,
-    #[error("more than {QUOTA} bytes under way: close a recording first")]
-    Quota,
+    #[error("more than {IN_TRANSFER} bytes in transfer: close a recording first")]
+    InTransfer,
+    #[error("the hub keeps at most {limit} bytes {of}; the recording stays at the point")]
+    Quota { limit: u64, of: &'static str },
+    #[error("a restart of the hub may have lost pieces: send the files again")]
+    Torn,
+    #[error("the hub has ended this point's access")]
+    Ended,
     #[error("another recording of this name is in the ledger")]
     Taken,
     #[error("{0}")]
@@ -129,11 +135,7 @@ impl Hub {
         if until <= have {
             return Ok(have);
         }
-        let under_way =
-            size_below(&self.data.join("incoming").join(point)).context("cannot sum up files")?;
-        if under_way.saturating_add(piece.len() as u64) > QUOTA {
-            return Err(IntakeError::Quota);
-        }
+        self.check_quotas(point, piece.len() as u64)?;
         let path = self.incoming(point, recording).join(part);
         let write = || -> io::Result<()> {
             std::fs::create_dir_all(parent(&path))?;
@@ -145,7 +147,71 @@ impl Hub {
                 .write_all_at(piece, from)
         };
         write().with_context(|| format!("cannot write {}", path.display()))?;
+        if have == 0 {
+            lock(&self.whole).insert(path);
+        }
         Ok(until)
+    }
+
+    fn check_quotas(&self, point: &str, more: u64) -> Result<(), IntakeError> {
+        let in_transfer =
+            size_below(&self.data.join("incoming").join(point)).context("cannot sum up files")?;
+        let in_transfer = in_transfer.saturating_add(more);
+        if in_transfer > IN_TRANSFER {
+            return Err(IntakeError::InTransfer);
+        }
+        let limits = [
+            (self.quotas.point, Some(point), "of a point"),
+            (self.quotas.all, None, "in all"),
+        ];
+        for (limit, whose, of) in limits {
+            if let Some(limit) = limit {
+                let kept = self
+                    .ledger()
+                    .bytes_kept(whose)
+                    .context("cannot sum up recordings")?;
+                if kept.saturating_add(in_transfer) > limit {
+                    return Err(IntakeError::Quota { limit, of });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a recording without a row in the ledger back to where it came from.
+    fn take_back(&self, point: &str, name: &str) -> anyhow::Result<()> {
+        for place in ["points", "quarantine"] {
+            let from = self.data.join(place).join(point).join(name);
+            if !from.exists() {
+                continue;
+            }
+            let back = self.incoming(point, name);
+            if back.exists() {
+                // Sent again meanwhile. What stands in the store has passed all checks; what stands in quarantine has not.
+                let worse = if place == "points" { &back } else { &from };
+                std::fs::remove_dir_all(worse)?;
+            }
+            if from.exists() {
+                durable::create_directories(parent(&back))?;
+                durable::rename(&from, &back)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files of a transfer that this process has not received from the first byte on. True if there were any.
+    fn drop_torn(&self, point: &str, manifest: &Manifest) -> io::Result<bool> {
+        let incoming = self.incoming(point, &manifest.recording);
+        let whole = lock(&self.whole);
+        let mut torn = false;
+        for part in &manifest.files {
+            let path = incoming.join(&part.path);
+            if !whole.contains(&path) && path.exists() {
+                std::fs::remove_file(&path)?;
+                torn = true;
+            }
+        }
+        Ok(torn)
     }
 
     /// Checks a recording that has arrived, moves it into the store, and gives the receipt.
@@ -163,6 +229,8 @@ impl Hub {
                 false => Err(IntakeError::Taken),
             };
         }
+        // A full disk may have kept the row from the ledger.
+        self.take_back(point, name)?;
         let incoming = self.incoming(point, name);
         if let Some(part) = manifest
             .files
@@ -176,6 +244,13 @@ impl Hub {
             });
         }
         let fault = manifest.verify(&incoming).err().map(|e| format!("{e:#}"));
+        if fault.is_some()
+            && self
+                .drop_torn(point, manifest)
+                .context("cannot remove a file")?
+        {
+            return Err(IntakeError::Torn);
+        }
         let to = match fault {
             None => {
                 sync_all(&incoming, manifest).context("cannot make the recording durable")?;
@@ -186,7 +261,11 @@ impl Hub {
         durable::create_directories(parent(&to))?;
         durable::rename(&incoming, &to)?;
         let receipt = self.receipt(point, manifest, fault);
-        self.ledger().add_recording(manifest, &receipt)?;
+        if !self.ledger().add_recording(manifest, &receipt)? {
+            std::fs::remove_dir_all(&to).context("cannot remove a recording")?;
+            return Err(IntakeError::Ended);
+        }
+        lock(&self.whole).retain(|path| !path.starts_with(&incoming));
         Ok(receipt)
     }
 
@@ -219,12 +298,7 @@ impl Hub {
             for point in durable::names(&self.data.join(place))? {
                 for recording in durable::names(&self.data.join(place).join(&point))? {
                     if self.ledger().recording(&point, &recording)?.is_none() {
-                        let back = self.incoming(&point, &recording);
-                        durable::create_directories(parent(&back))?;
-                        durable::rename(
-                            &self.data.join(place).join(&point).join(&recording),
-                            &back,
-                        )?;
+                        self.take_back(&point, &recording)?;
                     }
                 }
             }
@@ -232,6 +306,10 @@ impl Hub {
         // A guard in the head of a loop would be held through all of it.
         let points = self.ledger().points()?;
         for point in points {
+            let incoming = self.data.join("incoming").join(&point.name);
+            if point.revoked && incoming.exists() {
+                std::fs::remove_dir_all(&incoming)?;
+            }
             let stored = self.ledger().stored(&point.name)?;
             for (name, _) in stored {
                 if !self.stored(&point.name, &name).join("meta.json").exists() {

@@ -6,7 +6,7 @@ use crate::identity::PublicKey;
 use crate::manifest::Manifest;
 use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
 use anyhow::{Context, anyhow};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,11 +30,16 @@ create table if not exists state (
     point text primary key, received_s integer not null, state text not null) strict;
 create table if not exists plan (
     number integer primary key, made_s integer not null, plan text not null, signature text not null) strict;
+create table if not exists consent (
+    point text not null, version text not null, given_s integer not null) strict;
+create table if not exists turn (
+    server text primary key, point text not null, until_s integer not null) strict;
 create table if not exists audit (
     t_s integer not null, who text not null, what text not null) strict;
 ";
 
-/// The ledger, open.
+/// The ledger, open. Other processes write to it, too (`tailback hub invite`), so each change takes the lock for writing at
+/// its begin: SQLite does not wait for a lock that a reader wants to exchange for a writer's.
 pub struct Ledger(Connection);
 
 /// Point of the ledger.
@@ -81,6 +86,11 @@ impl Ledger {
         Ok(Ledger(db))
     }
 
+    fn change(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.0
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
     /// Adds a line to the audit log.
     ///
     /// # Errors
@@ -122,9 +132,10 @@ impl Ledger {
         &mut self,
         trace: &str,
         public: &PublicKey,
+        consent: &str,
         now_s: i64,
     ) -> anyhow::Result<Option<String>> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         let found: Option<(String, i64, Option<i64>)> = change
             .query_row(
                 "select name, expires_s, used_s from invitation where trace = ?1",
@@ -159,6 +170,10 @@ impl Ledger {
             params![trace, now_s],
         )?;
         change.execute(
+            "insert into consent values (?1, ?2, ?3)",
+            params![name, consent, now_s],
+        )?;
+        change.execute(
             "insert into audit values (?1, ?2, 'joined')",
             params![now_s, name],
         )?;
@@ -177,6 +192,24 @@ impl Ledger {
         )?;
         self.audit(now_s, "operator", &format!("revoked {name}"))?;
         Ok(done > 0)
+    }
+
+    /// Notes that a point's recordings were deleted. Their rows stay, so that none of them is taken in again.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn withdraw(&mut self, name: &str, now_s: i64) -> rusqlite::Result<()> {
+        let change = self.change()?;
+        change.execute(
+            "update recording set verdict = 'withdrawn', bytes = 0, rows = 0 where point = ?1",
+            [name],
+        )?;
+        change.execute("delete from state where point = ?1", [name])?;
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, format!("deleted the recordings of {name}")],
+        )?;
+        change.commit()
     }
 
     /// Point of a name.
@@ -244,17 +277,25 @@ impl Ledger {
         rows.collect()
     }
 
-    /// Writes the row of a recording, with its receipt.
+    /// Writes the row of a recording, with its receipt. False if the point's access has ended meanwhile.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn add_recording(&mut self, manifest: &Manifest, receipt: &Receipt) -> anyhow::Result<()> {
+    pub fn add_recording(
+        &mut self,
+        manifest: &Manifest,
+        receipt: &Receipt,
+    ) -> anyhow::Result<bool> {
         let verdict = match receipt.verdict {
             Verdict::Stored => "stored",
             Verdict::Quarantined => "quarantined",
         };
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let change = self.0.transaction()?;
+        let change = self.change()?;
+        let is_revoked = "select revoked_s is not null from point where name = ?1";
+        if change.query_row(is_revoked, [&receipt.point], |row| row.get(0))? {
+            return Ok(false);
+        }
         change.execute(
             "insert into recording values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
@@ -276,7 +317,7 @@ impl Ledger {
             ],
         )?;
         change.commit()?;
-        Ok(())
+        Ok(true)
     }
 
     /// Keeps a point's state and its runs. Runs that the ledger has already are left out; returns the number of runs
@@ -285,7 +326,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn add_state(&mut self, point: &str, now_s: i64, state: &State) -> anyhow::Result<u64> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         let mut until: i64 = change.query_row(
             "select runs_until from point where name = ?1",
             [point],
@@ -338,7 +379,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn sums(&self, point: &str) -> rusqlite::Result<Sums> {
         self.0.query_row(
-            "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict <> 'stored'),
+            "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict = 'quarantined'),
                     coalesce(sum(rows) filter (where verdict = 'stored'), 0),
                     coalesce(sum(bytes) filter (where verdict = 'stored'), 0),
                     max(ended_ns / 1000000000) filter (where verdict = 'stored')
@@ -371,6 +412,49 @@ impl Ledger {
         rows.collect()
     }
 
+    /// Gives a point the turn at a server for a time, or back if the time is 0. Returns the end of another point's turn
+    /// if there is one, UNIX s.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn take_turn(
+        &mut self,
+        (point, server): (&str, &str),
+        now_s: i64,
+        for_s: u64,
+    ) -> rusqlite::Result<Option<i64>> {
+        let change = self.change()?;
+        change.execute("delete from turn where until_s <= ?1", [now_s])?;
+        let query = "select point, until_s from turn where server = ?1";
+        let holder: Option<(String, i64)> = change
+            .query_row(query, [server], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((_, until_s)) = holder.filter(|(name, _)| name != point) {
+            return Ok(Some(until_s));
+        }
+        if for_s == 0 {
+            change.execute("delete from turn where server = ?1", [server])?;
+        } else {
+            let until_s = now_s.saturating_add_unsigned(for_s);
+            change.execute(
+                "insert or replace into turn values (?1, ?2, ?3)",
+                params![server, point, until_s],
+            )?;
+        }
+        change.commit()?;
+        Ok(None)
+    }
+
+    /// Bytes of all recordings that the hub keeps, of one point or of all.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn bytes_kept(&self, point: Option<&str>) -> rusqlite::Result<u64> {
+        let query = "select coalesce(sum(bytes), 0) from recording where ?1 is null or point = ?1";
+        let mut query = self.0.prepare_cached(query)?;
+        query.query_row([point], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    }
+
     /// Present plan.
     ///
     /// # Errors
@@ -400,7 +484,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written, or has a plan of that number.
     pub fn add_plan(&mut self, now_s: i64, plan: &SignedPlan) -> anyhow::Result<()> {
-        let change = self.0.transaction()?;
+        let change = self.change()?;
         change.execute(
             "insert into plan values (?1, ?2, ?3, ?4)",
             params![
@@ -420,7 +504,7 @@ impl Ledger {
     }
 }
 
-fn add_run(change: &rusqlite::Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {
+fn add_run(change: &Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     change.execute(
         "insert into run values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -437,4 +521,39 @@ fn add_run(change: &rusqlite::Transaction<'_>, point: &str, run: &Run) -> rusqli
         ],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt;
+
+    /// Turns drawn at random, against a list of who holds what until when.
+    #[test]
+    fn no_two_points_have_the_turn_at_one_server() {
+        const SEED: u64 = 20_261_127;
+        println!("seed {SEED}");
+        let mut rng = base::rng::Streams::new(SEED).stream("turns");
+        let dir = testkit::TempDir::new("turns");
+        let mut ledger = Ledger::open(Path::new(&dir.at("ledger.sqlite"))).unwrap();
+        let mut held: std::collections::BTreeMap<String, (String, i64)> = Default::default();
+        let mut now = 1_795_608_000;
+        for _ in 0..2000 {
+            now += rng.random_range(0..20);
+            let point = format!("p{}", rng.random_range(0..5));
+            let server = format!("s{}", rng.random_range(0..3));
+            let for_s = rng.random_range(0..4) * rng.random_range(0..50);
+            held.retain(|_, (_, until)| *until > now);
+            let other = held.get(&server).filter(|(name, _)| *name != point);
+            let expected = other.map(|(_, until)| *until);
+            let answer = ledger.take_turn((&point, &server), now, for_s).unwrap();
+            assert_eq!(answer, expected);
+            if expected.is_none() {
+                match for_s {
+                    0 => drop(held.remove(&server)),
+                    _ => drop(held.insert(server, (point, now + for_s as i64))),
+                }
+            }
+        }
+    }
 }

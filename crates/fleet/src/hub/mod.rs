@@ -17,25 +17,41 @@ use crate::durable;
 use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
 use crate::plan::{FleetPlan, is_name};
+use crate::task::ReadTask;
 use crate::unix_s;
 use crate::wire::SignedPlan;
 use ledger::Ledger;
 use live::serve::{Tls, TlsKey};
 use measure::keys::Pin;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Time for which an invitation holds, s.
 const INVITATION_S: i64 = 7 * 86_400;
 
+/// Upper limits on the recordings that the hub keeps, bytes; no limit if absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quotas {
+    /// Recordings of one point, files in transfer included.
+    pub point: Option<u64>,
+    /// Recordings of all points.
+    pub all: Option<u64>,
+}
+
 /// Hub on its directory.
 pub struct Hub {
     data: PathBuf,
+    read: ReadTask,
+    quotas: Quotas,
     ledger: Mutex<Ledger>,
     identity: Identity,
     tls: Arc<Tls>,
     /// Held while a recording moves into the store, so that no two requests judge the same one.
     closing: Mutex<()>,
+    /// Files in transfer that this process has received from their first byte on. Of others, a power cut may have lost
+    /// pieces that were not on the disk yet.
+    whole: Mutex<BTreeSet<PathBuf>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,7 +63,7 @@ impl Hub {
     ///
     /// # Errors
     /// The directory, the ledger or a key cannot be read or made.
-    pub fn open(data: &Path) -> anyhow::Result<Hub> {
+    pub fn open(data: &Path, read: ReadTask) -> anyhow::Result<Hub> {
         for directory in ["incoming", "points", "quarantine", "keys"] {
             durable::create_directories(&data.join(directory))?;
         }
@@ -55,11 +71,20 @@ impl Hub {
             .ok_or_else(|| anyhow::anyhow!("the hub has no TLS key"))?;
         Ok(Hub {
             data: data.to_owned(),
+            read,
+            quotas: Quotas::default(),
             ledger: Mutex::new(Ledger::open(&data.join("ledger.sqlite"))?),
             identity: Identity::kept_in(&data.join("keys/hub.key"))?,
             tls: Arc::new(tls),
             closing: Mutex::new(()),
+            whole: Mutex::default(),
         })
+    }
+
+    /// The same hub with limits on what it keeps.
+    #[must_use]
+    pub fn with_quotas(self, quotas: Quotas) -> Hub {
+        Hub { quotas, ..self }
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -94,14 +119,19 @@ impl Hub {
         Ok(made)
     }
 
-    /// Lets the holder of a code's secret join with its key: the name of the point, or none if the code is unknown, used or
+    /// Lets the holder of a code's secret join with its key; `consent` is the version of the text that its owner saw: the name of the point, or none if the code is unknown, used or
     /// expired.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn enrol(&self, secret: &[u8; 16], key: &PublicKey) -> anyhow::Result<Option<String>> {
+    pub fn enrol(
+        &self,
+        secret: &[u8; 16],
+        key: &PublicKey,
+        consent: &str,
+    ) -> anyhow::Result<Option<String>> {
         let trace = Invitation::trace(secret);
-        self.ledger().enrol(&trace, key, unix_s())
+        self.ledger().enrol(&trace, key, consent, unix_s())
     }
 
     /// Ends the access of a point. Its recordings stay.
@@ -115,12 +145,37 @@ impl Hub {
         Ok(())
     }
 
+    /// Ends the access of a point and deletes all of its recordings, as its owner wishes.
+    ///
+    /// # Errors
+    /// There is no such point; the ledger or the store cannot be written.
+    pub fn forget(&self, name: &str) -> anyhow::Result<()> {
+        let now_s = unix_s();
+        let point = self.ledger().point(name)?;
+        let point = point.ok_or_else(|| ops::usage(format!("there is no point {name}")))?;
+        if !point.revoked {
+            self.revoke(name)?;
+        }
+        // A recording that arrives meanwhile is in the store by then, or is refused.
+        let _alone = lock(&self.closing);
+        // The rows first: a recording without its files is better than files that nobody knows.
+        self.ledger().withdraw(name, now_s)?;
+        for place in ["incoming", "points", "quarantine"] {
+            let directory = self.data.join(place).join(name);
+            match std::fs::remove_dir_all(&directory) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+                _ => durable::sync_directory(&self.data.join(place))?,
+            }
+        }
+        Ok(())
+    }
+
     /// Signs and publishes a plan; returns its number.
     ///
     /// # Errors
     /// Faults of the plan; the ledger cannot be written.
     pub fn publish(&self, text: &str) -> anyhow::Result<u64> {
-        FleetPlan::parse(text)?;
+        FleetPlan::parse(text, self.read)?;
         let mut ledger = self.ledger();
         let number = ledger.plan()?.map_or(1, |p| p.number + 1);
         let signature = self.identity.sign(&SignedPlan::message(number, text));
@@ -138,7 +193,7 @@ impl Hub {
     /// # Errors
     /// The ledger cannot be read.
     pub fn status(&self) -> anyhow::Result<Status> {
-        status::status(&self.ledger(), unix_s())
+        status::status(&self.ledger(), self.read, unix_s())
     }
 
     /// Directory of a point's recordings.

@@ -8,8 +8,9 @@ use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
     CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
-    StateAnswer, request_text,
+    StateAnswer, TurnAnswer, TurnRequest, request_text,
 };
+use crate::{consent, durable};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State as Shared};
@@ -21,6 +22,10 @@ use measure::keys::from_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+
+/// Longest name of a server, and longest turn, s: a run takes a week at most.
+const NAME: usize = 256;
+const TURN_S: u64 = 8 * 86_400;
 
 /// Refusal with its HTTP status.
 struct Refused(StatusCode, String);
@@ -35,6 +40,12 @@ impl From<anyhow::Error> for Refused {
     fn from(e: anyhow::Error) -> Refused {
         // The operator reads the cause; a stranger learns nothing of the hub's disk.
         eprintln!("tailback hub: {e:#}");
+        if durable::is_full(&e) {
+            return Refused(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "the hub's disk is full; the recording stays at the point".into(),
+            );
+        }
         Refused(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the hub has failed; try again later".into(),
@@ -51,8 +62,10 @@ impl From<rusqlite::Error> for Refused {
 impl From<IntakeError> for Refused {
     fn from(e: IntakeError) -> Refused {
         let status = match &e {
-            IntakeError::Gap { .. } | IntakeError::Taken => StatusCode::CONFLICT,
-            IntakeError::Quota => StatusCode::INSUFFICIENT_STORAGE,
+            IntakeError::Gap { .. } | IntakeError::Torn => StatusCode::CONFLICT,
+            IntakeError::Taken => StatusCode::UNPROCESSABLE_ENTITY,
+            IntakeError::Ended => StatusCode::GONE,
+            IntakeError::InTransfer | IntakeError::Quota { .. } => StatusCode::INSUFFICIENT_STORAGE,
             IntakeError::Large => StatusCode::PAYLOAD_TOO_LARGE,
             IntakeError::Failed(_) => {
                 let IntakeError::Failed(e) = e else {
@@ -119,13 +132,17 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         let (hub, name) = (hub.clone(), point.clone());
         blocking(move || Ok(hub.ledger().point(&name)?)).await?
     };
-    let known = known.filter(|p| !p.revoked).ok_or_else(stranger)?;
+    let known = known.ok_or_else(stranger)?;
     let body = whole(body).await?;
     let range = header_text(&head.headers, &header::CONTENT_RANGE);
     let path = head.uri.path();
     let text = request_text(head.method.as_str(), path, range, time, &body);
     if !known.public_key.has_signed(&text, &signature) {
         return Err(stranger());
+    }
+    if known.revoked {
+        let why = "the hub has ended this point's access".into();
+        return Err(Refused(StatusCode::GONE, why));
     }
     Ok(Signed {
         point,
@@ -164,9 +181,14 @@ async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             "the code is unknown, expired or used; ask the operator for a new one (`tailback hub invite`)".into(),
         )
     };
+    if asked.consent != consent::version() {
+        let why =
+            "the text about what a point sends has another version here: update agent and hub";
+        return Err(Refused(StatusCode::CONFLICT, why.into()));
+    }
     let secret = from_hex(&asked.secret).ok_or_else(refused)?;
     let answer = blocking(move || {
-        let name = hub.enrol(&secret, &asked.public_key)?;
+        let name = hub.enrol(&secret, &asked.public_key, &asked.consent)?;
         Ok(Enrolled {
             point: name.ok_or_else(refused)?,
             hub_key: hub.public_key(),
@@ -195,6 +217,24 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             plan: ledger.plan()?.map_or(0, |p| p.number),
             runs_until,
         })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
+async fn turn(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = signed(&hub, request).await?;
+    let told: TurnRequest = parsed(&asked.body)?;
+    if told.server.len() > NAME || told.for_s > TURN_S {
+        let why = format!("a turn has at most {TURN_S} s, a server's name {NAME} bytes");
+        return Err(Refused(StatusCode::BAD_REQUEST, why));
+    }
+    let answer = blocking(move || {
+        let now = unix_s();
+        let slot = (&*asked.point, &*told.server);
+        let until_s = hub.ledger().take_turn(slot, now, told.for_s)?;
+        let wait_s = until_s.map(|until| (until - now).max(1).unsigned_abs());
+        Ok(TurnAnswer { wait_s })
     })
     .await?;
     Ok(json(StatusCode::OK, &answer))
@@ -256,6 +296,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
             "/v1/recordings/{recording}/files/{*part}",
             get(piece).put(piece),
         )
+        .route("/v1/turn", post(turn))
         .route("/v1/close", post(close))
         .fallback(unknown)
         .layer(DefaultBodyLimit::disable())

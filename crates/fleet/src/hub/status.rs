@@ -2,6 +2,7 @@
 
 use super::ledger::{Ledger, Sums};
 use crate::plan::FleetPlan;
+use crate::task::ReadTask;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,6 +67,11 @@ pub struct PointStatus {
     pub spool_bytes: Option<u64>,
     /// Rows that the point closed and the hub has not: still in the spool, in quarantine, or lost.
     pub rows_outstanding: Option<i64>,
+    /// Traffic of the point on this day and in this month (UTC), bytes, by its own account.
+    pub spent_today: Option<u64>,
+    pub spent_this_month: Option<u64>,
+    /// Sentences of the point about what waits, and why.
+    pub remarks: Vec<String>,
     /// Runs by outcome: done, incomplete, deferred, skipped.
     pub runs: BTreeMap<String, u64>,
 }
@@ -77,11 +83,11 @@ pub struct Status {
     pub points: Vec<PointStatus>,
 }
 
-pub(super) fn status(ledger: &Ledger, now_s: i64) -> anyhow::Result<Status> {
+pub(super) fn status(ledger: &Ledger, read: ReadTask, now_s: i64) -> anyhow::Result<Status> {
     let plan = ledger.plan()?;
     let parsed = plan
         .as_ref()
-        .map(|p| FleetPlan::parse(&p.text))
+        .map(|p| FleetPlan::parse(&p.text, read))
         .transpose()?;
     let mut points = Vec::new();
     for point in ledger.points()? {
@@ -117,6 +123,9 @@ pub(super) fn status(ledger: &Ledger, now_s: i64) -> anyhow::Result<Status> {
             spool_recordings: known.map(|s| s.spool_recordings),
             spool_bytes: known.map(|s| s.spool_bytes),
             rows_outstanding: known.map(|s| s.rows_closed as i64 - sums.rows as i64),
+            spent_today: known.map(|s| s.spent_today),
+            spent_this_month: known.map(|s| s.spent_this_month),
+            remarks: known.map_or_else(Vec::new, |s| s.remarks.clone()),
             runs: ledger.runs(&point.name)?.into_iter().collect(),
             name: point.name,
         });
@@ -160,9 +169,9 @@ fn judge(
     }
     let shortest = plan
         .into_iter()
-        .flat_map(|p| &p.measurement)
-        .filter(|m| m.concerns(point) && m.hours.is_none())
-        .map(|m| 2 * m.every_s + m.at_most_s)
+        .flat_map(FleetPlan::measurements)
+        .filter(|(m, _)| m.concerns(point) && m.hours.is_none())
+        .map(|(m, _)| 2 * m.every_s + m.at_most_s)
         .min();
     match (shortest, sums.latest_s) {
         (Some(most), Some(latest)) if now_s - latest > most as i64 => (

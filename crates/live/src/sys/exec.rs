@@ -23,6 +23,12 @@ pub(crate) fn inside<N: AsFd + Send + Sync + 'static>(
     unsafe { command.pre_exec(enter) }
 }
 
+/// Lets the command get an interrupt, as by Ctrl-C, when the thread that starts it ends, however it ends.
+pub fn interrupted_with_parent(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec the closure makes one system call and touches no lock and no heap.
+    unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGINT)?)) }
+}
+
 /// Lets the command run in a network namespace, in namespaces of its own for processes and mounts: see [`keeper`].
 pub(crate) fn kept<N: AsFd + Send + Sync + 'static>(command: &mut Command, net: N, plan: Plan) {
     // SAFETY: between fork and exec `isolate` makes system calls only, on what `plan` has made ready.

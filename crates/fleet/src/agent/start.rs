@@ -1,0 +1,290 @@
+//! Starts of runs: what is due, what forbids it, and what it waits for.
+
+use super::idle::Watch;
+use super::runner::{self, Running};
+use super::spool::write_json;
+use super::{Agent, News};
+use crate::plan::{FleetPlan, Measurement};
+use crate::schedule::{Due, next_start};
+use crate::task::Task;
+use crate::wire::{RunEnd, TurnAnswer, TurnRequest};
+use anyhow::Context;
+use base::record::{Row, TableId};
+use base::{Bytes, Duration};
+use hyper::Method;
+use std::time::Instant;
+
+/// Least rest of a budget with which a test or probe is worth its start.
+const LEAST: Bytes = Bytes::new(1_000_000);
+/// Free space below which nothing is started.
+const LEAST_FREE: u64 = 16_000_000;
+/// Time beyond the longest run for which a turn holds: the run ends, closes its recording, gives the turn back.
+const TURN_MARGIN_S: u64 = 60;
+/// Longest time between two questions for a turn.
+const ASK_AGAIN_S: u64 = 5;
+
+/// Start that is due, and waits.
+pub(super) struct Wait {
+    due: Due,
+    pub why: String,
+    watch: Option<Watch>,
+    ask_turn: Instant,
+    /// Server at which the hub gave the turn.
+    turn: Option<String>,
+}
+
+impl Wait {
+    fn new(due: Due) -> Wait {
+        Wait {
+            due,
+            why: String::new(),
+            watch: None,
+            ask_turn: Instant::now(),
+            turn: None,
+        }
+    }
+}
+
+impl Agent {
+    pub(super) fn start_runs(&mut self, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
+        let Some((_, plan)) = self.plan.clone() else {
+            return Ok(());
+        };
+        let now_s = self.now_s();
+        let is_over = |t: jiff::Timestamp| t.as_second() < now_s.cast_signed();
+        if self.ended || plan.expires.is_some_and(is_over) {
+            return Ok(());
+        }
+        let point = self.joined.point.clone();
+        for (m, task) in plan.measurements().filter(|(m, _)| m.concerns(&point)) {
+            let last = self.runs.last.get(&m.name).copied();
+            // The agent was off for starts before that.
+            let since = now_s.saturating_sub(m.patience_s());
+            let due = next_start((&point, &m.name), (m.every_s, m.jitter_s), since, last);
+            if let Some(wait) = self.waits.remove(&m.name) {
+                match wait.due == due {
+                    true => drop(self.waits.insert(m.name.clone(), wait)),
+                    // The agent was busy when its patience ended.
+                    false => self.defer(m, wait)?,
+                }
+            }
+            if due.at_s <= now_s && m.may_start(due.at_s) {
+                self.attend(&plan, (m, task), due, news)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what is due, or finds out why not.
+    fn attend(
+        &mut self,
+        plan: &FleetPlan,
+        (m, task): (&Measurement, &Task),
+        due: Due,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> anyhow::Result<()> {
+        if let Some(why) = self.prohibition(plan, (m, task))? {
+            self.waits.remove(&m.name);
+            return self.note(
+                (&m.name, due.number, due.at_s),
+                RunEnd::Skipped,
+                Some(why),
+                None,
+            );
+        }
+        let waited = self.waits.remove(&m.name);
+        let mut wait = waited.unwrap_or_else(|| Wait::new(due));
+        match self.obstacle((m, task), &mut wait, news) {
+            None => self.start((m, task), wait, news),
+            Some(why) => {
+                wait.why = why;
+                if self.now_s() >= due.at_s + m.patience_s() {
+                    return self.defer(m, wait);
+                }
+                self.waits.insert(m.name.clone(), wait);
+                Ok(())
+            }
+        }
+    }
+
+    fn defer(&mut self, m: &Measurement, wait: Wait) -> anyhow::Result<()> {
+        if let Some(server) = &wait.turn {
+            self.release_turn(server);
+        }
+        let slot = (&*m.name, wait.due.number, wait.due.at_s);
+        self.note(slot, RunEnd::Deferred, Some(wait.why), None)
+    }
+
+    /// Reason for which a run must not start at all.
+    fn prohibition(
+        &mut self,
+        plan: &FleetPlan,
+        (m, task): (&Measurement, &Task),
+    ) -> anyhow::Result<Option<String>> {
+        let (_, spooled) = self.spool.waiting();
+        if spooled > plan.spool.get() {
+            return Ok(Some(format!(
+                "{} wait for the hub, the plan allows {}",
+                Bytes::new(spooled),
+                plan.spool
+            )));
+        }
+        let disk = nix::sys::statvfs::statvfs(&self.home).context("cannot look at the disk")?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        if free < LEAST_FREE {
+            return Ok(Some(format!("{} free on the disk", Bytes::new(free))));
+        }
+        let wanted = task.most_bytes(Duration::from_secs(m.at_most_s));
+        let needed = if task.is_endless() {
+            wanted
+        } else {
+            wanted.min(LEAST)
+        };
+        let (now_s, limits) = (self.now_s(), self.limits());
+        Ok(match self.spending.left(now_s, limits) {
+            Some(left) if left < needed => Some(format!(
+                "the budget of this day or month has {left} left, a run needs {needed}"
+            )),
+            _ => None,
+        })
+    }
+
+    /// Reason for which a run must wait.
+    fn obstacle(
+        &mut self,
+        (m, task): (&Measurement, &Task),
+        wait: &mut Wait,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> Option<String> {
+        let mut same = self.running.iter().filter(|r| r.measurement == m.name);
+        if same.any(|r| !task.is_endless() || r.successor.is_some()) {
+            return Some("the run before is in progress".into());
+        }
+        let server = task.server()?;
+        if let Some(other) = self.running.iter().find(|r| r.task.server().is_some()) {
+            return Some(format!("{} loads the link", other.measurement));
+        }
+        if m.idle_link && wait.turn.is_none() {
+            if wait.watch.is_none() {
+                match Watch::start(server, task.interface()) {
+                    Ok(watch) => wait.watch = Some(watch),
+                    Err(e) => return Some(format!("{e:#}")),
+                }
+            }
+            let busy = wait.watch.as_ref().and_then(Watch::obstacle);
+            if busy.is_some() {
+                return busy;
+            }
+        }
+        self.turn(m, server, wait, news)
+    }
+
+    /// Asks the hub for the turn at a server. Without the hub, the server's own queue keeps the order.
+    fn turn(
+        &mut self,
+        m: &Measurement,
+        server: &str,
+        wait: &mut Wait,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> Option<String> {
+        if self.failures > 0 || self.told.is_none() {
+            return None;
+        }
+        let why = format!("another point measures with {server}");
+        if Instant::now() < wait.ask_turn {
+            return Some(why);
+        }
+        match self.ask_turn(server, m.at_most_s + TURN_MARGIN_S) {
+            Ok(TurnAnswer { wait_s: None }) => {
+                wait.turn = Some(server.into());
+                None
+            }
+            Ok(TurnAnswer { wait_s: Some(s) }) => {
+                let pause = std::time::Duration::from_secs(s.clamp(1, ASK_AGAIN_S));
+                wait.ask_turn = Instant::now() + pause;
+                Some(why)
+            }
+            Err(e) => {
+                news(News::Failed(&format!("{}: no turn: {e:#}", m.name)));
+                None
+            }
+        }
+    }
+
+    fn ask_turn(&mut self, server: &str, for_s: u64) -> anyhow::Result<TurnAnswer> {
+        let asked = TurnRequest {
+            server: server.into(),
+            for_s,
+        };
+        let body = serde_json::to_vec(&asked)?;
+        self.client()?.call(Method::POST, "/v1/turn", None, body)
+    }
+
+    pub(super) fn release_turn(&mut self, server: &str) {
+        // A turn that is not given back ends by itself.
+        let _ = self.ask_turn(server, 0);
+    }
+
+    fn start(
+        &mut self,
+        (m, task): (&Measurement, &Task),
+        wait: Wait,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> anyhow::Result<()> {
+        let slot = (wait.due.number, wait.due.at_s);
+        let (now_s, limits) = (self.now_s(), self.limits());
+        let wanted = task.most_bytes(Duration::from_secs(m.at_most_s));
+        let left = self.spending.left(now_s, limits);
+        let budget = left.map_or(wanted, |left| left.min(wanted));
+        let began = jiff::Timestamp::now().strftime("%Y-%m-%dt%H-%M-%Sz");
+        let recording = format!("{}.{began}.{}.rec", m.name, self.runs.started);
+        // On the disk first: a restart of the agent must neither start the same number again nor forget the budget.
+        self.runs.started += 1;
+        self.runs.last.insert(m.name.clone(), slot.0);
+        write_json(&self.home.join("runs.json"), &self.runs)?;
+        self.spending.reserve(&recording, budget);
+        write_json(&self.home.join("spending.json"), &self.spending)?;
+        match runner::start(&self.home, m, task.limited(budget), slot, &recording) {
+            Ok(mut running) => {
+                let late_s = now_s.saturating_sub(slot.1);
+                let late = || format!("{late_s} s late: {}", wait.why);
+                running.waited = (!wait.why.is_empty()).then(late);
+                running.turn = wait.turn;
+                let last = self.running.iter_mut().find(|r| r.measurement == m.name);
+                if let Some(last) = last {
+                    last.hand_over_to(&recording, m.every_s);
+                }
+                self.running.push(running);
+                Ok(())
+            }
+            Err(e) => {
+                self.spending.settle(now_s, &recording, Some(0));
+                if let Some(server) = &wait.turn {
+                    self.release_turn(server);
+                }
+                news(News::Failed(&format!("{}: {e:#}", m.name)));
+                let why = Some(format!("{e:#}"));
+                self.note((&m.name, slot.0, slot.1), RunEnd::Skipped, why, None)
+            }
+        }
+    }
+
+    /// Bytes that a run spent, at most; none if nothing is known. The interface's counters have cross traffic, too.
+    pub(super) fn spent(&self, run: &Running) -> Option<u64> {
+        let directory = self.spool.recording(&run.recording);
+        let most = run.task.most_bytes(run.elapsed()).get();
+        if run.task.server().is_none() {
+            return Some(most);
+        }
+        let (mut rows, mut bytes) = (0u64, 0u64);
+        let add = &mut |row| {
+            if let Row::Traffic(t) = row {
+                rows += 1;
+                let both = t.rx_bytes.unwrap_or(0).max(0) + t.tx_bytes.unwrap_or(0).max(0);
+                bytes = bytes.saturating_add(both.unsigned_abs());
+            }
+        };
+        store::each_row(&directory, TableId::Traffic, add).ok()?;
+        (rows > 0).then_some(bytes.min(most))
+    }
+}
