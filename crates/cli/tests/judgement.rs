@@ -38,12 +38,23 @@ fn grade_verdict_findings_and_uses_agree() {
             assert!(!verdict.contains("times what the line needs"), "{what}");
             for f in &answer.findings {
                 let is_bad = f.severity == Severity::Bad;
-                assert!(!is_bad && !f.says.contains("too large"), "{what}: {}", f.says);
+                assert!(
+                    !is_bad && !f.says.contains("too large"),
+                    "{what}: {}",
+                    f.says
+                );
             }
         }
         if ["D", "F"].contains(&grade) {
-            assert!(verdict.contains("packets wait") || verdict.contains("late"), "{what}");
-            assert!(answer.uses.iter().any(|u| u.can == Can::Fail), "{what}: {:?}", answer.uses);
+            assert!(
+                verdict.contains("packets wait") || verdict.contains("late"),
+                "{what}"
+            );
+            assert!(
+                answer.uses.iter().any(|u| u.can == Can::Fail),
+                "{what}: {:?}",
+                answer.uses
+            );
             let warns = |s: Severity| matches!(s, Severity::Bad | Severity::Warning);
             assert!(answer.findings.iter().any(|f| warns(f.severity)), "{what}");
         }
