@@ -258,6 +258,67 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     assert!(answer.is_object());
 }
 
+/// Body of a page, once it has these words.
+#[track_caller]
+fn page(address: &str, path: &str, words: &str) -> String {
+    use std::io::{Read, Write};
+    let began = Instant::now();
+    loop {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        if answer.contains(words) {
+            return answer;
+        }
+        let head: String = answer.chars().take(400).collect();
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{path}: no {words:?}: {head}"
+        );
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
+    let dir = TempDir::new("fleet-web");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let web = free.local_addr().unwrap().to_string();
+    drop(free);
+    let args = [
+        "hub",
+        "--data",
+        &data,
+        "--listen",
+        "127.0.0.1:0",
+        "--web",
+        &web,
+    ];
+    let mut serving = program().command(&args);
+    let (hub, address) = told(
+        serving.stderr(Stdio::piped()).spawn().unwrap(),
+        "hub at https://",
+    );
+    page(&web, "/", "0 points");
+    let (point, _) = join(&data, &home, &address, &plan(&dir));
+    wait(&data, "a recording", |p| {
+        p["recordings"].as_u64() >= Some(1)
+    });
+    page(&web, "/", "/p/village-17/cable");
+    let drawn = page(&web, "/p/village-17/cable", "<svg");
+    assert!(drawn.contains("200 OK"));
+    page(&web, "/p/village-17/nothing", "no recording of nothing");
+    page(&web, "/p/..%2f..%2fledger.sqlite/x", "no recording");
+    page(&web, "/ledger.sqlite", "404");
+    drop((point, hub));
+}
+
 /// Directory of its own small file system.
 struct Small(String);
 
