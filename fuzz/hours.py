@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fuzzes every target of fuzz/targets.rs by coverage, with cargo-fuzz, in turns until the hours are over.
 
-Each turn's processor time, messages and seed go to target/fuzz/log.tsv. The corpus that grows stays in target/fuzz/corpus.
-Another run goes on where this one stopped. `--report` prints what all runs together have done.
+Each turn's processor time, messages and seed go to fuzz/log.tsv, which is committed: another run, on another machine, goes on
+where this one stopped. The corpus that grows stays in target/fuzz/corpus. `--report` prints what all runs together have done.
 A crash ends the run with code 1 and names the file that caused it.
 
 Usage: fuzz/hours.py HOURS [TARGET...]    processor-hours of all runs together
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "fuzz"
-LOG = WORK / "log.tsv"
+LOG = ROOT / "fuzz/log.tsv"
 TURN = 120  # seconds of one target before the next one
 PROGRAM = WORK / "x86_64-unknown-linux-gnu/release/any"
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 fn main() {
-    let parts = ["page.js", "page.css", "uplot-licence.txt"].map(|name| format!("web/dist/{name}"));
+    let parts = ["page.js", "live.js", "page.css", "uplot-licence.txt"]
+        .map(|name| format!("web/dist/{name}"));
     for part in &parts {
         println!("cargo::rerun-if-changed={part}");
     }

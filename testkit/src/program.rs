@@ -63,6 +63,46 @@ impl Program {
         serde_json::from_slice(&out.stdout).expect("it prints JSON")
     }
 
+    /// Verbs of the program, or of a verb, that its help lists.
+    ///
+    /// # Panics
+    /// If there is no such help.
+    #[track_caller]
+    pub fn verbs(&self, words: &[&str]) -> Vec<String> {
+        let out = self.run(&[words, &["--help"]].concat());
+        let help = String::from_utf8(out.stdout).expect("help is text");
+        help.lines()
+            .skip_while(|line| *line != "Commands:")
+            .skip(1)
+            .take_while(|line| !line.is_empty())
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|verb| *verb != "help")
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Every verb, and every verb of a verb, as its words.
+    ///
+    /// # Panics
+    /// The same as [`Program::verbs`].
+    #[track_caller]
+    pub fn all_verbs(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        let mut open: Vec<Vec<String>> = vec![Vec::new()];
+        while let Some(words) = open.pop() {
+            let given: Vec<&str> = words.iter().map(String::as_str).collect();
+            for verb in self.verbs(&given) {
+                open.push([words.clone(), vec![verb]].concat());
+            }
+            if !words.is_empty() {
+                found.push(words);
+            }
+        }
+        found.sort();
+        found
+    }
+
     /// True if this host lets the program emulate a link; otherwise the test is skipped.
     ///
     /// # Panics

@@ -1,63 +1,67 @@
-//! Tests side by side: each figure of the first test beside that of the others, and if they differ by more than chance.
+//! Tests side by side: each figure of the first network beside that of the others, and if they differ by more than
+//! chance. A network is one test, or several rounds.
 //!
 //! **Method.** Runs are independent, so the errors of two figures add in squares. A difference counts if its 95 %
-//! interval leaves out zero. The first test is the reference.
+//! interval leaves out zero. The first network is the reference. A figure of several rounds is their mean, with Student's
+//! interval of the spread between rounds.
 //!
 //! **Source.** D. G. Altman, D. Machin, T. N. Bryant and M. J. Gardner, "Statistics with Confidence", 2000: method of
 //! variance estimates recovery for a difference of two figures with intervals.
 //!
-//! **Limits.** One test of each state shows chance within the tests only, not that between two hours of a day. With
-//! many figures, one in twenty differs by chance alone.
+//! **Limits.** One test of each network shows chance within the tests only, not that between two hours of a day: rounds
+//! show both. With many figures, one in twenty differs by chance alone.
 
 use crate::answer::Answer;
 use base::print::{DELAY, RATE, RPM, SIZE, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::Figure;
+use stats::{Figure, student_t95};
 
 /// Version of this shape in `--json`.
 pub const VERSION: u32 = 1;
 
-/// Tests side by side.
+/// Networks side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BeforeAfter {
     /// Version of the shape, [`VERSION`].
     pub version: u32,
-    /// Tests, the reference first.
+    /// Networks, the reference first.
     pub tests: Vec<Test>,
-    /// Figures of all tests.
+    /// Figures of all networks.
     pub rows: Vec<Row>,
 }
 
-/// One of the tests.
+/// One of the networks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Test {
-    /// Name of the recording.
+    /// Name of the network, or of its recording.
     pub name: String,
-    /// Name of the run.
+    /// Name of the first run.
     pub title: String,
-    /// Start of the run, UNIX ns.
+    /// Number of runs.
+    pub rounds: u64,
+    /// Start of the first run, UNIX ns.
     pub started_ns: i64,
-    /// Grade of the added delay.
+    /// Grade of the added delay; of several runs all that occur, in the order of the runs.
     pub grade: String,
-    /// True if the run went to its planned end.
+    /// True if all runs went to their planned end.
     pub complete: bool,
 }
 
-/// Figure of all tests.
+/// Figure of all networks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// Key of the figure, with its unit.
     pub key: String,
     /// Name of the figure.
     pub name: String,
-    /// Figure of each test.
+    /// Figure of each network.
     pub figures: Vec<Figure>,
-    /// Change from the first test to each of the others.
+    /// Change from the first network to each of the others.
     pub changes: Vec<Change>,
 }
 
-/// Change of a figure from the first test to another.
+/// Change of a figure from the first network to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Direction of the change.
@@ -114,10 +118,11 @@ pub const FIGURES: [Definition; 8] = [
     }),
 ];
 
-/// Compares tests with the first of them, by name.
-pub fn compare(tests: &[(String, Answer)]) -> BeforeAfter {
+/// Compares networks with the first of them, by name, each with the answers of its rounds.
+pub fn compare(networks: &[(String, Vec<Answer>)]) -> BeforeAfter {
     let rows = FIGURES.iter().map(|(key, name, _, more, of)| {
-        let figures: Vec<Figure> = tests.iter().map(|(_, a)| of(a).clone()).collect();
+        let figure = |(_, rounds): &(String, Vec<Answer>)| over_rounds(rounds.iter().map(of));
+        let figures: Vec<Figure> = networks.iter().map(figure).collect();
         let (first, others) = match figures.split_first() {
             Some((first, others)) => (first.clone(), others),
             None => (Figure::cannot_tell("there is no test"), &[][..]),
@@ -132,16 +137,53 @@ pub fn compare(tests: &[(String, Answer)]) -> BeforeAfter {
     BeforeAfter {
         version: VERSION,
         rows: rows.collect(),
-        tests: tests
+        tests: networks
             .iter()
-            .map(|(name, a)| Test {
-                name: name.clone(),
-                title: a.title.clone(),
-                started_ns: a.started_ns,
-                grade: a.grade.letter.clone(),
-                complete: a.complete,
-            })
+            .map(|(name, rounds)| test(name, rounds))
             .collect(),
+    }
+}
+
+fn test(name: &str, rounds: &[Answer]) -> Test {
+    let mut grades: Vec<&str> = Vec::new();
+    for a in rounds {
+        if !grades.contains(&a.grade.letter.as_str()) {
+            grades.push(&a.grade.letter);
+        }
+    }
+    let first = rounds.first();
+    Test {
+        name: name.to_owned(),
+        title: first.map(|a| a.title.clone()).unwrap_or_default(),
+        rounds: rounds.len() as u64,
+        started_ns: first.map_or(0, |a| a.started_ns),
+        grade: grades.join(", "),
+        complete: rounds.iter().all(|a| a.complete),
+    }
+}
+
+/// Figure of several rounds: their mean, with Student's interval. Of one round it is the round's own.
+fn over_rounds<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
+    let all: Vec<&Figure> = rounds.collect();
+    if let [only] = all[..] {
+        return only.clone();
+    }
+    let known: Vec<f64> = all.iter().filter_map(|f| f.value()).collect();
+    let n = known.len() as f64;
+    if known.len() < 2 {
+        let why = all.iter().find_map(|f| match f {
+            Figure::CannotTell { cannot_tell } => Some(cannot_tell.clone()),
+            Figure::Is { .. } => None,
+        });
+        return Figure::cannot_tell(why.unwrap_or_else(|| "there is no run".into()));
+    }
+    let mean = known.iter().sum::<f64>() / n;
+    let variance = known.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = student_t95(n - 1.0) * (variance / n).sqrt();
+    Figure::Is {
+        value: mean,
+        low: mean - half,
+        high: mean + half,
     }
 }
 
@@ -215,6 +257,41 @@ mod tests {
         let share = |n: usize| n as f64 / pairs as f64;
         assert!((0.03..0.08).contains(&share(wrong[0])), "{wrong:?}");
         assert!(share(wrong[1]) < 0.005, "{wrong:?}");
+    }
+
+    /// Rounds that scatter: the interval of their mean holds the truth in 95 of 100 networks, whatever their number.
+    #[test]
+    fn the_interval_of_rounds_holds_the_truth() {
+        for n in [2, 3, 5, 10] {
+            let mut held = 0;
+            for seed in 0..2_000 {
+                let mut rng = Streams::new(seed).stream("rounds");
+                let mut round = || {
+                    let chance: f64 = (0..12).map(|_| uniform(&mut rng)).sum();
+                    Figure::exactly(100.0 + 20.0 * (chance - 6.0))
+                };
+                let rounds: Vec<Figure> = (0..n).map(|_| round()).collect();
+                if let Figure::Is { low, high, .. } = over_rounds(rounds.iter()) {
+                    held += usize::from((low..high).contains(&100.0));
+                }
+            }
+            let share = held as f64 / 2_000.0;
+            assert!((0.935..0.965).contains(&share), "{n} rounds: {share}");
+        }
+    }
+
+    #[test]
+    fn one_round_keeps_its_own_interval_and_unknown_rounds_are_left_out() {
+        let known = |value: f64| Figure::Is {
+            value,
+            low: value - 1.0,
+            high: value + 1.0,
+        };
+        let unknown = Figure::cannot_tell("no probes");
+        assert_eq!(over_rounds([known(5.0)].iter()), known(5.0));
+        assert_eq!(over_rounds([known(5.0), unknown.clone()].iter()), unknown);
+        let mean = over_rounds([known(5.0), unknown, known(7.0)].iter());
+        assert_eq!(mean.value(), Some(6.0));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! as ten of its intervals, and ten seconds at least: the shortest outage that the statistics count. Without a process that
 //! writes the recording, time ends at the last row, and no silence is an outage.
 //!
-//! **Limits.** The row of a lost probe is written three minutes after it was sent. The loss of the last three minutes is
-//! therefore a lower limit.
+//! **Limits.** A probe is lost once the monitor's time for loss is over, ten seconds by default. The loss of the latest
+//! seconds is therefore a lower limit.
 
 use base::record::Status;
 use schemars::JsonSchema;

@@ -18,7 +18,7 @@ use crate::answer::{Reliability, UseAnswer};
 use crate::holes::{Gap, Outage};
 use crate::incidents::Incident;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
-use crate::services::Verdict;
+use crate::services::{Can, Verdict};
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,12 +47,26 @@ pub struct Statistics {
     pub from_ns: i64,
     /// End of the recording, after the last probe.
     pub to_ns: i64,
+    /// End of a monitor's recording that is not closed; null if the fate of all probes is known.
+    #[serde(default)]
+    pub unsettled: Option<UnsettledEnd>,
     /// Excluded times, with reasons.
     pub excluded: Vec<Excluded>,
     /// Incidents in order.
     pub incidents: Vec<Incident>,
     /// Statistics of each target.
     pub targets: Vec<TargetStatistics>,
+}
+
+/// End of a recording whose probes may still be answered: all of them are left out of the figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnsettledEnd {
+    /// Begin, UNIX ns.
+    pub from_ns: i64,
+    /// End, UNIX ns.
+    pub to_ns: i64,
+    /// True if nothing is older. Then the answered probes count after all, and no loss can be told.
+    pub is_all: bool,
 }
 
 /// Excluded time with its probes.
@@ -104,6 +118,32 @@ pub struct TargetStatistics {
     /// Uses of a home's link, judged by delay, its variation and loss: the rate is not known.
     #[serde(default)]
     pub uses: Vec<UseAnswer>,
+}
+
+impl TargetStatistics {
+    /// Withdraws all figures that depend on loss, because losses are not known yet.
+    pub fn without_loss(&mut self, because: &str) {
+        let TargetStatistics {
+            whole,
+            days,
+            windows,
+            phases,
+            spans,
+            ..
+        } = self;
+        let parts = [days, windows, phases, spans].into_iter().flatten();
+        for summary in parts.chain([whole]) {
+            summary.loss_percent = Figure::cannot_tell(because);
+            for r in &mut summary.reliability {
+                r.share = Figure::cannot_tell(because);
+            }
+        }
+        self.availability = Figure::cannot_tell(because);
+        for u in self.uses.iter_mut().filter(|u| u.can == Can::Pass) {
+            u.can = Can::CannotTell;
+            u.because = because.to_owned();
+        }
+    }
 }
 
 /// The figures of one span of time.

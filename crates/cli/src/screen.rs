@@ -189,9 +189,9 @@ impl Screen {
             Some(d) => shown(&DELAY.print(d.as_millis_f64()), self.style),
             None => "-".to_owned(),
         };
-        let loss = match t.rows {
+        let loss = match t.judged() {
             0 => "-".to_owned(),
-            rows => format!("{} %", percent(t.lost as f64 / rows as f64)),
+            n => format!("{} %", percent(t.unanswered() as f64 / n as f64)),
         };
         let figures = format!(
             "{mark}{name}{:>9}{:>9}{loss:>8}",

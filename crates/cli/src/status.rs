@@ -83,7 +83,7 @@ impl Shown {
         };
         let mut figures = vec![
             delay(t.rtt),
-            format!("lost {} of {}", t.lost, t.rows),
+            format!("lost {} of {}", t.unanswered(), t.judged()),
             format!(
                 "IPDV {}",
                 t.ipdv()

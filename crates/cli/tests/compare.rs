@@ -113,3 +113,71 @@ fn what_cannot_be_compared_is_refused() {
         assert!(told.contains(word), "{args:?}: {told}");
     }
 }
+
+/// Three networks, two of them with rounds: one table and one page, whose intervals come from the rounds.
+#[test]
+fn networks_with_rounds_share_one_table_and_one_page() {
+    let dir = TempDir::new("compare-rounds");
+    for (name, queue, seed) in [
+        ("a1.rec", "", 11),
+        ("a2.rec", "", 12),
+        ("a3.rec", "", 13),
+        ("b1.rec", "", 21),
+        ("b2.rec", "", 22),
+        ("b3.rec", "", 23),
+        ("cured.rec", "fq_codel", 31),
+    ] {
+        test(&dir.join(name), queue, seed);
+    }
+    let program = program().within(&dir);
+    let networks = [
+        "a=a1.rec,a2.rec,a3.rec",
+        "b=b1.rec,b2.rec,b3.rec",
+        "cured.rec",
+    ];
+    let args = [&["compare"], &networks[..], &["--json", "-o", "n.html"]].concat();
+    let found = program.json(&args);
+    let rounds = |i: usize| found["tests"][i]["rounds"].as_u64();
+    assert_eq!([0, 1, 2].map(rounds), [Some(3), Some(3), Some(1)]);
+    let row = &found["rows"][0];
+    assert_eq!(row["key"], "added_up_p95_ms");
+    let each = |name: &str| {
+        let one = program.json(&["analyse", name, "--json"]);
+        one["up"]["added"]["p95_ms"]["value"]
+            .as_f64()
+            .expect("a figure")
+    };
+    let all = ["a1.rec", "a2.rec", "a3.rec"].map(each);
+    let mean = all.iter().sum::<f64>() / 3.0;
+    let sd = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+    let figure = |key: &str| row["figures"][0][key].as_f64().expect("a figure");
+    assert!((figure("value") - mean).abs() < 1e-9, "{row}");
+    // Student's quantile for two degrees of freedom is 4.303.
+    let half = (figure("high") - figure("low")) / 2.0;
+    assert!(
+        (half / (4.303 * sd / 3f64.sqrt()) - 1.0).abs() < 1e-3,
+        "{row}"
+    );
+    assert_eq!(row["changes"][0]["is"], "same", "{row}");
+    assert_eq!(row["changes"][1]["is"], "better", "{row}");
+    let page = std::fs::read_to_string(dir.join("n.html")).expect("a page");
+    for part in [
+        "3 networks side by side, 7 runs",
+        "Change from a",
+        "<h2>Upload</h2>",
+        "fetches nothing",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 4, "a plot a phase");
+    let out = program.command(&[&["compare"], &networks[..]].concat());
+    let (status, text) = testkit::in_terminal(out, 80, 24);
+    assert!(status.success() && text.contains("Change from a"), "{text}");
+    assert!(
+        text.lines().all(|l| l.trim_end().chars().count() <= 80),
+        "{text}"
+    );
+    // Rounds of recordings that are no tests are refused.
+    let out = program.run(&["compare", "x=gone.rec,gone.rec", "a1.rec"]);
+    assert_eq!(out.status.code(), Some(2));
+}

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use testkit::Program;
 
 /// First words that make a help text depend on the one before it, or put a clause where a noun belongs.
 const BAD: [&str; 16] = [
@@ -28,35 +29,14 @@ fn help_in(verb: &[String], width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Verbs that a help lists under `Commands:`.
-fn verbs(help: &str) -> Vec<String> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
-        .map(str::to_owned)
-        .collect()
-}
-
 /// Help of the program, of every verb, and of every verb's verbs, by the name of its snapshot.
 fn all() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut open = vec![Vec::<String>::new()];
-    while let Some(verb) = open.pop() {
-        let text = help(&verb);
-        for name in verbs(&text) {
-            let mut inner = verb.clone();
-            inner.push(name);
-            open.push(inner);
-        }
-        let name = ["tailback"]
-            .into_iter()
-            .chain(verb.iter().map(String::as_str));
-        found.push((name.collect::<Vec<_>>().join("-"), text));
-    }
+    let verbs = Program::new(env!("CARGO_BIN_EXE_tailback")).all_verbs();
+    let named = |verb: Vec<String>| {
+        let name = [vec!["tailback".to_owned()], verb.clone()].concat();
+        (name.join("-"), help(&verb))
+    };
+    let mut found: Vec<_> = [Vec::new()].into_iter().chain(verbs).map(named).collect();
     found.sort();
     found
 }

@@ -302,3 +302,10 @@ fn a_liar_brings_no_verb_down() {
         processor_s()
     );
 }
+
+/// Stamps of this liar stood for a rate of a few bits a second, and one train at such a rate takes an hour.
+#[test]
+fn a_train_does_not_last_for_hours_because_a_server_says_so() {
+    let verb = ["probe", "sizes", "SERVER", "--beside-others"].map(str::to_owned);
+    run(&verb, 8_356_829_114_397_635_979);
+}

@@ -331,3 +331,92 @@ fn an_outage_runs_the_command_and_the_metrics_can_be_read() {
     let kept = kept.delay.iter().filter(|d| d.rtt_ns.is_some()).count();
     assert_eq!(answered, kept as f64);
 }
+
+/// Child that is killed at the end, even if it is stopped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Rows of lost probes come minutes late: `analyse`, `status` and `report` said "no outage" of a target that was out.
+#[test]
+fn a_recording_that_is_still_written_has_the_outage_that_lasts() {
+    let dir = TempDir::new("monitor-open");
+    let port = |l: std::net::TcpListener| l.local_addr().unwrap().port();
+    let free = port(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let target = format!("127.0.0.1:{free}");
+    let server = Killed(tailback(&dir, &["serve", "--listen", &target, "--quiet"]));
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other_target = format!("tcp:127.0.0.1:{}", other.local_addr().unwrap().port());
+    let args = ["monitor", &target, &other_target, "--quiet", "-o", "m.rec"];
+    let more = ["--interval", "50 ms", "--lost-after", "2 s"];
+    let monitor = tailback(&dir, &[&args[..], &more[..]].concat());
+    let path = dir.join("m.rec");
+    wait_for_rows(&path, 100);
+    kill(Pid::from_raw(server.0.id() as i32), Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_secs(12));
+
+    let program = testkit::Program::new(env!("CARGO_BIN_EXE_tailback")).within(&dir);
+    let open = program.json(&["analyse", "m.rec", "--json"]);
+    let state = program.json(&["status", "m.rec", "--json"]);
+    let text = program.run(&["analyse", "m.rec"]).stdout;
+    let text = String::from_utf8(text).unwrap().replace('\n', " ");
+    assert!(
+        program
+            .run(&["report", "m.rec", "-o", "m.html"])
+            .status
+            .success()
+    );
+    let page = std::fs::read_to_string(dir.join("m.html")).unwrap();
+    assert_eq!(ended(monitor), 0);
+    drop(server);
+
+    let of = |all: &serde_json::Value, name: &str| {
+        let targets = all["targets"].as_array().unwrap().iter();
+        targets
+            .clone()
+            .find(|t| t["target"] == name)
+            .unwrap()
+            .clone()
+    };
+    let udp = of(&open, "udp");
+    let outages = udp["outages"].as_array().unwrap();
+    assert_eq!(
+        (outages.len(), &outages[0]["ended"]),
+        (1, &false.into()),
+        "{udp}"
+    );
+    assert_eq!(udp["gaps"], serde_json::json!([]));
+    assert_eq!(of(&open, &other_target)["outages"], serde_json::json!([]));
+    assert!(of(&state, "udp")["loss"].as_f64().unwrap() > 0.1, "{state}");
+    for part in ["No answer at the end: udp.", "its last 4 s are left out"] {
+        assert!(text.contains(part), "{part}: {text}");
+        assert!(page.contains(part), "{part}");
+    }
+    // The same figures as the closed recording has for the same time. A probe about the cut may be on either side of it:
+    // the time of one without a row is that of its slot.
+    let cut = open["unsettled"]["from_ns"].as_i64().unwrap();
+    let closed = store::read(&path).unwrap();
+    let rows = || {
+        closed
+            .delay
+            .iter()
+            .filter(|d| &*d.target == "udp" && d.sent_ns < cut)
+    };
+    let lost = rows().filter(|d| d.rtt_ns.is_none()).count() as i64;
+    let count = |key: &str| udp["whole"][key].as_i64().unwrap();
+    assert!((count("sent") - rows().count() as i64).abs() <= 1, "{udp}");
+    assert!(
+        lost > 100 && (count("lost") - lost).abs() <= 1,
+        "{lost}: {udp}"
+    );
+    assert!(closed.meta.complete);
+    assert_eq!(
+        program.json(&["analyse", "m.rec", "--json"])["unsettled"],
+        serde_json::Value::Null
+    );
+}

@@ -4,7 +4,7 @@ use base::record::{Delay, Meta, Row, Status};
 use std::path::Path;
 use testkit::{Program, TempDir, in_terminal};
 
-const WIDTHS: [u16; 4] = [60, 80, 120, 132];
+const WIDTHS: [u16; 4] = [60, 80, 120, 200];
 const NOON: i64 = 1_763_726_400_000_000_000;
 
 fn program() -> Program {

@@ -119,6 +119,41 @@ fn cures_are_ranked_and_the_best_is_proved() {
 }
 
 #[test]
+fn pages_draw_the_twin_the_cures_and_the_proof() {
+    let dir = TempDir::new("pages");
+    let path = recorded(&dir, "adsl", "up.queue=fifo:packets=40");
+    let page = |args: &[&str]| {
+        let file = dir.at("page.html");
+        let output = program().run(&[args, &["--page", &file]].concat());
+        assert!(output.status.success(), "{output:?}");
+        std::fs::read_to_string(&file).unwrap()
+    };
+    let twin = page(&["twin", &path]);
+    // Two plots for each of up, down, and both in each direction.
+    assert_eq!(twin.matches("<svg").count(), 8);
+    assert!(twin.contains("Waits over time"));
+    let cures = ["whatif", "adsl", "--seeds", "3", "--cure"];
+    let cures = page(&[&cures[..], &["up.shaper=fq_codel:95%"]].concat());
+    assert_eq!(cures.matches("<svg").count(), 1);
+    assert!(
+        cures.contains("B: up.shaper=fq_codel:95%") || cures.contains("A: up.shaper=fq_codel:95%")
+    );
+    let cure = [
+        "--cure",
+        "up.shaper=fq_codel:95%",
+        "--pairs",
+        "6",
+        "--virtual",
+    ];
+    let proof = page(&[&["prove", "adsl"], &cure[..]].concat());
+    assert_eq!(proof.matches("<svg").count(), 1);
+    assert!(proof.contains("helps by"), "{proof}");
+    for page in [twin, cures, proof] {
+        assert!(!page.contains("<script"), "a page of figures needs none");
+    }
+}
+
+#[test]
 fn a_recording_without_a_twin_is_refused_with_what_to_record() {
     let dir = TempDir::new("no-twin");
     let refused = |args: &[&str]| {

@@ -2,50 +2,19 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use testkit::TempDir;
+use testkit::{Program, TempDir};
+
+fn program() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_tailback"))
+}
 
 fn tailback(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tailback"))
-        .args(args)
-        .output()
-        .expect("the binary runs")
-}
-
-/// Verbs that a help lists.
-fn verbs_of(words: &[&str]) -> Vec<String> {
-    let output = tailback(&[words, &["--help"]].concat());
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Every verb, and every verb of a verb, as its words.
-fn all() -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    let mut open: Vec<Vec<String>> = vec![Vec::new()];
-    while let Some(words) = open.pop() {
-        let given: Vec<&str> = words.iter().map(String::as_str).collect();
-        for verb in verbs_of(&given) {
-            open.push([words.clone(), vec![verb]].concat());
-        }
-        if !words.is_empty() {
-            found.push(words);
-        }
-    }
-    found.sort();
-    found
+    program().run(args)
 }
 
 #[test]
 fn an_unknown_option_is_wrong_usage_for_every_verb_and_prints_no_data() {
-    let all = all();
+    let all = program().all_verbs();
     assert!(all.len() > 20, "{all:?}");
     for words in all {
         let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -112,10 +81,10 @@ const NO_JSON: [(&str, &str); 11] = [
 
 #[test]
 fn every_verb_with_an_answer_gives_it_as_json() {
-    for verb in verbs_of(&[]) {
+    for verb in program().verbs(&[]) {
         let output = tailback(&[verb.as_str(), "--help"]);
         let mut help = String::from_utf8(output.stdout).expect("text");
-        for inner in verbs_of(&[verb.as_str()]) {
+        for inner in program().verbs(&[verb.as_str()]) {
             let output = tailback(&[verb.as_str(), inner.as_str(), "--help"]);
             help += &String::from_utf8(output.stdout).expect("text");
         }
@@ -126,7 +95,7 @@ fn every_verb_with_an_answer_gives_it_as_json() {
 
 #[test]
 fn every_verb_can_be_quiet() {
-    for words in all() {
+    for words in program().all_verbs() {
         let args: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = tailback(&[&args[..], &["--help"]].concat());
         let help = String::from_utf8(output.stdout).expect("text");
@@ -166,7 +135,7 @@ fn completions_of_every_shell_name_every_verb() {
         let output = tailback(&["completions", shell]);
         assert!(output.status.success(), "{shell}");
         let script = String::from_utf8(output.stdout).expect("text");
-        for verb in verbs_of(&[]) {
+        for verb in program().verbs(&[]) {
             assert!(script.contains(&verb), "{shell} lacks {verb}");
         }
     }
@@ -189,7 +158,7 @@ fn every_verb_has_a_man_page() {
     let dir = TempDir::new("man");
     let to = dir.at("man1");
     assert!(tailback(&["man", &to]).status.success());
-    let all = all();
+    let all = program().all_verbs();
     for words in &all {
         let name = format!("tailback-{}.1", words.join("-"));
         let page = std::fs::read_to_string(Path::new(&to).join(&name));

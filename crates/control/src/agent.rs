@@ -7,7 +7,8 @@
 //!
 //! **Source.** docs/decisions/0022-user-space-decides-the-kernel-obeys.md.
 
-use crate::upload::{Controller, Decision, Room, Sent, Upload};
+use crate::queue::Sent;
+use crate::upload::{Controller, Decision, Room, Upload};
 use base::rng::{Rng, uniform};
 use base::{Bytes, Duration, Time};
 use link::qdisc::Verdict;

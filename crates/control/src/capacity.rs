@@ -46,6 +46,23 @@ pub struct Capacity {
     pub high: f64,
 }
 
+/// Weight of a new slope in the capacity.
+const LEARN: f64 = 0.2;
+
+impl Capacity {
+    /// Capacity after a new slope, if `before` was in use until then.
+    pub fn after(self, before: Option<Capacity>) -> Capacity {
+        let value = match before {
+            // A capacity outside the slope's interval has changed, or was a guess.
+            Some(c) if (self.low..=self.high).contains(&c.value) => {
+                c.value + LEARN * (self.value - c.value)
+            }
+            _ => self.value,
+        };
+        Capacity { value, ..self }
+    }
+}
+
 /// Slope of the service curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slope {

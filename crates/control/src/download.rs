@@ -14,14 +14,13 @@ use crate::agent::Steers;
 use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
 use crate::oneway::{OneWay, Probe};
+use crate::queue::Sent;
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
-use crate::upload::{Decision, Room, SILENCE, Sent, UPDATE, Why};
+use crate::upload::{Decision, Room, SILENCE, UPDATE, Why};
 use base::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
-/// Weight of a new slope in the capacity.
-const LEARN: f64 = 0.2;
 /// Bytes between two answers up to which the direction is idle.
 const IDLE: u64 = 3000;
 
@@ -113,16 +112,6 @@ impl Inbound {
         }
         self.received = (now, total);
     }
-
-    fn learn(&mut self, seen: Capacity) {
-        let value = match self.capacity {
-            Some(c) if (seen.low..=seen.high).contains(&c.value) => {
-                c.value + LEARN * (seen.value - c.value)
-            }
-            _ => seen.value,
-        };
-        self.capacity = Some(Capacity { value, ..seen });
-    }
 }
 
 impl Steers for Inbound {
@@ -152,7 +141,6 @@ impl Steers for Inbound {
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
-            departed: sent.departed,
             rtt,
             reading_ns: (rtt.as_nanos() as i64).wrapping_sub(up_ns),
             idle,
@@ -178,10 +166,12 @@ impl Steers for Inbound {
         match (self.curve.slope(), self.capacity) {
             _ if self.trust == Trust::Others => {}
             (Some(Slope::Full(seen)), _) => {
-                self.learn(seen);
+                self.capacity = Some(seen.after(self.capacity));
                 self.judge.proven(now, seen.value, seen.low);
             }
-            (Some(Slope::AtLeast(seen)), Some(c)) if seen.low > c.value => self.learn(seen),
+            (Some(Slope::AtLeast(seen)), Some(c)) if seen.low > c.value => {
+                self.capacity = Some(seen.after(self.capacity));
+            }
             _ => {}
         }
         self.judge.signalled(self.signals);
@@ -191,6 +181,7 @@ impl Steers for Inbound {
             Some(_) if self.trust == Trust::Others => Why::Others,
             Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
             Some(w) if w > self.settings.target => Why::Long,
+            Some(_) if self.down.is_doubtful(now) => Why::Clock,
             Some(_) if self.capacity.is_none() => Why::Learning,
             Some(_) => Why::Short,
         };

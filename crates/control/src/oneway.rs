@@ -1,31 +1,38 @@
 //! Wait of probes in one direction, from their RTT and the difference of two clocks that need not agree.
 //!
 //! **Method.** The clocks' drift bends the one-way delay, and a queue in the other direction bends the RTT. So the wait is
-//! the lesser of both delays above their bases. A clock that is set shows as a jump of the one-way delay without one of the
-//! RTT: the base of the one-way delay starts anew then, and no wait is assumed until the queue has run empty.
+//! the lesser of both delays above their bases. A clock that is set shifts the waits of both directions by opposite amounts
+//! at once, and the RTT stays. So where a wait jumps while that of the other direction falls, the jump counts as one of the
+//! clock: the base rises with it, until a lower delay proves otherwise.
 //!
-//! **Limits.** A clock that is set by about the interval of the probes, while a queue stands in the other direction, looks
-//! as if that queue drained and another one grew.
+//! **Limits.** A queue that jumps while the one of the other direction drains is not acted on until it has run empty. A
+//! clock that is set by less than [`JUMP`] is not noticed while a queue stands in the other direction.
 
 use crate::baseline::Base;
 use base::{Duration, Time};
 
-/// Excess of the one-way delay's rise over the RTT's that shows a clock that was set.
+/// Excess of the wait above the RTT's rise that shows a clock that was set.
 const STEPPED: Duration = Duration::from_millis(5);
+/// Growth of the wait between two probes that is a jump, and the fall of the other direction's wait meanwhile that makes it
+/// doubtful.
+const JUMP: Duration = Duration::from_millis(10);
+const FALL: Duration = Duration::from_millis(3);
+/// Time for which a doubt is told.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// One direction of the probes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OneWay {
     base: Base,
-    /// Departure, RTT and one-way delay of the last probe.
-    last: Option<(Time, Duration, Duration)>,
+    /// RTT and one-way delay of the last probe.
+    last: Option<(Duration, Duration)>,
+    /// Time of the last jump that may be one of the clock.
+    doubted: Option<Time>,
 }
 
 /// One probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
-    /// Instant of its departure.
-    pub departed: Time,
     /// RTT without the time that the server held it.
     pub rtt: Duration,
     /// Reading of the clock at the direction's end minus that at its begin, ns.
@@ -41,10 +48,15 @@ impl OneWay {
         // Order is kept, differences too: the readings may be negative.
         let delay = Duration::from_nanos(probe.reading_ns.cast_unsigned() ^ 1 << 63);
         let longer = self.base.sample(now, delay, probe.idle);
-        let stepped = self.stepped(probe.departed, probe.rtt, delay);
-        if stepped || self.above(delay) > rise + STEPPED {
+        if let Some(grown) = self.jumped(probe.rtt, delay) {
+            self.doubted = Some(now);
+            let base = self.base.get().unwrap_or(delay) + grown;
+            self.base.restart(now, base.min(delay));
+        }
+        if self.above(delay) > rise + STEPPED {
             // Which share of the rise is this direction's is unknown until the queue has run empty; none is assumed, so
             // that nothing is cut for a queue of the other direction.
+            self.doubted = Some(now);
             self.base.restart(now, delay);
         }
         (rise.min(self.above(delay)), longer)
@@ -54,14 +66,16 @@ impl OneWay {
         delay.saturating_sub(self.base.get().unwrap_or(delay))
     }
 
-    /// True if a clock was set since the last probe: this direction cannot grow at once while the RTT does not, because a
-    /// queue in the other one drains no faster than time passes.
-    fn stepped(&mut self, departed: Time, rtt: Duration, delay: Duration) -> bool {
-        let Some((before, rtt_before, delay_before)) = self.last.replace((departed, rtt, delay))
-        else {
-            return false;
-        };
-        let drained = departed.saturating_since(before) + STEPPED;
-        delay.saturating_sub(delay_before) > rtt.saturating_sub(rtt_before) + drained
+    /// True if the last second had a jump that may be one of the clock.
+    pub fn is_doubtful(&self, now: Time) -> bool {
+        (self.doubted).is_some_and(|at| now.saturating_since(at) <= TOLD)
+    }
+
+    /// Growth of the wait since the last probe, if a clock may have been set meanwhile.
+    fn jumped(&mut self, rtt: Duration, delay: Duration) -> Option<Duration> {
+        let (rtt_before, delay_before) = self.last.replace((rtt, delay))?;
+        let grown = delay.saturating_sub(delay_before);
+        let doubtful = grown > JUMP && grown + rtt_before > rtt + FALL;
+        doubtful.then_some(grown)
     }
 }

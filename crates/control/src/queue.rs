@@ -4,6 +4,10 @@
 //! sample says how long one packet waited. It corrects the backlog at the time when that packet *left* the gateway, and
 //! what happened since is replayed. The backlog has a floor of zero and, once the buffer's size is known, a ceiling.
 //!
+//! A host that reads counters knows the bytes of an interval, but not when they passed. The least backlog that they allow
+//! is taken: they came evenly, or earlier. The end of the interval would add up to one interval of queue to a link whose
+//! queue is nearly empty, and a law would cut the rate for a queue that is not there.
+//!
 //! **Source.** Borlaug 2014, section 6.3.2, equations (28) and (29): bytes and one RTT per second.
 //! Both are mended here: the sum has a floor, the base is a minimum, and a sample tells of its departure.
 //!
@@ -23,10 +27,22 @@ const OWN: f64 = 1500.0;
 /// Arrivals within this time count as one.
 const STEP: Duration = Duration::from_micros(500);
 
-/// Arrivals that begin at one time, and the backlog after them.
+/// Departure of a packet from the gateway.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// Instant of the departure.
+    pub departed: Time,
+    /// Bytes handed over by then, this packet included.
+    pub total: u64,
+}
+
+/// Arrivals of one interval, and the backlog after them. Packets whose time is known have an interval without length.
 #[derive(Clone, Copy, Debug)]
 struct Step {
+    since: Time,
     at: Time,
+    /// Bytes handed over by its end, since the start.
+    total: u64,
     arrived: f64,
     backlog: f64,
 }
@@ -37,6 +53,8 @@ pub struct HiddenQueue {
     bytes_per_s: f64,
     /// Size of the buffer, if known.
     most: Option<f64>,
+    /// Bytes handed over so far.
+    total: u64,
     steps: VecDeque<Step>,
 }
 
@@ -46,6 +64,7 @@ impl HiddenQueue {
         HiddenQueue {
             bytes_per_s,
             most: None,
+            total: 0,
             steps: VecDeque::new(),
         }
     }
@@ -68,6 +87,25 @@ impl HiddenQueue {
         self.most.map_or(backlog, |most| backlog.min(most))
     }
 
+    /// Backlog at the end of `step` if `before` was there when its interval began.
+    fn after(&self, before: f64, step: &Step) -> f64 {
+        let served = self.bytes_per_s * step.at.saturating_since(step.since).as_secs_f64();
+        self.filled((before + step.arrived - served).max(0.0))
+    }
+
+    /// Bytes handed over so far; a sample of a packet refers to this number as it was after the packet.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Number of the step that holds the last byte of that packet. Times would not do: the counters are read after the
+    /// packet has left, so its step ends later.
+    fn step_of(&self, sent: Sent) -> Option<usize> {
+        let i = self.steps.partition_point(|s| s.total < sent.total);
+        let step = self.steps.get(i)?;
+        (sent.departed >= step.since).then_some(i)
+    }
+
     /// Backlog at `now`, in bytes.
     pub fn backlog(&self, now: Time) -> f64 {
         self.steps.back().map_or(0.0, |s| self.drained(s, now))
@@ -78,24 +116,22 @@ impl HiddenQueue {
         Duration::from_secs_f64(self.backlog(now) / self.bytes_per_s)
     }
 
-    /// Estimated wait of a packet that left at `departed`; `None` if nothing is known of that time.
-    pub fn wait_at(&self, departed: Time) -> Option<Duration> {
-        let i = self.steps.partition_point(|s| s.at <= departed);
-        let step = &self.steps[i.checked_sub(1)?];
+    /// Estimated wait of that packet; `None` if nothing is known of its time.
+    pub fn wait_of(&self, sent: Sent) -> Option<Duration> {
+        let step = &self.steps[self.step_of(sent)?];
         Some(Duration::from_secs_f64(
-            self.drained(step, departed) / self.bytes_per_s,
+            self.drained(step, sent.departed) / self.bytes_per_s,
         ))
     }
 
-    /// Least rate of the link that fits a packet which left the gateway at `departed` and waited `wait`, bytes per second:
-    /// everything that was handed over from any time on until `departed`, but the packet itself, had left the link by the
-    /// end of that wait.
-    pub fn least_rate(&self, departed: Time, wait: Duration) -> f64 {
-        let exit = departed + wait;
-        let end = self.steps.partition_point(|s| s.at <= departed);
+    /// Least rate of the link that fits that packet if it waited `wait`, bytes per second: everything that was handed over
+    /// from any time on until its departure, but the packet itself, had left the link by the end of that wait.
+    pub fn least_rate(&self, sent: Sent, wait: Duration) -> f64 {
+        let exit = sent.departed + wait;
+        let end = self.step_of(sent).map_or(0, |i| i + 1);
         let begin = self
             .steps
-            .partition_point(|s| s.at < departed.saturating_sub(BURST));
+            .partition_point(|s| s.at < sent.departed.saturating_sub(BURST));
         let (mut bytes, mut least) = (-OWN, 0.0f64);
         for i in (begin + 1..end).rev() {
             bytes += self.steps[i].arrived;
@@ -108,43 +144,51 @@ impl HiddenQueue {
 
     /// Records a packet handed over at `now`.
     pub fn arrived(&mut self, now: Time, len: Bytes) {
-        let len = len.get() as f64;
-        match self.steps.back_mut() {
+        match self.steps.back() {
             Some(last) if now.saturating_since(last.at) < STEP => {
-                last.arrived += len;
-                last.backlog += len;
+                self.passed(last.at, last.at, len)
             }
-            _ => {
-                let backlog = self.backlog(now) + len;
-                self.steps.push_back(Step {
-                    at: now,
-                    arrived: len,
-                    backlog,
-                });
-                let old = now.saturating_sub(HISTORY);
-                while self.steps.front().is_some_and(|s| s.at < old) && self.steps.len() > 1 {
-                    self.steps.pop_front();
-                }
-            }
-        }
-        if let (Some(last), Some(most)) = (self.steps.back_mut(), self.most) {
-            last.backlog = last.backlog.min(most);
+            _ => self.passed(now, now, len),
         }
     }
 
-    /// Corrects the estimate by a packet that left the gateway at `departed` and waited `wait`: by `gain` of the error,
-    /// which is returned in seconds. `None` if nothing is known of that time.
-    pub fn measured(&mut self, departed: Time, wait: Duration, gain: f64) -> Option<f64> {
-        let i = self.steps.partition_point(|s| s.at <= departed);
-        let first = i.checked_sub(1)?;
-        let predicted = self.drained(&self.steps[first], departed);
+    /// Records bytes handed over between `since` and `now`; no packet of a later `since` is known yet.
+    pub fn passed(&mut self, since: Time, now: Time, len: Bytes) {
+        let arrived = len.get() as f64;
+        self.total += len.get();
+        let mut step = Step {
+            since,
+            at: now,
+            total: self.total,
+            arrived,
+            backlog: 0.0,
+        };
+        step.backlog = self.after(self.backlog(since), &step);
+        match self.steps.back_mut() {
+            Some(last) if now == last.at => {
+                last.total = self.total;
+                last.arrived += arrived;
+                last.backlog = step.backlog;
+            }
+            _ => self.steps.push_back(step),
+        }
+        let old = now.saturating_sub(HISTORY);
+        while self.steps.front().is_some_and(|s| s.at < old) && self.steps.len() > 1 {
+            self.steps.pop_front();
+        }
+    }
+
+    /// Corrects the estimate by a packet that waited `wait`: by `gain` of the error, which is returned in seconds. `None` if
+    /// nothing is known of its time.
+    pub fn measured(&mut self, sent: Sent, wait: Duration, gain: f64) -> Option<f64> {
+        let first = self.step_of(sent)?;
+        let predicted = self.drained(&self.steps[first], sent.departed);
         let error = wait.as_secs_f64() * self.bytes_per_s - predicted;
         let corrected = (self.steps[first].backlog + gain * error).max(0.0);
         self.steps[first].backlog = self.filled(corrected);
         for at in first + 1..self.steps.len() {
-            let left = self.drained(&self.steps[at - 1], self.steps[at].at);
-            let backlog = self.filled(left + self.steps[at].arrived);
-            self.steps[at].backlog = backlog;
+            let left = self.drained(&self.steps[at - 1], self.steps[at].since);
+            self.steps[at].backlog = self.after(left, &self.steps[at]);
         }
         Some(error / self.bytes_per_s)
     }
@@ -159,6 +203,13 @@ mod tests {
 
     fn ms(ms: u64) -> Time {
         Time::from_millis(ms)
+    }
+
+    fn sent(ms: u64, total: u64) -> Sent {
+        Sent {
+            departed: Time::from_millis(ms),
+            total,
+        }
     }
 
     #[test]
@@ -181,14 +232,16 @@ mod tests {
         q.arrived(ms(0), Bytes::new(15_000));
         q.arrived(ms(40), Bytes::new(12_500));
         // At 0 the queue held 30 ms more than was known: 42 ms, of which 2 are left when the next packets come.
-        let error = q.measured(ms(0), Duration::from_millis(42), 1.0).unwrap();
+        let error = q
+            .measured(sent(0, 15_000), Duration::from_millis(42), 1.0)
+            .unwrap();
         assert!((error - 0.030).abs() < 1e-9);
         assert!((q.wait(ms(40)).as_millis_f64() - 12.0).abs() < 1e-6);
         // A correction of half of it would leave nothing at 40 ms: the floor holds in the replay, too.
         let mut q = HiddenQueue::new(RATE);
         q.arrived(ms(0), Bytes::new(15_000));
         q.arrived(ms(40), Bytes::new(12_500));
-        q.measured(ms(0), Duration::from_millis(42), 0.5);
+        q.measured(sent(0, 15_000), Duration::from_millis(42), 0.5);
         assert!((q.wait(ms(40)).as_millis_f64() - 10.0).abs() < 1e-6);
     }
 
@@ -210,7 +263,7 @@ mod tests {
         for t in 1..10_000 {
             q.arrived(ms(t), Bytes::new(1250));
             if t % 10 == 0 {
-                q.measured(ms(t - 1), Duration::from_millis(20), 0.2);
+                q.measured(sent(t, 25_000 + 1250 * t), Duration::from_millis(20), 0.2);
             }
         }
         let wait = q.wait(ms(9999)).as_millis_f64();
@@ -222,10 +275,36 @@ mod tests {
     }
 
     #[test]
+    fn a_report_of_a_busy_link_is_no_queue_and_a_burst_in_it_is_one() {
+        let mut q = HiddenQueue::new(RATE);
+        // 10 ms of bytes each 10 ms: the link is full, and nothing waits.
+        for t in 1..100 {
+            q.passed(ms(10 * t - 10), ms(10 * t), Bytes::new(12_500));
+            assert_eq!(q.backlog(ms(10 * t)), 0.0);
+        }
+        q.passed(ms(990), ms(1000), Bytes::new(25_000));
+        assert!((q.wait(ms(1000)).as_millis_f64() - 10.0).abs() < 1e-6);
+        // The probe left with the last byte, half a millisecond before the counters were read.
+        let probe = Sent {
+            departed: Time::from_micros(999_500),
+            total: q.total(),
+        };
+        let wait = q.wait_of(probe).expect("it is known").as_millis_f64();
+        assert!((wait - 10.0).abs() < 1e-6, "{wait}");
+        assert_eq!(q.measured(probe, Duration::from_millis(10), 1.0), Some(0.0));
+    }
+
+    #[test]
     fn a_sample_from_before_all_records_changes_nothing() {
         let mut q = HiddenQueue::new(RATE);
-        assert_eq!(q.measured(ms(5), Duration::from_millis(9), 0.2), None);
+        assert_eq!(
+            q.measured(sent(5, 500), Duration::from_millis(9), 0.2),
+            None
+        );
         q.arrived(ms(10), Bytes::new(1500));
-        assert_eq!(q.measured(ms(5), Duration::from_millis(9), 0.2), None);
+        assert_eq!(
+            q.measured(sent(5, 500), Duration::from_millis(9), 0.2),
+            None
+        );
     }
 }

@@ -18,7 +18,7 @@
 use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
 use crate::oneway::{OneWay, Probe};
-use crate::queue::HiddenQueue;
+use crate::queue::{HiddenQueue, Sent};
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
@@ -33,8 +33,6 @@ pub const UPDATE: Duration = Duration::from_millis(15);
 const GAIN: std::ops::RangeInclusive<f64> = 0.2..=0.9;
 /// Step of the share.
 const GAIN_STEP: f64 = 0.05;
-/// Weight of a new slope in the capacity.
-const LEARN: f64 = 0.2;
 /// Error of a wait that is allowed for where bursts show a rate, and the longest wait after which they do: a longer one
 /// shows that the rate was exceeded, and by then it may have changed.
 const SLACK: Duration = Duration::from_millis(3);
@@ -107,15 +105,8 @@ pub enum Why {
     Bypassed,
     /// The interface sends packets that the gateway does not see: packets pass.
     Unseen,
-}
-
-/// Departure of a packet from the gateway.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent {
-    /// Instant of the departure.
-    pub departed: Time,
-    /// Bytes handed over by then, this packet included.
-    pub total: u64,
+    /// A wait jumped while that of the other direction fell: the far clock may have been set, so the jump counts as none.
+    Clock,
 }
 
 /// Bytes that may pass before the hidden queue exceeds the cap.
@@ -157,8 +148,8 @@ pub struct Controller {
     capacity: Option<Capacity>,
     pie: (pie::Params, PieLaw),
     sawtooth: Sawtooth,
-    /// Bytes handed over so far.
-    total: u64,
+    /// Time of the last report of such a host.
+    reported: Time,
     /// Arrival and wait of the newest sample.
     newest: Option<(Time, Duration)>,
     surprise: Surprise,
@@ -200,7 +191,7 @@ impl Controller {
             pie: (params, PieLaw::new(&params)),
             sawtooth: Sawtooth::default(),
             settings,
-            total: 0,
+            reported: Time::ZERO,
             newest: None,
             surprise: Surprise::default(),
             judge,
@@ -213,7 +204,7 @@ impl Controller {
 
     /// Bytes handed over so far; a sample of a packet refers to this number as it was after the packet.
     pub fn total(&self) -> u64 {
-        self.total
+        self.queue.total()
     }
 
     /// Estimated wait of a packet handed over at `now`, if one is known.
@@ -261,7 +252,6 @@ impl Controller {
         };
         self.signals += u64::from(verdict != Verdict::Forward);
         if verdict != Verdict::Drop {
-            self.total += len.get();
             self.queue.arrived(now, len);
         }
         verdict
@@ -276,11 +266,11 @@ impl Controller {
         packets: u64,
         mut draw: impl FnMut() -> f64,
     ) -> u64 {
+        let since = std::mem::replace(&mut self.reported, now);
         if bytes == Bytes::ZERO {
             return 0;
         }
-        self.total += bytes.get();
-        self.queue.arrived(now, bytes);
+        self.queue.passed(since, now, bytes);
         let Some(wait) = self.own_wait(now) else {
             return 0;
         };
@@ -357,7 +347,6 @@ impl Controller {
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
-            departed: sent.departed,
             rtt,
             reading_ns: up_ns,
             idle,
@@ -372,7 +361,7 @@ impl Controller {
     /// Adds the wait of one packet.
     fn waited(&mut self, now: Time, sent: Sent, wait: Duration, prompt: bool) {
         let Sent { departed, total } = sent;
-        let predicted = self.queue.wait_at(departed);
+        let predicted = self.queue.wait_of(sent);
         if !prompt && predicted.is_none_or(|p| p <= wait) {
             // It still shows that the path answers.
             self.newest = Some((now, self.newest.map_or(wait, |n| n.1.min(wait))));
@@ -383,7 +372,7 @@ impl Controller {
         self.curve.sample(departed, total, wait);
         if let Some(c) = self.capacity {
             // Bursts of more than the capacity that met no queue: the link is faster.
-            let least = self.queue.least_rate(departed, wait + SLACK);
+            let least = self.queue.least_rate(sent, wait + SLACK);
             if wait < SHOWN && least > c.value {
                 self.learn(Capacity {
                     value: least,
@@ -400,13 +389,13 @@ impl Controller {
                 }
                 None => self.surprise.gain,
             };
-            self.queue.measured(departed, wait, gain);
+            self.queue.measured(sent, wait, gain);
         }
     }
 
     /// Lowers the capacity at the second surprise, without waiting for a regression: meanwhile the queue grows.
     fn fall(&mut self, now: Time, before: Capacity) {
-        let own = self.judge.is_loaded(now, self.total, before.value);
+        let own = self.judge.is_loaded(now, self.total(), before.value);
         if !own || self.trust != Trust::Good {
             return;
         }
@@ -431,7 +420,7 @@ impl Controller {
         // Updates that come late do not make the next ones later.
         self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
-        self.trust = self.judge.judge(now, self.total, probed);
+        self.trust = self.judge.judge(now, self.total(), probed);
         match (self.curve.slope(), self.capacity) {
             // The rate of others' queue is not that of the link.
             _ if self.trust == Trust::Others => {}
@@ -458,6 +447,7 @@ impl Controller {
             Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
             Some(w) if w > self.settings.cap => Why::Capped,
             Some(w) if w > self.settings.target => Why::Long,
+            Some(_) if self.up.is_doubtful(now) => Why::Clock,
             Some(_) if self.capacity.is_none() => Why::Learning,
             Some(_) => Why::Short,
         };
@@ -475,15 +465,9 @@ impl Controller {
     }
 
     fn learn(&mut self, seen: Capacity) {
-        let value = match self.capacity {
-            // A capacity outside the slope's interval has changed, or was a guess.
-            Some(c) if (seen.low..=seen.high).contains(&c.value) => {
-                c.value + LEARN * (seen.value - c.value)
-            }
-            _ => seen.value,
-        };
-        self.capacity = Some(Capacity { value, ..seen });
-        self.queue.set_rate(value);
+        let capacity = seen.after(self.capacity);
+        self.capacity = Some(capacity);
+        self.queue.set_rate(capacity.value);
     }
 }
 

@@ -4,7 +4,8 @@ use base::rng::{Rng, Streams, uniform};
 use base::{Bytes, Duration, Time};
 use control::agent::Steers;
 use control::download::{Download, Inbound};
-use control::upload::{SILENCE, Sent, Why};
+use control::queue::Sent;
+use control::upload::{SILENCE, Why};
 
 const SEED: u64 = 20_261_127;
 
@@ -78,8 +79,7 @@ fn a_queue_up_is_no_wait_down_whatever_the_clocks_say() {
         let mut rng = Streams::new(SEED).stream(&format!("up/{number}"));
         let mut script = Script::new(&mut rng);
         idle(&mut script);
-        // Steps of about the interval of the probes look like a queue that drains while another one grows.
-        let step_ns = (50e6 * 20f64.powf(uniform(&mut rng))) as i64;
+        let step_ns = (20e6 * 50f64.powf(uniform(&mut rng))) as i64;
         let step_ns = if uniform(&mut rng) < 0.5 {
             step_ns
         } else {

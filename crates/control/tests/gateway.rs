@@ -3,7 +3,8 @@
 
 use base::rng::{Rng, Streams, uniform};
 use base::{Bytes, Duration, Time};
-use control::upload::{Controller, Law, SILENCE, Sent, Upload};
+use control::queue::Sent;
+use control::upload::{Controller, Law, SILENCE, Upload};
 
 const SEED: u64 = 20_261_124;
 

@@ -81,6 +81,11 @@ impl Asker {
         self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
 
+    /// Number of probes that are lost although their rows are not written yet.
+    pub fn overdue(&self, now: Time) -> u64 {
+        self.ledger.overdue(now)
+    }
+
     /// Number of answers to unknown probes.
     pub fn stray(&self) -> u64 {
         self.stray

@@ -135,6 +135,15 @@ impl Lasting {
         matches!(&self.stage, Stage::Open(s) if s.is_waiting())
     }
 
+    /// Number of probes that are lost although their rows are not written yet.
+    pub fn overdue(&self, now: Time) -> u64 {
+        let open = match &self.stage {
+            Stage::Open(session) => session.overdue(now),
+            _ => 0,
+        };
+        open + self.ended.iter().map(|s| s.overdue(now)).sum::<u64>()
+    }
+
     /// True if the caller should read its socket as soon as it is readable.
     pub fn is_asking(&self) -> bool {
         matches!(self.stage, Stage::Asking(_))

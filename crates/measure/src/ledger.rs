@@ -271,6 +271,16 @@ impl Ledger {
         Some(p.planned + wait.min(self.limits.kept_for))
     }
 
+    /// Number of probes that are lost at a time although their rows are not written, since an answer may still come late.
+    pub fn overdue(&self, now: Time) -> u64 {
+        let after = self.limits.lost_after;
+        let due = self.probes.iter().take_while(|p| p.planned + after <= now);
+        let is_lost = |p: &&Probe| {
+            p.state == State::Waiting && !self.slept_between(p.before, p.before + after)
+        };
+        due.filter(is_lost).count() as u64
+    }
+
     /// Records that this host slept at some time between these two times.
     pub fn slept(&mut self, from: Time, to: Time) {
         while self

@@ -196,6 +196,11 @@ impl Session {
         self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
 
+    /// Number of probes that are lost although their rows are not written yet.
+    pub fn overdue(&self, now: Time) -> u64 {
+        self.ledger.overdue(now)
+    }
+
     /// Offset of the far clock and its bound; see [`FarClock::ahead_ns`].
     pub fn far_ahead_ns(&self) -> Option<(i64, i64)> {
         self.far.ahead_ns()

@@ -2,18 +2,47 @@
 
 use crate::progress::{Observer, Shared};
 use crate::scan::Source;
-use crate::{Progress, analyse, usage};
+use crate::{Progress, analyse, report as drawing, usage, write_file};
+use analysis::answer::Answer as TestAnswer;
 use analysis::before_after::{BeforeAfter, compare};
+use base::record::{Recording, Status};
+use report::compared::Overlay;
 use report::terminal::Style;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Recordings to compare, the reference first.
+/// Networks to compare, the reference first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    pub recordings: Vec<PathBuf>,
+    pub networks: Vec<Network>,
+    /// Page to write.
+    pub output: Option<PathBuf>,
+}
+
+/// Recordings of one network, a round each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    pub name: String,
+    pub rounds: Vec<PathBuf>,
+}
+
+impl Network {
+    /// Reads a recording, or `NAME=RECORDING,RECORDING…`. A path that exists is a recording whatever its name.
+    pub fn parse(text: &str) -> Network {
+        match text.split_once('=') {
+            Some((name, rounds)) if !Path::new(text).exists() => Network {
+                name: name.to_owned(),
+                rounds: rounds.split(',').map(PathBuf::from).collect(),
+            },
+            _ => Network {
+                name: text.to_owned(),
+                rounds: vec![text.into()],
+            },
+        }
+    }
 }
 
 /// Comparison by the kind of the recordings.
@@ -29,39 +58,105 @@ pub enum Answer {
 /// # Errors
 /// Fewer than two recordings, tests beside other recordings, and recordings that cannot be read.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
-    if plan.recordings.len() < 2 {
+    if plan.networks.len() < 2 {
         return Err(usage(
             "give at least two recordings: the first is the reference",
         ));
     }
+    let recordings: Vec<&PathBuf> = plan.networks.iter().flat_map(|n| &n.rounds).collect();
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
     let source = |path| Source { path, observer };
-    let are_tests = plan
-        .recordings
-        .iter()
-        .map(|p| analyse::has_phases(source(p)));
+    let are_tests = recordings.iter().map(|p| analyse::has_phases(source(p)));
     let are_tests: Vec<bool> = are_tests.collect::<anyhow::Result<_>>()?;
     if !are_tests.contains(&true) {
         drop(shared);
-        let plan = analyse::Plan {
-            recordings: plan.recordings.clone(),
-            ..analyse::Plan::default()
-        };
-        return Ok(Answer::Statistics(Box::new(analyse::run(&plan, progress)?)));
+        return statistics(plan, progress);
     }
     if let Some(other) = are_tests.iter().position(|t| !t) {
         return Err(usage(format!(
             "{} is no test, and others are: compare tests with tests, or all with `tailback analyse --statistics`",
-            plan.recordings[other].display()
+            recordings[other].display()
         )));
     }
     let mut all = Vec::new();
-    for path in &plan.recordings {
-        let (answer, _) = analyse::test(Source { path, observer })?;
-        all.push((path.display().to_string(), answer));
+    let mut phases: Vec<Overlay> = Vec::new();
+    for network in &plan.networks {
+        let mut rounds = Vec::new();
+        for path in &network.rounds {
+            let (answer, recording) = analyse::test(source(path))?;
+            if plan.output.is_some() {
+                add_phases(&mut phases, &network.name, &answer, &recording);
+            }
+            rounds.push(answer);
+        }
+        all.push((network.name.clone(), rounds));
     }
-    Ok(Answer::Tests(compare(&all)))
+    let found = compare(&all);
+    if let Some(output) = &plan.output {
+        write_file(output, &report::compared::tests_page(&found, &phases))?;
+        observer.wrote(output);
+    }
+    Ok(Answer::Tests(found))
+}
+
+/// Compares recordings that are no tests, and draws their page.
+fn statistics(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    if let Some(n) = plan.networks.iter().find(|n| n.rounds.len() > 1) {
+        return Err(usage(format!(
+            "{}: rounds are of tests, and these are other recordings",
+            n.name
+        )));
+    }
+    let recordings: Vec<PathBuf> = plan
+        .networks
+        .iter()
+        .flat_map(|n| n.rounds.clone())
+        .collect();
+    if plan.output.is_some() {
+        let page = drawing::Plan {
+            recordings: recordings.clone(),
+            output: plan.output.clone(),
+            ..drawing::Plan::default()
+        };
+        drawing::run(&page, progress)?;
+    }
+    let plan = analyse::Plan {
+        recordings,
+        ..analyse::Plan::default()
+    };
+    Ok(Answer::Statistics(Box::new(analyse::run(&plan, progress)?)))
+}
+
+/// Adds the round trips of a test's phases to those of its network.
+fn add_phases(all: &mut Vec<Overlay>, network: &str, answer: &TestAnswer, recording: &Recording) {
+    for phase in &answer.phases {
+        let during = phase.from_ns..phase.to_ns;
+        let probes = recording
+            .delay
+            .iter()
+            .filter(|d| during.contains(&d.sent_ns));
+        let judged = probes.filter(|d| {
+            !matches!(
+                d.status,
+                Status::Invalid | Status::Duplicate | Status::NotSent
+            )
+        });
+        let rtts = judged.map(|d| d.rtt_ns.map(|ns| ns as f64 / 1e6));
+        let at = all.iter().position(|o| o.phase == phase.name);
+        let at = at.unwrap_or_else(|| {
+            all.push(Overlay {
+                phase: phase.name.clone(),
+                networks: Vec::new(),
+            });
+            all.len() - 1
+        });
+        let networks = &mut all[at].networks;
+        match networks.last_mut().filter(|(name, _)| name == network) {
+            Some((_, probes)) => probes.extend(rtts),
+            None => networks.push((network.to_owned(), rtts.collect())),
+        }
+    }
 }
 
 impl Answer {

@@ -34,6 +34,7 @@ pub mod test;
 pub mod times;
 pub mod trace;
 pub mod twin;
+mod unsettled;
 pub mod whatif;
 
 pub use error::{Usage, is_usage, usage};

@@ -1,6 +1,7 @@
 //! Input for plots and statistics of a recording, read by column: there are millions of rows.
 
 use crate::progress::Observer;
+use crate::unsettled::Unsettled;
 use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
 use report::plots::Material;
 use std::collections::BTreeMap;
@@ -29,6 +30,46 @@ pub(crate) fn scan(
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> Result<(), StoreError> {
     store::scan(from.path, table, columns, each).map(|notes| from.observer.recovered(notes))
+}
+
+/// Scans the files of a day, such as `2026-11-21`, and of later days; reports the losses of each file once.
+fn scan_from(
+    from: Source<'_>,
+    table: TableId,
+    columns: &[&str],
+    first_day: &str,
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> Result<(), StoreError> {
+    let scanned = store::scan_from(from.path, table, columns, first_day, each);
+    scanned.map(|notes| from.observer.recovered(notes))
+}
+
+/// Scans the files that may hold rows since a time.
+pub(crate) fn scan_since(
+    from: Source<'_>,
+    table: TableId,
+    columns: &[&str],
+    since_ns: i64,
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> anyhow::Result<()> {
+    // Files are named by days of the recording's own zone.
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let t = jiff::Timestamp::from_nanosecond(i128::from(since_ns.saturating_sub(DAY_NS)))?;
+    let first_day = t.to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
+    Ok(scan_from(from, table, columns, &first_day, each)?)
+}
+
+/// Scans the files of the recording's last day.
+pub(crate) fn scan_last_day(
+    from: Source<'_>,
+    table: TableId,
+    columns: &[&str],
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> anyhow::Result<()> {
+    let files = store::files(from.path)?;
+    let last_day = files.iter().map(|f| f.day().to_owned()).max();
+    let last_day = last_day.unwrap_or_default();
+    Ok(scan_from(from, table, columns, &last_day, each)?)
 }
 
 /// Reads rows as `store::each_row` does; reports the losses of each file once.
@@ -212,11 +253,12 @@ fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> 
     Ok(())
 }
 
-/// Hands every probe to `take`: target, send time, delay and fate.
+/// Hands every probe with a known fate to `take`: target, send time, delay and fate.
 pub(crate) fn probes(
     from: Source<'_>,
     mut take: impl FnMut(&Text, i64, Option<i64>, Status),
 ) -> anyhow::Result<()> {
+    let unsettled = Unsettled::of(from)?;
     let mut words: Vec<Text> = Vec::new();
     let columns = ["sent_ns", "rtt_ns", "target", "status"];
     scan(from, TableId::Delay, &columns, &mut |rows| {
@@ -232,11 +274,16 @@ pub(crate) fn probes(
             .map(|w| Status::ALL.iter().copied().find(|s| s.word() == &**w))
             .collect();
         for i in 0..rows.len() {
-            if let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize]) {
+            if let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize])
+                && unsettled.counts(sent)
+            {
                 take(&words[targets[i] as usize], sent, rtt.get(i), status);
             }
         }
     })?;
+    for m in &unsettled.lost {
+        take(&m.target, m.sent_ns, None, Status::Lost);
+    }
     Ok(())
 }
 

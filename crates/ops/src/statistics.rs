@@ -3,6 +3,7 @@
 
 use crate::scan::{self, Source};
 use crate::times;
+use crate::unsettled::Unsettled;
 use crate::usage;
 use analysis::holes::Holes;
 use analysis::incidents::{cut_off, incidents};
@@ -10,7 +11,7 @@ use analysis::phases;
 use analysis::saturation::{Carried, Full};
 use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series, overlaps};
 use analysis::services::Table;
-use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics};
+use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics, UnsettledEnd};
 use analysis::survey::{Request, Span, target};
 use anyhow::Context;
 use base::record::{
@@ -87,10 +88,11 @@ const MOST_WINDOWS: i64 = 100_000;
 /// A recording without probes, or one that spans too long a time.
 pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statistics> {
     let meta = scan::meta(from)?;
+    let unsettled = Unsettled::of(from)?;
     // Neither needs the other: on two cores they take as long as the longer.
     let (outlines, carried) = std::thread::scope(|scope| {
         let carried = scope.spawn(|| carried(from));
-        let outlines = outlines(from, ask);
+        let outlines = outlines(from, ask, &unsettled);
         (outlines, carried.join().expect("reading does not panic"))
     });
     let (outlines, carried) = (outlines?, carried?);
@@ -131,6 +133,10 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         .collect();
     // Our own probes first, others by name.
     targets.sort_by_key(|t| t.target != "udp");
+    if unsettled.is_young {
+        let because = "the recording is too young: no probe is old enough to be lost";
+        targets.iter_mut().for_each(|t| t.without_loss(because));
+    }
     Ok(Statistics {
         version: STATISTICS_VERSION,
         title: meta.title,
@@ -138,6 +144,11 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         complete: meta.complete,
         from_ns,
         to_ns,
+        unsettled: unsettled.open.map(|(from_ns, to_ns)| UnsettledEnd {
+            from_ns,
+            to_ns,
+            is_all: unsettled.is_young,
+        }),
         excluded: excluded(exclusions, &series),
         incidents: request.incidents,
         targets,
@@ -331,7 +342,7 @@ pub(crate) fn missed(
 
 /// Gaps, outages and availability of each target that has probes in that time.
 pub(crate) fn holes(from: Source<'_>, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Holes>> {
-    let outlines = outlines(from, ask)?;
+    let outlines = outlines(from, ask, &Unsettled::of(from)?)?;
     let mut exclusions = scan::meta(from)?.exclusions;
     exclusions.extend(ask.exclusions.iter().cloned());
     let cuts = Cuts {
@@ -356,10 +367,13 @@ pub(crate) fn holes(from: Source<'_>, ask: &Ask) -> anyhow::Result<BTreeMap<Text
         .collect())
 }
 
-/// Time range of each target's probes, within the requested one.
-fn outlines(from: Source<'_>, ask: &Ask) -> anyhow::Result<Outlines> {
-    let wanted =
-        |t: i64| ask.from_ns.is_none_or(|from| t >= from) && ask.to_ns.is_none_or(|to| t < to);
+/// Time range of each target's probes with a known fate, within the requested one.
+fn outlines(from: Source<'_>, ask: &Ask, unsettled: &Unsettled) -> anyhow::Result<Outlines> {
+    let wanted = |t: i64| {
+        ask.from_ns.is_none_or(|from| t >= from)
+            && ask.to_ns.is_none_or(|to| t < to)
+            && unsettled.counts(t)
+    };
     let mine = |name: &Text| ask.target.as_ref().is_none_or(|t| **t == **name);
     let mut all: Vec<(Text, Outline)> = Vec::new();
     let place = |all: &mut Vec<(Text, Outline)>, name: &Text| {
@@ -397,6 +411,12 @@ fn outlines(from: Source<'_>, ask: &Ask) -> anyhow::Result<Outlines> {
                 .add_thinned(row.t_ns, row.interval_ns, row.sent_packets.max(0) as u64);
         }
     })?;
+    for m in unsettled.lost.iter().filter(|m| mine(&m.target)) {
+        if wanted(m.sent_ns) {
+            let at = place(&mut all, &m.target);
+            all[at].1.add(m.sent_ns);
+        }
+    }
     all.retain(|(_, o)| o.rows() > 0);
     Ok(all.into_iter().collect())
 }

@@ -2,12 +2,12 @@
 
 use crate::progress::{Observer, Shared};
 use crate::scan::{self, Source};
+use crate::unsettled::Unsettled;
 use crate::{Progress, usage};
 use analysis::monitor_state::{Collected, MonitorState, Probe, STATE_VERSION, TargetState};
 use base::Duration;
 use base::print::{DELAY, SPAN, percent};
 use base::record::{Status, TableId, Text};
-use jiff::Timestamp;
 use live::monitor::{MonitorPlan, Target};
 use report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,10 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     } else {
         last_row_ns.unwrap_or(now_ns)
     };
-    let (collected, names) = collected(source, at_ns.saturating_sub(window_ns))?;
+    let from_ns = at_ns.saturating_sub(window_ns);
+    let (mut collected, names) = collected(source, from_ns)?;
+    let last_row_ns = collected.last_ns().or(last_row_ns);
+    add_missing(source, from_ns, &mut collected)?;
     let interval_ns = |name: &str| {
         let target = planned.iter().find(|t| t.name() == name);
         target.map_or(0, |t| t.interval.as_nanos() as i64)
@@ -165,39 +168,20 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         title: meta.title,
         writer: owner.as_ref().map(ToString::to_string),
         at_ns,
-        last_row_ns: collected.last_ns().or(last_row_ns),
+        last_row_ns,
         window_s: plan.last.as_secs_f64(),
         targets: targets.collect(),
     };
     Ok(Answer { state })
 }
 
-/// Day before the one of a time: files are named by days of the recording's own zone.
-fn day_before(t_ns: i64) -> anyhow::Result<String> {
-    const DAY_NS: i64 = 86_400_000_000_000;
-    let t = Timestamp::from_nanosecond(i128::from(t_ns.saturating_sub(DAY_NS)))?;
-    Ok(t.to_zoned(jiff::tz::TimeZone::UTC).date().to_string())
-}
-
 /// Time of the latest probe of a recording that nobody writes.
 fn last_row(from: Source<'_>) -> anyhow::Result<Option<i64>> {
-    let days: Vec<String> = store::files(from.path)?
-        .iter()
-        .map(|f| f.day().to_owned())
-        .collect();
-    let last_day = days.into_iter().max().unwrap_or_default();
     let mut last = None;
-    let notes = store::scan_from(
-        from.path,
-        TableId::Delay,
-        &["sent_ns"],
-        &last_day,
-        &mut |rows| {
-            let sent = rows.ints("sent_ns");
-            last = (0..rows.len()).filter_map(|i| sent.get(i)).max().max(last);
-        },
-    )?;
-    from.observer.recovered(notes);
+    scan::scan_last_day(from, TableId::Delay, &["sent_ns"], &mut |rows| {
+        let sent = rows.ints("sent_ns");
+        last = (0..rows.len()).filter_map(|i| sent.get(i)).max().max(last);
+    })?;
     Ok(last)
 }
 
@@ -207,44 +191,53 @@ fn collected(from: Source<'_>, from_ns: i64) -> anyhow::Result<(Collected, Vec<T
     let mut names: Vec<Text> = Vec::new();
     let mut words: Vec<Text> = Vec::new();
     let columns = ["seq", "sent_ns", "rtt_ns", "target", "status"];
-    let notes = store::scan_from(
-        from.path,
-        TableId::Delay,
-        &columns,
-        &day_before(from_ns)?,
-        &mut |rows| {
-            let (seq, sent, rtt) = (rows.ints("seq"), rows.ints("sent_ns"), rows.ints("rtt_ns"));
-            let (Some(targets), Some(states)) = (
-                rows.words("target", &mut words),
-                rows.words("status", &mut words),
-            ) else {
-                return;
+    scan::scan_since(from, TableId::Delay, &columns, from_ns, &mut |rows| {
+        let (seq, sent, rtt) = (rows.ints("seq"), rows.ints("sent_ns"), rows.ints("rtt_ns"));
+        let (Some(targets), Some(states)) = (
+            rows.words("target", &mut words),
+            rows.words("status", &mut words),
+        ) else {
+            return;
+        };
+        let status = |word: &Text| Status::ALL.iter().copied().find(|s| s.word() == &**word);
+        let status: Vec<Option<Status>> = words.iter().map(status).collect();
+        for i in 0..rows.len() {
+            let (Some(seq), Some(sent_ns), Some(status)) =
+                (seq.get(i), sent.get(i), status[states[i] as usize])
+            else {
+                continue;
             };
-            let status = |word: &Text| Status::ALL.iter().copied().find(|s| s.word() == &**word);
-            let status: Vec<Option<Status>> = words.iter().map(status).collect();
-            for i in 0..rows.len() {
-                let (Some(seq), Some(sent_ns), Some(status)) =
-                    (seq.get(i), sent.get(i), status[states[i] as usize])
-                else {
-                    continue;
-                };
-                if sent_ns < from_ns {
-                    continue;
-                }
-                let name = &words[targets[i] as usize];
-                if !names.contains(name) {
-                    names.push(name.clone());
-                }
-                let probe = Probe {
-                    seq,
-                    sent_ns,
-                    rtt_ns: rtt.get(i),
-                    status,
-                };
-                collected.push(name, probe);
+            if sent_ns < from_ns {
+                continue;
             }
-        },
-    )?;
-    from.observer.recovered(notes);
+            let name = &words[targets[i] as usize];
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+            let probe = Probe {
+                seq,
+                sent_ns,
+                rtt_ns: rtt.get(i),
+                status,
+            };
+            collected.push(name, probe);
+        }
+    })?;
     Ok((collected, names))
+}
+
+/// Adds the probes that are lost and have no row yet.
+fn add_missing(from: Source<'_>, from_ns: i64, collected: &mut Collected) -> anyhow::Result<()> {
+    for m in Unsettled::of(from)?.lost {
+        if m.sent_ns >= from_ns {
+            let probe = Probe {
+                seq: m.seq,
+                sent_ns: m.sent_ns,
+                rtt_ns: None,
+                status: Status::Lost,
+            };
+            collected.push(&m.target, probe);
+        }
+    }
+    Ok(())
 }

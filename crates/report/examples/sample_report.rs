@@ -50,6 +50,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         out.join("weeks.html"),
         report::plots::page(&[fortnight()], None),
     )?;
+    std::fs::write(
+        out.join("live.html"),
+        report::plots::live_page(&[fortnight()], None),
+    )?;
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use crate::html::head;
 use crate::plot::{Axis, PlotSpec, Series};
 use crate::plots::Material;
 use crate::statistics::{comparison, letter};
+use crate::terminal::before_after::{INTERVALS, sentence, tables};
 use crate::words;
+use analysis::before_after::BeforeAfter;
 use analysis::compare::Comparison;
 use maud::{DOCTYPE, html};
 
@@ -25,16 +27,53 @@ pub fn distributions(c: &Comparison, of: &[Material]) -> PlotSpec {
         let curve = kept.map(|(_, (ms, share))| (*ms, 100.0 * share * answered));
         start.into_iter().chain(curve).collect()
     };
-    let curves: Vec<_> = of.iter().map(curve).collect();
-    let all = || curves.iter().flatten().map(|p| p.0);
+    let curves = of.iter().enumerate();
+    overlaid(
+        "Distribution of the round trips",
+        curves.map(|(i, m)| (name(c, i), curve(m))).collect(),
+    )
+}
+
+/// Round trips of all networks in one phase, to be drawn over each other.
+pub struct Overlay {
+    pub phase: String,
+    /// Name and round trips of each network, ms; none of a lost probe.
+    pub networks: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Overlay {
+    /// Plots the share of each network's probes answered within a time.
+    pub fn plot(&self) -> PlotSpec {
+        let curve = |(name, probes): &(String, Vec<Option<f64>>)| {
+            let mut known: Vec<f64> = probes.iter().flatten().copied().collect();
+            known.sort_by(f64::total_cmp);
+            let every = known.len().div_ceil(STEPS).max(1);
+            let last = known.len().saturating_sub(1);
+            let share = |i: usize| 100.0 * (i + 1) as f64 / probes.len().max(1) as f64;
+            let start = known.first().map(|ms| (*ms, 0.0));
+            let kept = known.iter().enumerate();
+            let kept = kept.filter(|(i, _)| i % every == 0 || *i == last);
+            let points = start.into_iter().chain(kept.map(|(i, ms)| (*ms, share(i))));
+            (short(name), points.collect())
+        };
+        overlaid(
+            &words::phase(&self.phase),
+            self.networks.iter().map(curve).collect(),
+        )
+    }
+}
+
+/// Plots distributions over each other, each with its name.
+fn overlaid(title: &str, curves: Vec<(String, Vec<(f64, f64)>)>) -> PlotSpec {
+    let all = || curves.iter().flat_map(|(_, points)| points).map(|p| p.0);
     let low = all().fold(f64::INFINITY, f64::min).clamp(1e-3, 1e6);
     let high = all().fold(low, f64::max);
     let series = curves
         .into_iter()
         .enumerate()
-        .map(|(i, points)| Series::stairs(name(c, i), i, points));
+        .map(|(i, (name, points))| Series::stairs(name, i, points));
     PlotSpec::single(
-        "Distribution of the round trips",
+        title,
         Axis::logarithmic("round-trip time, ms (logarithmic)", low * 0.97, high * 1.03),
         Axis::even("Probes answered within, %", 0.0, 100.0),
         series.collect(),
@@ -43,20 +82,17 @@ pub fn distributions(c: &Comparison, of: &[Material]) -> PlotSpec {
 
 /// Returns `A: name`, shortened to the space in a legend.
 fn name(c: &Comparison, i: usize) -> String {
-    const ROOM: usize = 18;
     let full = c.recordings.get(i).map_or("", |r| &r.name);
-    let file = full
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or(full);
+    format!("{}: {}", letter(i), short(full))
+}
+
+/// Returns the last part of a path, shortened to the space in a legend.
+fn short(path: &str) -> String {
+    const ROOM: usize = 18;
+    let file = file(path);
     let short: String = file.chars().take(ROOM).collect();
-    let cut = if file.chars().count() > ROOM {
-        "…"
-    } else {
-        ""
-    };
-    format!("{}: {short}{cut}", letter(i))
+    let is_cut = file.chars().count() > ROOM;
+    format!("{short}{}", if is_cut { "…" } else { "" })
 }
 
 /// Returns the last part of a path.
@@ -97,6 +133,44 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
                         }
                     }
                     section { p { (c.method) } }
+                }
+                footer { p { "This page fetches nothing." } }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// Page of networks that were tested: figures, changes, and the distributions of each phase.
+pub fn tests_page(found: &BeforeAfter, phases: &[Overlay]) -> String {
+    let names: Vec<&str> = found.tests.iter().map(|t| file(&t.name)).collect();
+    let title = names.join(", ");
+    let runs: u64 = found.tests.iter().map(|t| t.rounds).sum();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(&title, None))
+            body {
+                main {
+                    header {
+                        p.meta { b { "Tailback" } " " span { (found.tests.len()) " networks side by side, " (runs) " runs" } }
+                        h1 { (title) }
+                        @for at in 1..found.tests.len() { p.says { (sentence(found, at)) } }
+                    }
+                    @for (i, table) in tables(found).iter().enumerate() {
+                        section {
+                            h2 { (table.title) }
+                            (table.html(&format!("compared-{i}")))
+                        }
+                    }
+                    section { p.evidence { (INTERVALS) } }
+                    @for phase in phases {
+                        section {
+                            h2 { (words::phase(&phase.phase)) }
+                            p { "Share of the probes answered within a time. A lost probe is never answered: a curve with losses ends below 100\u{a0}%." }
+                            figure { (PlotSpec { untitled: true, ..phase.plot() }.picture()) }
+                        }
+                    }
                 }
                 footer { p { "This page fetches nothing." } }
             }

@@ -14,6 +14,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use stats::Figure;
 
 pub(crate) const SCRIPT: &str = include_str!("../web/dist/page.js");
+/// Second script of a page that its monitor serves. No other page has it, since it asks for news.
+pub(crate) const LIVE_SCRIPT: &str = include_str!("../web/dist/live.js");
 pub(crate) const CSS: &str = include_str!("../web/dist/page.css");
 const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 

@@ -17,6 +17,7 @@ pub mod packets;
 pub mod plot;
 pub mod plots;
 pub mod probe;
+pub mod sheet;
 pub mod statistics;
 pub mod svg;
 pub mod table;

@@ -258,7 +258,7 @@ pub enum Shape {
     /// Symbols, each an SVG path around its place.
     Symbols(&'static str, Vec<(f64, f64)>),
     /// Letters beside their places.
-    Letters(Vec<(f64, f64, &'static str)>),
+    Letters(Vec<(f64, f64, String)>),
 }
 
 /// Rectangle between two values of each axis.

@@ -127,6 +127,20 @@ pub fn targets_note(s: &Statistics) -> String {
     )
 }
 
+/// Returns the sentence about the end of a recording that is not closed.
+pub fn unsettled_note(s: &Statistics) -> Option<String> {
+    let end = s.unsettled.as_ref()?;
+    let length = lasting(((end.to_ns - end.from_ns) as f64 / 1e9).round());
+    Some(match end.is_all {
+        true => format!(
+            "The recording is not closed, and younger than {length}: losses and outages cannot be told yet."
+        ),
+        false => format!(
+            "The recording is not closed: its last {length} are left out, because an answer to their probes may still come."
+        ),
+    })
+}
+
 /// Returns the table of all targets, one row each: the figures that matter first. Delays in ms, shares in %.
 pub fn targets(s: &Statistics) -> Table {
     let heads = [

@@ -448,7 +448,8 @@ mod tests {
     use super::*;
     use crate::plot::Draw;
 
-    fn chart(draw: Draw, points: Vec<(f64, Option<f64>)>) -> String {
+    /// File of one curve.
+    pub(super) fn chart(draw: Draw, points: Vec<(f64, Option<f64>)>) -> String {
         let series = vec![Series::numbered("a", draw, 0, points)];
         PlotSpec::lines("t", Axis::even("x", 0.0, 10.0), "y", series).svg()
     }

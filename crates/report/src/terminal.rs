@@ -10,7 +10,7 @@ use analysis::which_queue::WhichQueue;
 use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};
 use base::record::{Direction, Recording};
 
-mod before_after;
+pub(crate) mod before_after;
 mod brief;
 mod overview;
 mod page;

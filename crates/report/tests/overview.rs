@@ -55,6 +55,7 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         complete: true,
         from_ns: 0,
         to_ns: PROBES * S / 10,
+        unsettled: None,
         excluded: Vec::new(),
         incidents: Vec::new(),
         targets,

@@ -3,8 +3,9 @@
 mod sample;
 
 use analysis::answer::Answer;
-use base::record::Recording;
+use base::record::{Meta, Recording, Status};
 use report::html::page;
+use report::plots::{self, Material, Scope};
 use stats::Figure;
 
 /// What stands between the tags of the script element with this id.
@@ -16,37 +17,79 @@ fn embedded<'a>(page: &'a str, id: &str) -> &'a str {
         .0
 }
 
+/// Ways in which a page could load or ask for something.
+const WAYS_OUT: [&str; 14] = [
+    "connect-src",
+    "src=",
+    "@import",
+    "url(",
+    "<link",
+    "<iframe",
+    "srcset",
+    "fetch(",
+    "XMLHttpRequest",
+    "WebSocket",
+    "WebTransport",
+    "EventSource",
+    "sendBeacon",
+    "import(",
+];
+
+/// A page of ten probes that is not of a test.
+fn weeks() -> Material {
+    let scope = Scope {
+        from_ns: 0,
+        to_ns: 10_000_000_000,
+        zone: jiff::tz::TimeZone::UTC,
+    };
+    let mut weeks = Material::new(scope, "Ten seconds");
+    (0..10).for_each(|i| weeks.probe(i * 1_000_000_000, Some(20_000_000), Status::Ok));
+    weeks
+}
+
 #[test]
-fn nothing_in_the_page_points_to_another_place() {
+fn nothing_in_a_page_of_a_file_points_to_another_place() {
     let (answer, recording) = sample::bloated_adsl();
-    let page = page(&answer, &recording);
-    for address in page
-        .split("http")
-        .skip(1)
-        .filter(|a| a.starts_with("://") || a.starts_with("s://"))
-    {
-        assert!(
-            address.starts_with("://www.w3.org/2000/svg"),
-            "an address: http{}",
-            address.chars().take(60).collect::<String>()
-        );
-    }
-    // The script of a live page fetches; the policy of a report forbids it, as long as it names no place to connect to.
-    for way_out in [
-        "connect-src",
-        "src=",
-        "@import",
-        "url(",
-        "<link",
-        "<iframe",
-        "srcset",
-        "XMLHttpRequest",
-        "WebSocket",
-        "sendBeacon",
+    let capture = report::packets::page(&report::packets::Page {
+        meta: Meta::default(),
+        title: "home.pcap".into(),
+        key: Vec::new(),
+        notes: Vec::new(),
+        findings: Vec::new(),
+        tables: Vec::new(),
+        ways: Vec::new(),
+        json: "{}".into(),
+    });
+    for page in [
+        page(&answer, &recording),
+        plots::page(&[weeks()], None),
+        capture,
     ] {
-        assert!(!page.contains(way_out), "{way_out}");
+        for address in page
+            .split("http")
+            .skip(1)
+            .filter(|a| a.starts_with("://") || a.starts_with("s://"))
+        {
+            assert!(
+                address.starts_with("://www.w3.org/2000/svg"),
+                "an address: http{}",
+                address.chars().take(60).collect::<String>()
+            );
+        }
+        for way_out in WAYS_OUT {
+            assert!(!page.contains(way_out), "{way_out}");
+        }
+        assert!(page.contains("default-src 'none'"));
     }
-    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn only_the_page_of_a_running_monitor_asks_for_news() {
+    for page in [plots::live_page(&[weeks()], None), plots::empty_live_page()] {
+        let found: Vec<&str> = WAYS_OUT.into_iter().filter(|w| page.contains(w)).collect();
+        assert_eq!(found, ["connect-src", "fetch("]);
+        assert!(page.contains("default-src 'none'; connect-src 'self'"));
+    }
 }
 
 #[test]

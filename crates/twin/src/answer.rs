@@ -38,6 +38,28 @@ pub struct Twin {
     pub because: Vec<String>,
     /// Simulated runs that this took.
     pub runs: u64,
+    /// Waits behind `compared`, for pictures.
+    #[serde(skip)]
+    pub waits: Vec<Waits>,
+}
+
+/// Waits of link and twin in one phase and direction.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// Phase of the test.
+    pub phase: String,
+    /// True if the twin was not fitted to this phase.
+    pub held_out: bool,
+    /// Direction of the waits.
+    pub direction: Direction,
+    /// Waits of the link: seconds since the phase began, and ms.
+    pub link: Vec<(f64, f64)>,
+    /// Waits of the first run of the twin, in the same form.
+    pub twin: Vec<(f64, f64)>,
+    /// Waits of the link after the warm-up, ms.
+    pub link_steady: Vec<f64>,
+    /// Waits of all runs of the twin after the warm-up, ms.
+    pub twin_steady: Vec<f64>,
 }
 
 /// Verdict on a twin.

@@ -10,7 +10,7 @@
 //! **Limits.** Only rate, queue and base delay are fitted. A policer, a second bottleneck and cross traffic are not; the
 //! check on the held-out load rejects such twins.
 
-use crate::answer::{Compared, Fitted, Named, TWIN_VERSION, Tie, Trust, Twin};
+use crate::answer::{Compared, Fitted, Named, TWIN_VERSION, Tie, Trust, Twin, Waits};
 use crate::candidates::{self, By, Candidate, Scale};
 use crate::likeness::{features, likelihood};
 use crate::load::{self, Load};
@@ -115,7 +115,7 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     }
     (means.progress)(0.8);
     let settled = work.settle(&mut twin, &mut fitted, &sides)?;
-    let compared = work.compare(&twin, &sides)?;
+    let (compared, waits) = work.compare(&twin, &sides)?;
     let (trust, mut because) = validate::verdict(&compared);
     because.extend(settled);
     for (d, f) in fitted.iter_mut().enumerate() {
@@ -141,6 +141,7 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
         trust,
         because,
         runs: work.runs.load(Ordering::Relaxed),
+        waits,
     })
 }
 
@@ -174,7 +175,7 @@ pub fn check_with(
         means,
         runs: AtomicU64::new(0),
     };
-    let compared = work.compare(link, &sides)?;
+    let (compared, waits) = work.compare(link, &sides)?;
     let (trust, because) = validate::verdict(&compared);
     Ok(Twin {
         version: TWIN_VERSION,
@@ -189,6 +190,7 @@ pub fn check_with(
         trust,
         because,
         runs: work.runs.load(Ordering::Relaxed),
+        waits,
     })
 }
 
@@ -209,6 +211,19 @@ fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
             unlike.join(" and the phase ")
         ),
     };
+}
+
+/// Waits behind a comparison.
+fn shown(compared: &Compared, real: &Observed, runs: &[Observed]) -> Waits {
+    Waits {
+        phase: compared.phase.clone(),
+        held_out: compared.held_out,
+        direction: compared.direction,
+        link: real.waits.clone(),
+        twin: runs.first().map_or_else(Vec::new, |run| run.waits.clone()),
+        link_steady: real.steady.clone(),
+        twin_steady: runs.iter().flat_map(|r| r.steady.iter().copied()).collect(),
+    }
 }
 
 /// True if the ACKs of a download may fill the uplink, or the other way round.
@@ -596,30 +611,40 @@ impl Work<'_> {
     }
 
     /// Compares the recording with the twin, in all loaded phases.
-    fn compare(&self, twin: &LinkSpec, sides: &[Side; 2]) -> Result<Vec<Compared>, TwinError> {
-        let mut all = Vec::new();
+    fn compare(
+        &self,
+        twin: &LinkSpec,
+        sides: &[Side; 2],
+    ) -> Result<(Vec<Compared>, Vec<Waits>), TwinError> {
+        let (mut all, mut waits) = (Vec::new(), Vec::new());
+        let mut add = |phase: &str, held_out: bool, real: &Observed, runs: &[Observed]| {
+            if let Some(compared) = validate::compare(phase, held_out, real, runs) {
+                waits.push(shown(&compared, real, runs));
+                all.push(compared);
+            }
+        };
         for d in DIRECTIONS {
             let side = &sides[d as usize];
             let runs = self.repeat(twin, &side.load, &[d], sides)?;
             let runs: Vec<Observed> = runs.into_iter().flatten().collect();
-            all.extend(validate::compare(d.word(), false, &side.real, &runs));
+            add(d.word(), false, &side.real, &runs);
         }
         (self.means.progress)(0.9);
         let Some(both) = self.facts.phase("both") else {
-            return Ok(all);
+            return Ok((all, waits));
         };
         if !self.facts.one_way() || both.to_ns.saturating_sub(both.warm_ns) < 3_000_000_000 {
-            return Ok(all);
+            return Ok((all, waits));
         }
         let load = self.load_of_both(both, sides);
         let runs = self.repeat(twin, &load, &DIRECTIONS, sides)?;
         for d in DIRECTIONS {
             let real = self.facts.observed(&load.part_of(both), d);
             let runs: Vec<Observed> = runs.iter().map(|r| r[d as usize].clone()).collect();
-            all.extend(validate::compare("both", true, &real, &runs));
+            add("both", true, &real, &runs);
         }
         (self.means.progress)(1.0);
-        Ok(all)
+        Ok((all, waits))
     }
 
     /// Repeats a load with fresh seeds. A rate that moves starts at a time of its own in each: the capacity of another

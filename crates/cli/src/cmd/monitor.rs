@@ -90,6 +90,8 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
             webhook: s.webhook.clone(),
             mail: s.mail.clone(),
             after: s.alert_after,
+            delay: s.alert_delay,
+            loss_percent: s.alert_loss,
         },
         metrics: s.metrics.clone(),
         web: s.web,

@@ -74,7 +74,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
     /// Command to run when a target stops answering, and when it answers steadily again. It finds the target in
-    /// $TAILBACK_TARGET, `down` or `up` in $TAILBACK_STATE, and the silence in $TAILBACK_SECONDS
+    /// $TAILBACK_TARGET, `down` or `up` in $TAILBACK_STATE, and the silence in $TAILBACK_SECONDS. The book has the words of
+    /// --alert-delay and --alert-loss
     #[arg(long, value_name = "CMD")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_outage: Option<String>,
@@ -90,6 +91,14 @@ pub struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_after: Option<Duration>,
+    /// Alert if 5 % of a minute's round trips are at least this long; over at three quarters of it
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_delay: Option<Duration>,
+    /// Alert if at least this share of a minute's probes is lost; over at half of it
+    #[arg(long, value_name = "PERCENT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert_loss: Option<f64>,
     /// File to write the state to, in Prometheus' text format, for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use crate::console::Console;
 use base::{Bytes, Duration};
 use ops::prove::{Answer, Measure, Plan, Verdict, real};
 use ops::whatif::Of;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
@@ -87,6 +87,9 @@ pub struct Args {
     /// Directory for the recordings of the blocks [default: tailback-prove-DATE-TIME in this directory]
     #[arg(short, long, value_name = "DIR", conflicts_with = "virtual_time")]
     output: Option<PathBuf>,
+    /// Write an HTML page with the plots to this file, too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -128,13 +131,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         anyway: args.anyway,
         output: args.output,
     };
-    carry_out(&plan, args.json)
+    carry_out(&plan, args.page.as_deref(), args.json)
 }
 
 /// Carries the proof of a plan out, and prints it.
-pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, page: Option<&Path>, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::prove::run(plan, &mut Console::new())?;
-    told(&answer, json)
+    told(&answer, page, json)
 }
 
 /// Shows the plan of a proof on a real link, or carries it out.
@@ -144,10 +147,13 @@ fn on_real_link(plan: &real::Plan, args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let answer = real::run(plan, &args.access.read()?, &mut Console::new())?;
-    told(&answer, args.json)
+    told(&answer, args.page.as_deref(), args.json)
 }
 
-fn told(answer: &Answer, json: bool) -> anyhow::Result<Outcome> {
+fn told(answer: &Answer, page: Option<&Path>, json: bool) -> anyhow::Result<Outcome> {
+    if let Some(path) = page {
+        ops::write_file(path, &answer.page())?;
+    }
     match json {
         true => print_json(&answer.json()?)?,
         false => print(&answer.text(table_width()))?,

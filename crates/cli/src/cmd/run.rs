@@ -62,13 +62,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Model(p) => model::carry_out(p, args.json),
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (false, args.json)),
-        Plan::Prove(p) => prove::carry_out(p, args.json),
+        Plan::Prove(p) => prove::carry_out(p, None, args.json),
         Plan::Report(p) => report::carry_out(p),
         Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (false, args.json, false), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),
-        Plan::Twin(p) => twin::carry_out(p, args.json),
-        Plan::Whatif(p) => whatif::carry_out(p, args.json),
+        Plan::Twin(p) => twin::carry_out(p, None, args.json),
+        Plan::Whatif(p) => whatif::carry_out(p, None, args.json),
     }
 }

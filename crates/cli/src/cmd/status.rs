@@ -16,7 +16,7 @@ use std::path::PathBuf;
         tailback status home.rec\n  \
         tailback status home.rec --last 5min --json\n  \
         tailback status home.rec --max-silence 1min > /dev/null\n\n\
-        The row of a lost probe is written after three minutes, so the loss of the last three minutes is a lower limit."
+        A probe is lost after the monitor's --lost-after, 10 s by default, so the loss of the last seconds is a lower limit."
 )]
 pub struct Args {
     /// Recording of a monitor

@@ -4,7 +4,7 @@ use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::twin::Plan;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
@@ -41,6 +41,9 @@ pub struct Args {
     /// Cores to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     threads: Option<usize>,
+    /// Write an HTML page with the plots to this file, too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -58,12 +61,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         seed: args.seed,
         threads: args.threads,
     };
-    carry_out(&plan, args.json)
+    carry_out(&plan, args.page.as_deref(), args.json)
 }
 
 /// Fits the twin of a plan, and prints it.
-pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, page: Option<&Path>, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::twin::run(plan, &mut Console::new())?;
+    if let Some(path) = page {
+        ops::write_file(path, &answer.page())?;
+    }
     match json {
         true => print_json(&answer.json()?)?,
         false => print(&answer.text(table_width()))?,

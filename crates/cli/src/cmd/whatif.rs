@@ -4,6 +4,7 @@ use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::whatif::{Filled, Goal, Of, Plan};
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
@@ -48,6 +49,9 @@ pub struct Args {
     /// Ask a twin that its recording rejects
     #[arg(long)]
     anyway: bool,
+    /// Write an HTML page with the plots to this file, too
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -71,12 +75,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         threads: args.threads,
         anyway: args.anyway,
     };
-    carry_out(&plan, args.json)
+    carry_out(&plan, args.page.as_deref(), args.json)
 }
 
 /// Tries the cures of a plan, and prints their ranking.
-pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, page: Option<&Path>, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::whatif::run(plan, &mut Console::new())?;
+    if let Some(path) = page {
+        ops::write_file(path, &answer.page())?;
+    }
     match json {
         true => print_json(&answer.json()?)?,
         false => print(&answer.text(table_width()))?,

@@ -10,7 +10,7 @@ use base::record::Row;
 use base::rng::Streams;
 use base::{Duration, Time};
 use control::agent::Answered;
-use control::upload::Sent;
+use control::queue::Sent;
 use measure::lasting::{Lasting, Params, Transmit};
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;

@@ -41,6 +41,8 @@ const READY_WITHIN_NS: i64 = 12_000_000_000;
 const ANSWER_NS: i64 = 2_000_000;
 /// Time by which the server's stamps have to arrive, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
+/// Part of a time by which two clocks may differ over it.
+const CLOCKS_AGREE: u64 = 100;
 /// Delay from the last agreement until programs that are sent at once start together.
 const LEAD_NS: i64 = 20_000_000;
 
@@ -98,6 +100,14 @@ pub enum CraftError {
     },
     #[error("{server} said something else than what was asked for")]
     Unexpected { server: SocketAddr },
+    #[error(
+        "the time stamps of {server} span {spanned}, and its whole train took {took}: its clock is wrong, or it does not tell the truth. Try another server"
+    )]
+    Untrue {
+        server: SocketAddr,
+        spanned: Duration,
+        took: Duration,
+    },
     #[error("cannot {what}: {source}")]
     Socket {
         what: &'static str,
@@ -172,6 +182,17 @@ struct Agreed {
     socket: UdpSocket,
     token: u64,
     program: Program,
+    /// Start of the agreement, ns of the monotonic clock.
+    began: i64,
+}
+
+/// Time from the first of the stamps to the last.
+fn spanned(stamps: &Stamps) -> Duration {
+    let all = || stamps.stamps.iter().map(|s| s.at_ns);
+    match (all().min(), all().max()) {
+        (Some(first), Some(last)) => Duration::from_nanos(first.abs_diff(last)),
+        _ => Duration::ZERO,
+    }
 }
 
 fn timed_out(e: &io::Error) -> bool {
@@ -215,6 +236,7 @@ impl Run<'_> {
     fn agree(&self, direction: Direction, program: &Program) -> Result<Agreed, CraftError> {
         let peer = self.peer;
         let stop = AtomicBool::new(false);
+        let began = mono_ns();
         let stream = peer.connect(None)?;
         let request = Request::Train {
             spec: FlowSpec {
@@ -252,7 +274,7 @@ impl Run<'_> {
         };
         let socket = passage::socket(any, far)
             .map_err(CraftError::socket("open a UDP socket for a train"))?;
-        let began = mono_ns();
+        let greeted = mono_ns();
         let ready = self.greet(&stream, &socket, token, &stop);
         match ready {
             Ok(Response::Ready) => Ok(Agreed {
@@ -260,6 +282,7 @@ impl Run<'_> {
                 socket,
                 token,
                 program: program.clone(),
+                began,
             }),
             Ok(_) => Err(CraftError::Unexpected {
                 server: peer.server,
@@ -267,7 +290,7 @@ impl Run<'_> {
             // Other failures to talk are the server's own, and no firewall's.
             Err(LoadError::Talk { source, .. }) if timed_out(&source) => Err(CraftError::NoUdp {
                 server: far,
-                waited: Duration::from_nanos((mono_ns() - began) as u64),
+                waited: Duration::from_nanos((mono_ns() - greeted) as u64),
             }),
             Err(e) => Err(e.into()),
         }
@@ -385,11 +408,26 @@ impl End<'_> {
         Ok(train)
     }
 
+    /// Time by which the far end has told its stamps.
+    fn until(&self) -> i64 {
+        let time = self.agreed.program.time().as_nanos() as i64;
+        self.agreed.began + time + STAMPS_WITHIN_NS
+    }
+
     fn hear(&self) -> Result<Stamps, CraftError> {
         let server = self.peer.server;
-        let until = mono_ns() + STAMPS_WITHIN_NS;
-        match self.peer.hear(&self.agreed.stream, until, self.stop) {
-            Ok(Response::Stamps(stamps)) => Ok(stamps),
+        match self.peer.hear(&self.agreed.stream, self.until(), self.stop) {
+            Ok(Response::Stamps(stamps)) => {
+                let took = Duration::from_nanos((mono_ns() - self.agreed.began) as u64);
+                match spanned(&stamps) {
+                    spanned if spanned > took + took / CLOCKS_AGREE => Err(CraftError::Untrue {
+                        server,
+                        spanned,
+                        took,
+                    }),
+                    _ => Ok(stamps),
+                }
+            }
             Ok(_) => Err(CraftError::Unexpected { server }),
             Err(_) if self.stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted.into()),
             Err(e) => Err(e.into()),
@@ -402,6 +440,7 @@ impl End<'_> {
             socket,
             token,
             program,
+            ..
         } = self.agreed;
         let left = passage::send(
             socket,
@@ -436,6 +475,7 @@ impl End<'_> {
             socket,
             token,
             program,
+            ..
         } = self.agreed;
         let mut told = None;
         let arrived = passage::receive(
@@ -446,6 +486,7 @@ impl End<'_> {
             Waits::First,
             &mut |arrived| {
                 let now = mono_ns();
+                let late = now >= self.until();
                 let count = arrived.stamps.len() as u64;
                 self.passed.fetch_max(count, Ordering::Relaxed);
                 if told.is_none()
@@ -454,6 +495,7 @@ impl End<'_> {
                     told = Some(now);
                 }
                 !self.stop.load(Ordering::Relaxed)
+                    && !late
                     && count < program.count()
                     && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
             },

@@ -128,6 +128,8 @@ pub struct TargetStatus {
     pub answered: u64,
     pub late: u64,
     pub lost: u64,
+    /// Probes that are lost although their rows are not written yet: an answer may still come late.
+    pub overdue: u64,
     pub not_sent: u64,
     pub trouble: Option<String>,
     /// Round trips by the limits of [`LIMITS`]; the last counts those above all.
@@ -158,6 +160,7 @@ impl TargetStatus {
             answered: 0,
             late: 0,
             lost: 0,
+            overdue: 0,
             not_sent: 0,
             trouble: None,
             within: [0; LIMITS.len() + 1],
@@ -168,6 +171,16 @@ impl TargetStatus {
             last: None,
             answers: 0,
         }
+    }
+
+    /// Probes that were not answered within the time for loss.
+    pub fn unanswered(&self) -> u64 {
+        self.lost + self.late + self.overdue
+    }
+
+    /// Probes with a known fate, without those that were not sent.
+    pub fn judged(&self) -> u64 {
+        (self.rows + self.overdue).saturating_sub(self.not_sent)
     }
 
     /// Moving average of the last ten round trips.
@@ -468,6 +481,7 @@ impl Monitor {
         for p in &self.probed {
             if let Some(status) = self.out.status.get_mut(p.name()) {
                 status.trouble = p.trouble();
+                status.overdue = p.overdue(now);
             }
         }
         let (interface, rates) = self.interfaces.rates();

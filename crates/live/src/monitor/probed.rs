@@ -321,6 +321,15 @@ impl Probed {
         }
     }
 
+    /// Number of probes that are lost although their rows are not written yet.
+    pub fn overdue(&self, now: Time) -> u64 {
+        match &self.how {
+            How::Server { lasting, .. } => lasting.overdue(now),
+            How::Echo { asker, .. } => asker.overdue(now),
+            How::Fresh(fresh) => fresh.asker.overdue(now),
+        }
+    }
+
     /// True if probes leave often enough for silence to mean something within seconds.
     pub fn asked_lately(&self) -> bool {
         self.target.interval <= Duration::from_secs(2)

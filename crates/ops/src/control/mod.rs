@@ -271,6 +271,9 @@ fn reason(why: Why) -> Option<&'static str> {
         Why::Unseen => Some(
             "the interface sends packets that the hook does not see, for example by offload: packets pass",
         ),
+        Why::Clock => Some(
+            "a wait jumped while that of the other direction fell: the server's clock may have been set, so the jump counts as none",
+        ),
         Why::Learning | Why::Short | Why::Long | Why::Capped => None,
     }
 }

@@ -1,13 +1,15 @@
-//! Alerts of a monitor: a command, a webhook or a mail when a target stops answering, and again when it answers steadily.
+//! Alerts of a monitor: a command, a webhook or a mail when a target stops answering, and again when it answers steadily;
+//! the same for delay and loss above a limit ([`super::quality`]).
 //!
 //! **Method.** A target is down after a silence of ten of its intervals, and of ten seconds at least: the shortest outage
 //! that the analysis counts. It is up again once it has answered for as long, without a silence of a third of that. A link
 //! that flaps thus gives one alert, not one a flap.
 
+use super::quality::{Counts, Figure, Limits, Quality};
 use crate::progress::Observer;
 use crate::usage;
 use base::Duration;
-use live::monitor::{MonitorStatus, Target};
+use live::monitor::{MonitorStatus, Target, TargetStatus};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -33,6 +35,10 @@ pub struct Recipients {
     pub mail: Option<String>,
     /// Silence after which a target is down, and time of answers after which it is up again.
     pub after: Option<Duration>,
+    /// Round trip that rings if one of twenty in a minute is longer.
+    pub delay: Option<Duration>,
+    /// Share of a minute's probes that rings if they are lost, %.
+    pub loss_percent: Option<f64>,
 }
 
 impl Recipients {
@@ -64,7 +70,24 @@ impl Recipients {
         {
             return Err(usage("--alert-after must be from 3 s to 1 day"));
         }
+        let delays = Duration::from_micros(100)..=Duration::from_secs(60);
+        if self.delay.is_some_and(|d| !delays.contains(&d)) {
+            return Err(usage("--alert-delay must be from 0.1 ms to 60 s"));
+        }
+        if self
+            .loss_percent
+            .is_some_and(|l| !(0.1..=100.0).contains(&l))
+        {
+            return Err(usage("--alert-loss must be from 0.1 to 100 %"));
+        }
         Ok(())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            delay_ms: self.delay.map(|d| d.as_millis_f64()),
+            loss_percent: self.loss_percent,
+        }
     }
 }
 
@@ -72,10 +95,18 @@ impl Recipients {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Change {
     target: String,
-    /// True if the target has stopped answering.
-    down: bool,
+    /// True if it begins, false if it ends.
+    begins: bool,
+    seen: Seen,
+}
+
+/// Kind of a change, with its figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Seen {
     /// Time without an answer.
-    silent: Duration,
+    Silence(Duration),
+    /// Delay or loss of the last minute.
+    Minute(Figure),
 }
 
 /// State of one target.
@@ -90,6 +121,7 @@ struct Watched {
     down: Option<Duration>,
     /// Begin of the answers that may end it.
     steady: Option<Duration>,
+    quality: Quality,
 }
 
 /// States of all targets.
@@ -97,10 +129,10 @@ struct Watched {
 pub(super) struct Alerts(Vec<Watched>);
 
 impl Alerts {
-    pub(super) fn new(targets: &[Target], after: Option<Duration>) -> Alerts {
+    pub(super) fn new(targets: &[Target], to: &Recipients) -> Alerts {
         let watched = |t: &Target| Watched {
             name: t.name(),
-            silence: match after {
+            silence: match to.after {
                 Some(after) => after.max(t.interval * 3),
                 None => silence(t.interval),
             },
@@ -108,20 +140,21 @@ impl Alerts {
             heard: Duration::ZERO,
             down: None,
             steady: None,
+            quality: Quality::new(to.limits()),
         };
         Alerts(targets.iter().map(watched).collect())
     }
 
-    /// Takes the number of answers of each target at a time since the begin, and returns what has changed.
+    /// Takes the counts of each target at a time since the begin, and returns what has changed.
     pub(super) fn step<'s>(
         &mut self,
         now: Duration,
-        answered: impl Iterator<Item = (&'s str, u64)>,
+        targets: impl Iterator<Item = (&'s str, Counts)>,
     ) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (name, answered) in answered {
+        for (name, counts) in targets {
             if let Some(w) = self.0.iter_mut().find(|w| w.name == name) {
-                changes.extend(w.step(now, answered));
+                changes.extend(w.step(now, counts));
             }
         }
         changes
@@ -129,17 +162,33 @@ impl Alerts {
 }
 
 impl Watched {
-    fn step(&mut self, now: Duration, answered: u64) -> Option<Change> {
+    fn step(&mut self, now: Duration, counts: Counts) -> Vec<Change> {
+        let change = self.outage(now, counts.answered);
+        if self.down.is_some() || change.is_some() {
+            self.quality.forget();
+            return change.into_iter().collect();
+        }
+        let target = &self.name;
+        let change = |(begins, figure)| Change {
+            target: target.clone(),
+            begins,
+            seen: Seen::Minute(figure),
+        };
+        let changes = self.quality.step(now, counts);
+        changes.into_iter().map(change).collect()
+    }
+
+    fn outage(&mut self, now: Duration, answered: u64) -> Option<Change> {
         let fresh = answered > self.answered;
         self.answered = answered;
         let silent = now.saturating_sub(self.heard);
         if fresh {
             self.heard = now;
         }
-        let change = |down: bool, silent: Duration| Change {
+        let change = |begins: bool, silent: Duration| Change {
             target: self.name.clone(),
-            down,
-            silent,
+            begins,
+            seen: Seen::Silence(silent),
         };
         let Some(began) = self.down else {
             let is_down = !fresh && silent >= self.silence;
@@ -217,14 +266,14 @@ impl Runner {
     /// Programs for a change: the option that asks for each, and its standard input.
     fn programs(&self, change: &Change) -> Vec<(&'static str, Command, Option<String>)> {
         let mut all = Vec::new();
-        let seconds = change.silent.as_secs_f64().round();
+        let (key, env, value) = change.figure();
         if let Some(line) = &self.to.command {
             let mut command = Command::new("sh");
             command
                 .args(["-c", line])
                 .env("TAILBACK_TARGET", &change.target)
                 .env("TAILBACK_STATE", change.state())
-                .env("TAILBACK_SECONDS", seconds.to_string());
+                .env(env, value.to_string());
             all.push(("--on-outage", command, None));
         }
         if let Some(url) = &self.to.webhook {
@@ -235,7 +284,7 @@ impl Runner {
             let body = serde_json::json!({
                 "target": change.target,
                 "state": change.state(),
-                "silent_s": seconds,
+                key: value,
                 "host": self.host,
             });
             all.push(("--webhook", command, Some(body.to_string())));
@@ -251,11 +300,8 @@ impl Runner {
     fn letter(&self, to: &str, change: &Change) -> String {
         // A header ends at a line's end: names are cleaned of those.
         let target = base::text::clean(&change.target);
-        let (host, seconds) = (base::text::clean(&self.host), change.silent.as_secs_f64());
-        let says = match change.down {
-            true => format!("{target} has not answered for {seconds:.0} s."),
-            false => format!("{target} answers again, after {seconds:.0} s of silence."),
-        };
+        let host = base::text::clean(&self.host);
+        let says = format!("{target} {}", change.says());
         let state = change.state();
         format!(
             "To: {to}\nSubject: tailback on {host}: {target} is {state}\nAuto-Submitted: auto-generated\n\
@@ -266,8 +312,51 @@ impl Runner {
 
 impl Change {
     fn state(&self) -> &'static str {
-        if self.down { "down" } else { "up" }
+        match (self.seen, self.begins) {
+            (Seen::Silence(_), true) => "down",
+            (Seen::Silence(_), false) => "up",
+            (Seen::Minute(Figure::Delay(_)), true) => "slow",
+            (Seen::Minute(Figure::Delay(_)), false) => "quick",
+            (Seen::Minute(Figure::Loss(_)), true) => "lossy",
+            (Seen::Minute(Figure::Loss(_)), false) => "clean",
+        }
     }
+
+    /// Figure with its key in JSON and its variable of the environment.
+    fn figure(&self) -> (&'static str, &'static str, f64) {
+        match self.seen {
+            Seen::Silence(d) => ("silent_s", "TAILBACK_SECONDS", d.as_secs_f64().round()),
+            Seen::Minute(Figure::Delay(ms)) => ("p95_ms", "TAILBACK_P95_MS", rounded(ms)),
+            Seen::Minute(Figure::Loss(loss)) => {
+                ("loss_percent", "TAILBACK_LOSS_PERCENT", rounded(loss))
+            }
+        }
+    }
+
+    /// Sentence of which the target is the subject.
+    fn says(&self) -> String {
+        let (_, _, value) = self.figure();
+        match (self.seen, self.begins) {
+            (Seen::Silence(_), true) => format!("has not answered for {value} s."),
+            (Seen::Silence(_), false) => format!("answers again, after {value} s of silence."),
+            (Seen::Minute(Figure::Delay(_)), true) => {
+                format!("is slow: 5 % of the last minute's round trips took {value} ms or more.")
+            }
+            (Seen::Minute(Figure::Delay(_)), false) => {
+                format!(
+                    "is quick again: 95 % of the last minute's round trips took less than {value} ms."
+                )
+            }
+            (Seen::Minute(Figure::Loss(_)), _) => {
+                format!("did not answer {value} % of the last minute's probes.")
+            }
+        }
+    }
+}
+
+/// Rounds to a thousandth: more digits than the figure has.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 /// Starts a program with this standard input, and without output.
@@ -293,8 +382,13 @@ fn mail_path() -> OsString {
 
 /// Changes of the targets in a monitor's state.
 pub(super) fn changes(alerts: &mut Alerts, status: &MonitorStatus) -> Vec<Change> {
-    let answered = status.targets.iter().map(|t| (&*t.name, t.answered));
-    alerts.step(status.elapsed, answered)
+    let counts = |t: &TargetStatus| Counts {
+        answered: t.answered,
+        unanswered: t.unanswered(),
+        buckets: t.buckets.clone(),
+    };
+    let targets = status.targets.iter().map(|t| (&*t.name, counts(t)));
+    alerts.step(status.elapsed, targets)
 }
 
 #[cfg(test)]
@@ -304,7 +398,7 @@ mod tests {
 
     fn alerts() -> Alerts {
         let target = Target::parse("icmp:192.0.2.1", Duration::from_millis(100));
-        Alerts::new(&[target.expect("a target")], None)
+        Alerts::new(&[target.expect("a target")], &Recipients::default())
     }
 
     /// Steps once a second over whether an answer came in that second.
@@ -315,8 +409,12 @@ mod tests {
         for (i, answer) in answers.iter().enumerate() {
             count += u64::from(*answer);
             let now = Duration::from_secs(i as u64 + 1);
-            for c in alerts.step(now, std::iter::once(("icmp:192.0.2.1", count))) {
-                all.push((i + 1, c.down, c.silent.as_secs_f64().round() as u64));
+            let counts = Counts {
+                answered: count,
+                ..Counts::default()
+            };
+            for c in alerts.step(now, std::iter::once(("icmp:192.0.2.1", counts))) {
+                all.push((i + 1, c.begins, c.figure().2 as u64));
             }
         }
         all
@@ -367,8 +465,8 @@ mod tests {
         let runner = Runner::new(&Recipients::default(), "h\nost");
         let change = Change {
             target: "icmp:x\nBcc: all@example.org".into(),
-            down: true,
-            silent: Duration::from_secs(12),
+            begins: true,
+            seen: Seen::Silence(Duration::from_secs(12)),
         };
         let letter = runner.letter("noc@example.org", &change);
         let head = letter.split("\n\n").next().expect("a head");

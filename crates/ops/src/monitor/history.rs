@@ -86,7 +86,7 @@ impl Recent {
         let counts = Counts {
             answered: t.answered,
             sum: t.sum,
-            lost: t.lost,
+            lost: t.unanswered(),
             largest: t.largest,
         };
         self.count(now, counts);

@@ -3,6 +3,7 @@
 mod alert;
 pub mod history;
 mod metrics;
+mod quality;
 mod site;
 mod thinning;
 mod writer;
@@ -206,7 +207,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         observer,
         writer: &writer,
         plan,
-        alerts: Alerts::new(&plan.monitor.targets, plan.alerts.after),
+        alerts: Alerts::new(&plan.monitor.targets, &plan.alerts),
         runner: Runner::new(&plan.alerts, &live::host::name()),
         site: site.as_ref().map(|s| s.site.clone()),
         manager: manager.as_ref(),

@@ -2,6 +2,7 @@
 //! TCP over emulated links.
 
 mod emulated;
+mod page;
 pub mod real;
 mod text;
 
@@ -227,5 +228,10 @@ impl Answer {
     /// Text for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
         text::proof(self, width)
+    }
+
+    /// HTML page.
+    pub fn page(&self) -> String {
+        page::page(self).html()
     }
 }

@@ -6,7 +6,7 @@ use report::table::{Column, Table, wrapped};
 use stats::Figure;
 
 /// Unit and name of a measure; values are signed so that more is better.
-fn unit(measure: Measure) -> (&'static str, &'static str, f64) {
+pub(super) fn unit(measure: Measure) -> (&'static str, &'static str, f64) {
     match measure {
         Measure::Delay => ("95 % point of the added delay", "ms", -1.0),
         Measure::Call => ("call quality", "R", 1.0),
@@ -54,16 +54,31 @@ pub(super) fn plan(plan: &real::Plan, blocks: u64, seconds: f64, width: usize) -
 
 /// Text of a proof for a terminal.
 pub(super) fn proof(answer: &Answer, width: usize) -> String {
+    let mut out = String::new();
+    let lines = std::iter::once(verdict(answer)).chain(facts(answer));
+    for line in lines.flat_map(|l| wrapped(&l, width)) {
+        out += &line;
+        out.push('\n');
+    }
+    out.push('\n');
+    out += &table(answer).text(width);
+    if let Some(path) = &answer.recordings {
+        out += &format!("\nRecordings of the blocks: {}\n", path.display());
+    }
+    out
+}
+
+/// Figures of a proof, and what its blocks were.
+pub(super) fn facts(answer: &Answer) -> Vec<String> {
     let p = &answer.proof;
     let (name, unit, sign) = unit(p.measure);
-    let mut lines = vec![verdict(answer)];
-    lines.push(format!(
+    let mut lines = vec![format!(
         "{name}: {} {unit} without the cure, {} with it; p = {} by flipping signs over {} pairs of blocks.",
         number(sign * p.off),
         number(sign * p.on),
         significant(p.p, 2),
         p.pairs
-    ));
+    )];
     if let Some(difference) = p.detectable {
         lines.push(format!(
             "So many pairs show a difference of {} {unit} with 80 % power.",
@@ -75,20 +90,19 @@ pub(super) fn proof(answer: &Answer, width: usize) -> String {
         On::EmulatedLinks => "This kernel's TCP over emulated links.".into(),
         On::RealLink => "This kernel's TCP over the real link.".into(),
     });
-    let mut out = String::new();
-    for line in lines.iter().flat_map(|l| wrapped(l, width)) {
-        out += &line;
-        out.push('\n');
-    }
-    out.push('\n');
-    let mut table = Table::new(
-        "pair",
-        [
-            Column::words("pair"),
-            Column::of("off", unit),
-            Column::of("on", unit),
-        ],
-    );
+    lines
+}
+
+/// Table of the pairs.
+pub(super) fn table(answer: &Answer) -> Table {
+    let p = &answer.proof;
+    let (_, unit, sign) = unit(p.measure);
+    let columns = [
+        Column::words("pair"),
+        Column::of("off", unit),
+        Column::of("on", unit),
+    ];
+    let mut table = Table::new("pair", columns);
     for pair in 0..p.pairs {
         let value = |on: bool| {
             let block = p.blocks.iter().find(|b| b.pair == pair && b.on == on);
@@ -96,14 +110,10 @@ pub(super) fn proof(answer: &Answer, width: usize) -> String {
         };
         table.row((pair + 1).to_string(), [value(false), value(true)]);
     }
-    out += &table.text(width);
-    if let Some(path) = &answer.recordings {
-        out += &format!("\nRecordings of the blocks: {}\n", path.display());
-    }
-    out
+    table
 }
 
-fn verdict(answer: &Answer) -> String {
+pub(super) fn verdict(answer: &Answer) -> String {
     let p = &answer.proof;
     let (_, unit, _) = unit(p.measure);
     let by = match &p.difference {

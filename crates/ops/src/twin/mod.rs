@@ -1,6 +1,7 @@
 //! `tailback twin`: a model of a link, fitted to a recording of `tailback test` and checked.
 
 mod export;
+mod page;
 mod text;
 
 use crate::progress::{Event as News, Observer, Shared};
@@ -113,5 +114,10 @@ impl Answer {
     /// Text for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
         text::twin(&self.twin, self.wrote.as_deref(), width)
+    }
+
+    /// HTML page.
+    pub fn page(&self) -> String {
+        page::page(&self.twin).html()
     }
 }

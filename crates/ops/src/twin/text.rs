@@ -42,7 +42,7 @@ pub(super) fn twin(twin: &Twin, wrote: Option<&Path>, width: usize) -> String {
     out
 }
 
-fn verdict(twin: &Twin) -> &'static str {
+pub(super) fn verdict(twin: &Twin) -> &'static str {
     match twin.trust {
         Trust::Agrees => {
             "the twin agrees with the link, also under a load that it was not fitted to"
@@ -52,7 +52,7 @@ fn verdict(twin: &Twin) -> &'static str {
     }
 }
 
-fn directions(twin: &Twin) -> Table {
+pub(super) fn directions(twin: &Twin) -> Table {
     let mut table = Table::new(
         "direction",
         ["", "rate", "buffer", "base RTT", "jitter", "loss at rest"],
@@ -78,7 +78,7 @@ fn directions(twin: &Twin) -> Table {
     table.without_empty_columns()
 }
 
-fn queue(name: &str, f: &Fitted) -> String {
+pub(super) fn queue(name: &str, f: &Fitted) -> String {
     let seen = f.rate_seen.map_or(String::new(), |share| {
         format!(
             " The rate varies; it was seen in {} of the time and is bridged in the rest.",
@@ -102,7 +102,7 @@ fn queue(name: &str, f: &Fitted) -> String {
     }
 }
 
-fn compared(all: &[Compared]) -> Table {
+pub(super) fn compared(all: &[Compared]) -> Table {
     let mut table = Table::new(
         "phase",
         [

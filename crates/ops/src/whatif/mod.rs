@@ -1,5 +1,6 @@
 //! `tailback whatif`: cures tried on the twin of a link, and ranked.
 
+mod page;
 mod text;
 
 use crate::progress::{Event as News, Observer, Shared};
@@ -233,5 +234,10 @@ impl Answer {
     /// Text for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
         text::whatif(self, width)
+    }
+
+    /// HTML page.
+    pub fn page(&self) -> String {
+        page::page(self).html()
     }
 }

@@ -1,7 +1,7 @@
 //! Table and sentences of cures.
 
 use super::Answer;
-use ::twin::whatif::{Filled, Goal, Tried};
+use ::twin::whatif::{Filled, Goal, Tried, WhatIf};
 use base::print::SPAN;
 use report::table::{Cell, Column, Table, wrapped};
 use stats::Figure;
@@ -19,6 +19,19 @@ pub(super) fn whatif(answer: &Answer, width: usize) -> String {
     if let Some(doubt) = &answer.doubt {
         say(&format!("The twin is doubtful: {doubt}"));
     }
+    say(&asked(found));
+    out.push('\n');
+    out += &table(found.goal, &found.tried).text(width);
+    out += "\n*: no other cure has both less delay and more goodput.\n\n";
+    for line in wrapped(&sentence(&found.tried), width) {
+        out += &line;
+        out.push('\n');
+    }
+    out
+}
+
+/// Sentence about what was tried.
+pub(super) fn asked(found: &WhatIf) -> String {
     let load = match found.load {
         Filled::Up => "an upload",
         Filled::Down => "a download",
@@ -30,7 +43,7 @@ pub(super) fn whatif(answer: &Answer, width: usize) -> String {
             "the load of a working day (a video call, a shared screen, a synchronised folder)"
         }
     };
-    say(&format!(
+    format!(
         "Cures for {}, under {load}: {} seeds of {} each{}.",
         purpose(found.goal),
         found.seeds,
@@ -39,15 +52,7 @@ pub(super) fn whatif(answer: &Answer, width: usize) -> String {
             1 => String::new(),
             n => format!(", shared among {n} twins that fit alike"),
         }
-    ));
-    out.push('\n');
-    out += &table(found.goal, &found.tried).text(width);
-    out += "\n*: no other cure has both less delay and more goodput.\n\n";
-    for line in wrapped(&sentence(&found.tried), width) {
-        out += &line;
-        out.push('\n');
-    }
-    out
+    )
 }
 
 fn purpose(goal: Goal) -> &'static str {
@@ -61,7 +66,7 @@ fn purpose(goal: Goal) -> &'static str {
 }
 
 /// Table of the cures, narrow enough for a terminal of 80 columns.
-fn table(goal: Goal, tried: &[Tried]) -> Table {
+pub(super) fn table(goal: Goal, tried: &[Tried]) -> Table {
     let delay = match goal {
         Goal::Gaming => "p99",
         _ => "p95",
@@ -124,7 +129,7 @@ fn estimate(figure: &Figure, most: i32) -> Cell {
 }
 
 /// Sentence about the best cures.
-fn sentence(tried: &[Tried]) -> String {
+pub(super) fn sentence(tried: &[Tried]) -> String {
     let good: Vec<&str> = tried
         .iter()
         .filter(|t| t.as_good_as_best)

@@ -128,7 +128,7 @@ fn sequence(p: &Packets) -> PlotSpec {
     let letters = |reset: bool| {
         let those = marks.iter().take(LETTERS);
         let those = those.filter(|m| (m.2 == Mark::Reset) == reset);
-        let letters = those.map(|(t, at, mark)| (*t, *at as f64, mark.letter()));
+        let letters = those.map(|(t, at, mark)| (*t, *at as f64, mark.letter().into()));
         let class = if reset { "reset" } else { "" };
         Series::new("", class, Shape::Letters(letters.collect()))
     };

@@ -4,7 +4,7 @@
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
-use crate::html::{SCRIPT, head, licence, live_head};
+use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::statistics as tables;
 use crate::terminal::sentence;
@@ -82,6 +82,7 @@ pub fn empty_live_page() -> String {
                     section { p.unknown { "Plots and statistics follow as soon as there are probes." } }
                 }
                 script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(LIVE_SCRIPT)) }
             }
         }
     }
@@ -130,10 +131,8 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                             }
                         }
                     }
-                    @if live {
-                        (state())
-                        p.evidence { "Statistics and plots below are of the probes whose fate is known. The row of a lost probe is written three minutes after it was sent, so an outage of the last minutes is above only." }
-                    }
+                    @if live { (state()) }
+                    @if let Some(note) = statistics.and_then(tables::unsettled_note) { p.evidence { (note) } }
                     @if let Some(s) = statistics { (overview(s, &m.scope.zone)) }
                     (pictures(m, true))
                     @for other in others {
@@ -152,6 +151,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                 }
                 script type="application/json" id="curves" { (data::embedded(&curves)) }
                 script { (PreEscaped(SCRIPT)) }
+                @if live { script { (PreEscaped(LIVE_SCRIPT)) } }
             }
         }
     }

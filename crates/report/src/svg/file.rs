@@ -71,12 +71,8 @@ pub fn sized(file: &str, width: f64, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Axis, Draw, PlotSpec, Series};
-
-    fn chart(draw: Draw, points: Vec<(f64, Option<f64>)>) -> String {
-        let series = vec![Series::numbered("a", draw, 0, points)];
-        PlotSpec::lines("t", Axis::even("x", 0.0, 10.0), "y", series).svg()
-    }
+    use crate::plot::Draw;
+    use crate::svg::tests::chart;
 
     #[test]
     fn a_file_gets_the_width_of_a_column_and_keeps_its_shape() {

@@ -1,10 +1,14 @@
-//! Tests side by side in a terminal.
+//! Networks side by side, in a terminal and on a page.
 
 use super::page::{Page, Paint, Style};
 use crate::table::{Cell, Column, Notes, Table};
 use crate::words;
 use analysis::before_after::{BeforeAfter, FIGURES, Is, Row};
 use base::print::Unit;
+
+/// Sentence about the intervals of both tables.
+pub(crate) const INTERVALS: &str = "In brackets: the interval that holds the figure with 95 % confidence, by the spread between the rounds if there are \
+     several, else by that within the test. A change is told if it is more than chance explains.";
 
 /// Renders a sentence for each test but the first, and a table of all figures.
 pub fn before_after(found: &BeforeAfter, style: Style) -> String {
@@ -14,20 +18,25 @@ pub fn before_after(found: &BeforeAfter, style: Style) -> String {
     }
     page.gap();
     let mut notes = Notes::default();
-    page.table(&table(found), &mut notes);
-    page.paragraph(
-        "In brackets: the interval that holds the figure with 95 % confidence. A change is told if it is more than chance \
-         explains within the tests.",
-        2,
-        Some(Paint::Faint),
-    );
+    for table in tables(found) {
+        page.table(&table, &mut notes);
+    }
+    page.paragraph(INTERVALS, 2, Some(Paint::Faint));
     page.gap();
     page.reasons(&notes);
     page.finish()
 }
 
+/// Tables of the figures and of their changes: a column a network, or a row a network if there are more than two.
+pub(crate) fn tables(found: &BeforeAfter) -> Vec<Table> {
+    match found.tests.len() {
+        ..=2 => vec![pair(found)],
+        _ => vec![networks(found), changes(found)],
+    }
+}
+
 /// Change from the first test to another: the grade, and the figures that changed.
-fn sentence(found: &BeforeAfter, at: usize) -> String {
+pub(crate) fn sentence(found: &BeforeAfter, at: usize) -> String {
     let (first, other) = (&found.tests[0], &found.tests[at]);
     let name = match found.tests.len() {
         2 => String::new(),
@@ -70,32 +79,74 @@ fn word(is: Is) -> &'static str {
     }
 }
 
-fn table(found: &BeforeAfter) -> Table {
-    let pair = found.tests.len() == 2;
+fn has_rounds(found: &BeforeAfter) -> bool {
+    found.tests.iter().any(|t| t.rounds > 1)
+}
+
+/// Returns the table of two networks, a row a figure.
+fn pair(found: &BeforeAfter) -> Table {
     let mut heads = vec![Column::words("")];
     heads.extend(found.tests.iter().map(|t| Column::from(t.name.as_str())));
-    if pair {
-        heads.push(Column::words("Change"));
-    }
+    heads.push(Column::words("Change"));
     let mut table = Table::new("Tests", heads);
     let line = |of: &dyn Fn(usize) -> Cell| (0..found.tests.len()).map(of).collect::<Vec<_>>();
     table.row(
         "Start",
         line(&|i| words::moment(found.tests[i].started_ns).into()),
     );
+    if has_rounds(found) {
+        table.row("Runs", line(&|i| found.tests[i].rounds.into()));
+    }
     table.row("Grade", line(&|i| found.tests[i].grade.clone().into()));
     for (row, (.., unit, _, _)) in found.rows.iter().zip(&FIGURES) {
         let mut cells = line(&|i| Cell::figure(&row.figures[i], *unit));
-        if pair {
-            cells.push(change(row, *unit));
-        }
+        cells.push(change(row, 1, *unit));
         table.row(row.name.clone(), cells);
     }
     table
 }
 
-fn change(row: &Row, unit: Unit) -> Cell {
-    let Some(change) = row.changes.first() else {
+/// Returns the table of many networks, a row a network.
+fn networks(found: &BeforeAfter) -> Table {
+    let mut heads = vec![Column::words("")];
+    if has_rounds(found) {
+        heads.push(Column::from("Runs"));
+    }
+    heads.push(Column::words("Grade"));
+    heads.extend(found.rows.iter().map(|r| Column::from(r.name.as_str())));
+    let mut table = Table::new("Networks", heads);
+    for (i, t) in found.tests.iter().enumerate() {
+        let mut cells: Vec<Cell> = Vec::new();
+        if has_rounds(found) {
+            cells.push(t.rounds.into());
+        }
+        cells.push(t.grade.clone().into());
+        let figures = found.rows.iter().zip(&FIGURES);
+        cells.extend(figures.map(|(row, (.., unit, _, _))| Cell::figure(&row.figures[i], *unit)));
+        table.row(t.name.clone(), cells);
+    }
+    table
+}
+
+/// Returns the table of the changes from the first network.
+fn changes(found: &BeforeAfter) -> Table {
+    let mut heads = vec![Column::words("")];
+    heads.extend(found.rows.iter().map(|r| Column::words(r.name.as_str())));
+    let first = found.tests.first().map_or("", |t| t.name.as_str());
+    let mut table = Table::new(format!("Change from {first}"), heads);
+    for (i, t) in found.tests.iter().enumerate().skip(1) {
+        let rows = found.rows.iter().zip(&FIGURES);
+        let cells: Vec<Cell> = rows
+            .map(|(row, (.., unit, _, _))| change(row, i, *unit))
+            .collect();
+        table.row(t.name.clone(), cells);
+    }
+    table
+}
+
+/// Describes the change of a figure from the first network to another.
+fn change(row: &Row, at: usize, unit: Unit) -> Cell {
+    let Some(change) = row.changes.get(at - 1) else {
         return Cell::Absent;
     };
     match (change.is, change.difference.value()) {

@@ -36,6 +36,9 @@ pub fn overview(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     );
     let (said, paint) = verdict(s, zone);
     page.paragraph(&said, 0, Some(paint));
+    if let Some(note) = tables::unsettled_note(s) {
+        page.paragraph(&note, 0, None);
+    }
     page.gap();
     page.table(&tables::targets(s), &mut Notes::default());
     page.paragraph(&tables::targets_note(s), 2, Some(Paint::Faint));
@@ -72,6 +75,9 @@ fn verdict(s: &Statistics, zone: &TimeZone) -> (String, Paint) {
         .iter()
         .max_by(|a, b| length(a.1).total_cmp(&length(b.1)));
     let there = match longest {
+        None if s.unsettled.as_ref().is_some_and(|u| u.is_all) => {
+            "Outages cannot be told yet.".into()
+        }
         None => format!(
             "No outage of {} or more.",
             words::lasting(
@@ -81,13 +87,15 @@ fn verdict(s: &Statistics, zone: &TimeZone) -> (String, Paint) {
                     .fold(0.0, f64::max)
             )
         ),
-        Some((target, o)) => format!(
-            "{} outage{}, the longest {} at {} ({target}).",
-            all.len(),
-            if all.len() == 1 { "" } else { "s" },
-            words::lasting(length(o)),
-            words::when(o.from_ns, zone)
-        ),
+        Some((target, o)) => {
+            format!(
+                "{} outage{}, the longest {} at {} ({target}).",
+                all.len(),
+                if all.len() == 1 { "" } else { "s" },
+                words::lasting(length(o)),
+                words::when(o.from_ns, zone)
+            ) + &silent_at_the_end(&all)
+        }
     };
     let with = |can: Can| -> Vec<&str> {
         let found = t.uses.iter().filter(|u| u.can == can);
@@ -119,6 +127,19 @@ fn verdict(s: &Statistics, zone: &TimeZone) -> (String, Paint) {
         _ => Paint::Yellow,
     };
     (format!("{there} {carried}"), paint)
+}
+
+/// Names the targets whose last outage has not ended.
+fn silent_at_the_end(all: &[(&str, &Outage)]) -> String {
+    let silent: Vec<&str> = all
+        .iter()
+        .filter(|(_, o)| !o.ended)
+        .map(|(target, _)| *target)
+        .collect();
+    match silent.is_empty() {
+        true => String::new(),
+        false => format!(" No answer at the end: {}.", silent.join(", ")),
+    }
 }
 
 /// Returns the sentence about the whole recording.

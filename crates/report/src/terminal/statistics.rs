@@ -34,6 +34,9 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
         0,
         Some(Paint::Faint),
     );
+    if let Some(note) = tables::unsettled_note(s) {
+        page.paragraph(&note, 0, None);
+    }
     page.gap();
     for t in &s.targets {
         target(&mut page, &mut notes, t, zone);

@@ -1,5 +1,6 @@
-// State of the targets on a page that its monitor serves, and the exchange of its plots for newer ones.
-import { byId, digits, element } from "./plot";
+// Second script of a page that its monitor serves: the state of the targets, and the exchange of the plots for newer ones.
+// Only that page has it: the page in a file cannot ask anything of anybody.
+import { EXCHANGED, byId, digits, element } from "./dom";
 
 interface Second {
   at_s: number;
@@ -104,8 +105,8 @@ function table(state: State): HTMLElement {
   return made;
 }
 
-/** Keeps the state fresh; `again` draws the plots after newer ones have come. */
-export function follow(again: () => void): void {
+/** Keeps the state fresh, and tells the script of the page when newer plots have come. */
+function follow(): void {
   const box = byId("live");
   if (!box) return;
   const says = element("p", "evidence");
@@ -132,7 +133,7 @@ export function follow(again: () => void): void {
     else if (data) document.body.append(data);
     document.title = fresh.title;
     page = number;
-    again();
+    document.dispatchEvent(new Event(EXCHANGED));
   };
   const look = async (): Promise<void> => {
     try {
@@ -152,3 +153,5 @@ export function follow(again: () => void): void {
   };
   void look();
 }
+
+follow();

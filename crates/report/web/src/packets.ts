@@ -1,5 +1,6 @@
 // The packets of a capture: bytes, throughput, bytes in flight and round trips over the same time, packet by packet.
-import { FONT, Plots, axis, colour, digits, element, hint, lastUpTo, live, movable } from "./plot";
+import { digits, element } from "./dom";
+import { FONT, Plots, axis, colour, hint, lastUpTo, live, movable } from "./plot";
 import type { PacketsOfWay as Way } from "./schema";
 import uPlot from "uplot";
 

@@ -1,8 +1,8 @@
 // The script of report.html: turns the static plots into ones that can be read point by point. The page is
 // complete without it.
 import uPlot from "uplot";
-import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
-import { follow } from "./live";
+import { EXCHANGED, byId, digits, element } from "./dom";
+import { FONT, Plots, axis, colour, dates, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
 import { packets } from "./packets";
 import type { Line, PageCurves as Curves } from "./schema";
 import { BOUNDS, type Drawn, columns, decode, smoke } from "./smoke";
@@ -417,4 +417,4 @@ function enliven(): void {
 
 document.documentElement.classList.add("scripted");
 enliven();
-follow(enliven);
+document.addEventListener(EXCHANGED, enliven);

@@ -1,29 +1,15 @@
 // What all live plots share.
 import uPlot from "uplot";
+import { digits, element } from "./dom";
 
 export const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
 
-export const byId = (id: string): HTMLElement | null => document.getElementById(id);
 export const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** A colour of the page with this opacity. */
 export function tint(name: string, opacity: number): string {
   const hex = colour(name).replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
   return `${hex}${Math.round(opacity * 255).toString(16).padStart(2, "0")}`;
-}
-
-/** Three significant digits, as everywhere in the report. */
-export function digits(value: number): string {
-  if (value === 0) return "0";
-  const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
-  return String(Number(value.toFixed(Math.min(places, 12))));
-}
-
-export function element<K extends keyof HTMLElementTagNameMap>(tag: K, className: string, text = ""): HTMLElementTagNameMap[K] {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  return made;
 }
 
 /** Index of the last value that is at most `x` in a rising list; -1 where there is none. */

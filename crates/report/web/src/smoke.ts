@@ -2,7 +2,8 @@
 // them anew, so that a percentile over a month and one over an hour are both that of the probes.
 import uPlot from "uplot";
 import type { Smoke } from "./schema";
-import { Plots, axis, colour, dates, digits, element, hint, live, logarithmic, movable, toggle } from "./plot";
+import { digits, element } from "./dom";
+import { Plots, axis, colour, dates, hint, live, logarithmic, movable, toggle } from "./plot";
 
 /** All cells, one after another: those of cell `i` from `begin[i]` to `begin[i + 1]`. */
 export interface Cells {

@@ -443,6 +443,36 @@ test("a title cannot run as a script", async () => {
   await close(opened);
 });
 
+test("a live page shows the state of its targets, and draws newer plots when they come", async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (e) => errors.push(String(e)));
+  const html = readFileSync(join(out, "live.html"), "utf8");
+  const target = { name: "gateway", rtt_ms: 12.5, ipdv_ms: 0.25, sent: 200, lost: 1, outage_s: 11.2, trouble: null, seconds: [{ at_s: 0, mean_ms: 12, max_ms: 13, lost: 0 }] };
+  const state = { elapsed_s: 3700, page: 1, interface: null, down_bps: null, up_bps: null, targets: [target] };
+  let pages = 0;
+  await page.route("http://monitor.test/**", (route) => {
+    if (new URL(route.request().url()).pathname === "/live.json") return route.fulfill({ json: state });
+    pages += 1;
+    return route.fulfill({ contentType: "text/html", body: pages === 1 ? html : html.replaceAll("A fortnight", "A newer fortnight") });
+  });
+  await page.clock.install();
+  await page.goto("http://monitor.test/");
+  const row = page.locator("#live tbody tr");
+  await row.waitFor();
+  assert.match(await row.innerText(), /gateway\s+no answer for 11 s\s+12\.5 ms\s+0\.25 ms\s+1 of 200 \(0\.5 %\)/);
+  await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 2);
+  const canvases = await page.locator("canvas").count();
+  state.page = 2;
+  await page.clock.runFor(61_000);
+  await page.getByRole("heading", { level: 1, name: "A newer fortnight" }).waitFor();
+  await page.waitForFunction((n) => document.querySelectorAll("canvas").length === n, canvases);
+  assert.equal(await row.count(), 1);
+  assert.deepEqual([pages, errors], [2, []]);
+  await context.close();
+});
+
 test("the page's own policy stops any request", async () => {
   const opened = await open("adsl");
   const outcome = await opened.page.evaluate(() => fetch("http://127.0.0.1:9/").then(() => "sent", (e) => String(e)));

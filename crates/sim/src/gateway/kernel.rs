@@ -7,12 +7,15 @@ use crate::segment::Segment;
 use base::rng::Rng;
 use base::{Bytes, Duration, Packet, Time};
 use control::agent::{Agent, Answered, Egress, Steers};
-use control::upload::{Controller, Decision, Sent};
+use control::queue::Sent;
+use control::upload::{Controller, Decision};
 use link::qdisc::Verdict;
 use std::collections::BTreeMap;
 
 /// Packets of at most this size are never signalled; the default of `tailback control`.
 const SMALL: Bytes = Bytes::new(256);
+/// Time between the departure of a probe, which the kernel stamps, and the reading of the counters.
+const READ_AFTER: Duration = Duration::from_micros(200);
 /// Time after which a datagram's answer is not awaited any longer.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
@@ -63,7 +66,7 @@ impl<C: Steers> Kernel<C> {
         let verdict = (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt);
         if is_probe(segment) {
             let counts = self.egress.counts();
-            self.agent.passed(now, counts);
+            self.agent.passed(now + READ_AFTER, counts);
             let sent = Sent {
                 departed: now,
                 total: counts.bytes,
