@@ -10,6 +10,7 @@ mod control_config;
 pub mod emulate;
 pub mod fleet;
 pub mod hub;
+mod hub_web;
 pub mod import;
 pub mod list;
 pub mod model;
