@@ -174,11 +174,11 @@ fn probes_that_bypass_a_full_queue_are_noticed_within_ten_seconds_and_idle_links
 #[test]
 fn a_server_clock_that_is_set_makes_no_queue_up() {
     let mut faults = Vec::new();
-    for number in 0..1000 {
+    for number in 0..1000u64 {
         let mut rng = Streams::new(SEED).stream(&format!("clock/{number}"));
         let mut controller = Controller::new(settings(&mut rng));
         let base = Duration::from_millis(20);
-        let sign = if number % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = if number.is_multiple_of(2) { 1.0 } else { -1.0 };
         let step_ns = (sign * log(&mut rng, 20e6, 1e9)) as i64;
         let (mut total, mut signals) = (0, 0);
         // A minute of downloads, whose queue changes no faster than queues can; the server's clock is set in its middle.

@@ -74,7 +74,7 @@ fn verdicts(name: &str, draws: u64, of: impl Fn(u64, bool) -> bool) -> Vec<Verdi
 fn blocks_that_are_alike_are_called_different_in_five_of_a_hundred_proofs_at_most() {
     let draws = variable("DRAWS", 200);
     // Half of the links have control in all blocks, half in none.
-    let all = verdicts("aa", draws, |draw, _| draw % 2 == 0);
+    let all = verdicts("aa", draws, |draw, _| draw.is_multiple_of(2));
     let wrong = |v: &&Verdict| **v != Verdict::NoDifferenceShown;
     let wrong = all.iter().filter(wrong).count() as f64;
     let share = wrong / draws as f64;
