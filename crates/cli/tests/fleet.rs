@@ -4,6 +4,8 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{Program, TempDir};
 
@@ -88,9 +90,13 @@ fn wait(data: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// Joins a new point to a hub, with this plan; returns it with the code that it used.
+/// Joins the point `village-17` to a hub, with this plan; returns it with the code that it used.
 fn join(data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
-    let invited = program().run(&["hub", "invite", "--data", data, "--name", "village-17"]);
+    join_as("village-17", data, home, address, plan)
+}
+
+fn join_as(name: &str, data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
+    let invited = program().run(&["hub", "invite", "--data", data, "--name", name]);
     let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
     let published = program().run(&["fleet", "plan", plan, "--data", data]);
     assert!(published.status.success(), "{published:?}");
@@ -116,17 +122,7 @@ fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
     const INTERVAL_NS: i64 = 20_000_000;
     let dir = TempDir::new("fleet-gap");
     let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let mut serve = program().command(&[
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--state",
-        &dir.at("serve"),
-    ]);
-    let (server, at) = told(
-        serve.stderr(Stdio::piped()).spawn().unwrap(),
-        "listening on ",
-    );
+    let (server, at) = server(&dir);
     let plan = format!(
         "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 5\nat_most_s = 5\n\
          run = \"monitor {at} --interval 20ms\"\n"
@@ -256,6 +252,172 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
     assert_eq!(stored.len() as u64, all["recordings"].as_u64().unwrap());
     let answer = program().json(&["analyse", stored[0].to_str().unwrap(), "--json"]);
     assert!(answer.is_object());
+}
+
+/// Body of a page, once it has these words.
+#[track_caller]
+fn page(address: &str, path: &str, words: &str) -> String {
+    use std::io::{Read, Write};
+    let began = Instant::now();
+    loop {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        if answer.contains(words) {
+            return answer;
+        }
+        let head: String = answer.chars().take(400).collect();
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{path}: no {words:?}: {head}"
+        );
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
+    let dir = TempDir::new("fleet-web");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let web = free.local_addr().unwrap().to_string();
+    drop(free);
+    let args = [
+        "hub",
+        "--data",
+        &data,
+        "--listen",
+        "127.0.0.1:0",
+        "--web",
+        &web,
+    ];
+    let mut serving = program().command(&args);
+    let (hub, address) = told(
+        serving.stderr(Stdio::piped()).spawn().unwrap(),
+        "hub at https://",
+    );
+    page(&web, "/", "0 points");
+    let (point, _) = join(&data, &home, &address, &plan(&dir));
+    wait(&data, "a recording", |p| {
+        p["recordings"].as_u64() >= Some(1)
+    });
+    page(&web, "/", "/p/village-17/cable");
+    let drawn = page(&web, "/p/village-17/cable", "<svg");
+    assert!(drawn.contains("200 OK"));
+    page(&web, "/p/village-17/nothing", "no recording of nothing");
+    page(&web, "/p/..%2f..%2fledger.sqlite/x", "no recording");
+    page(&web, "/ledger.sqlite", "404");
+    drop((point, hub));
+}
+
+/// Server on a free port of this machine, with its address.
+fn server(dir: &TempDir) -> (Running, String) {
+    let state = dir.at("serve");
+    let mut serve = program().command(&["serve", "--listen", "127.0.0.1:0", "--state", &state]);
+    told(
+        serve.stderr(Stdio::piped()).spawn().unwrap(),
+        "listening on ",
+    )
+}
+
+/// Four points share one server, and their runs take longer together than a period: no two overlap, and each point gets
+/// turns.
+#[test]
+fn points_take_turns_at_a_server() {
+    let dir = TempDir::new("fleet-turns");
+    let data = dir.at("hub");
+    let (server, at) = server(&dir);
+    let (hub, address) = hub(&data, "127.0.0.1:0");
+    let plan = format!(
+        "report_every_s = 5\n[[measurement]]\nname = \"load\"\nevery_s = 14\nat_most_s = 60\nwait_s = 12\n\
+         run = \"test {at} --phases idle\"\n"
+    );
+    let plan = dir.file("plan.toml", plan);
+    let names = ["a", "b", "c", "d"];
+    let points: Vec<_> = names
+        .iter()
+        .map(|name| join_as(name, &data, &dir.at(name), &address, &plan))
+        .collect();
+    let began = Instant::now();
+    let has_two = |p: &Value| p["recordings"].as_u64() >= Some(2);
+    loop {
+        let told = status(&data);
+        if told["points"].as_array().unwrap().iter().all(has_two) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(150), "{told}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    drop((points, hub, server));
+    let mut runs = Vec::new();
+    for name in names {
+        for entry in std::fs::read_dir(format!("{data}/points/{name}")).unwrap() {
+            let meta = store::read_meta(entry.unwrap().path()).unwrap();
+            runs.push((meta.started_ns, meta.ended_ns.unwrap(), name));
+        }
+    }
+    runs.sort_unstable();
+    println!("{runs:?}");
+    for pair in runs.windows(2) {
+        assert!(pair[0].1 <= pair[1].0, "{pair:?}");
+    }
+}
+
+/// A start waits while something else uses the link, says so, and follows when the link is idle. A budget that is used
+/// up starts nothing.
+#[test]
+fn starts_wait_for_an_idle_link_and_for_their_budget() {
+    let dir = TempDir::new("fleet-idle");
+    let (data, home) = (dir.at("hub"), dir.at("agent"));
+    let (server, at) = server(&dir);
+    let (hub, address) = hub(&data, "127.0.0.1:0");
+    let plan = |budget: &str| {
+        let text = format!(
+            "report_every_s = 5\nday_budget = \"{budget}\"\n[[measurement]]\nname = \"load\"\nevery_s = 20\n\
+             at_most_s = 60\nwait_s = 15\nidle_link = true\nrun = \"test {at} --phases idle --hold-off 20s\"\n"
+        );
+        dir.file("plan.toml", text)
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let traffic = std::thread::spawn(move || {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        while !stopped.load(Ordering::Relaxed) {
+            socket.send_to(&[0; 1000], "127.0.0.1:9").ok();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let (point, _) = join(&data, &home, &address, &plan("2 MB"));
+    let busy = |p: &Value| {
+        p["remarks"]
+            .to_string()
+            .contains("lo carries cross traffic")
+    };
+    wait(&data, "a remark about the traffic", busy);
+    let waited = wait(&data, "a deferred run", |p| {
+        p["runs"]["deferred"].as_u64() >= Some(1)
+    });
+    assert_eq!(waited["recordings"], 0, "{waited}");
+    stop.store(true, Ordering::Relaxed);
+    traffic.join().unwrap();
+    wait(&data, "a recording", |p| {
+        p["recordings"].as_u64() >= Some(1)
+    });
+    let meta = store::read_meta(&stored(&data)[0]).unwrap();
+    let budget = meta.plan["budget"].to_string();
+    println!("budget of the run: {budget}");
+    let published = program().run(&["fleet", "plan", &plan("500 KB"), "--data", &data]);
+    assert!(published.status.success());
+    let skipped = wait(&data, "a skipped run", |p| {
+        p["runs"]["skipped"].as_u64() >= Some(1)
+    });
+    println!("{skipped}");
+    drop((point, hub, server));
 }
 
 /// Directory of its own small file system.

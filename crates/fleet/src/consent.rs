@@ -11,7 +11,7 @@ A point of a fleet sends to its hub:
   names and addresses, the routes to them where the plan asks for them;
 - the byte counters and the name of the interface in use, which show when this link is used, and how much;
 - facts of this host: kernel, processors, clock source, settings of the interface, load;
-- every minute its state: version, clock, free disk space, outcome of each run.
+- at the plan's interval its state: version, clock, free disk space, outcome of each run.
 It sends no content of others' packets, no addresses of others, and no names of networks or persons.
 
 The hub's operator chooses the servers, the times and the amount of measuring traffic, within the plan's budgets. The

@@ -45,7 +45,7 @@ fn spool() -> Bytes {
 }
 
 fn report_every() -> u64 {
-    60
+    300
 }
 
 fn wait() -> u64 {

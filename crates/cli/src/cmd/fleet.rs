@@ -66,7 +66,8 @@ fn ago(s: i64) -> String {
     }
 }
 
-fn points(status: &Status) -> Table {
+/// Table of the points.
+pub fn points(status: &Status) -> Table {
     let columns = [
         Column::words("point"),
         Column::words("health"),
@@ -87,7 +88,8 @@ fn points(status: &Status) -> Table {
     table
 }
 
-fn text(status: &Status) -> String {
+/// Table of the points, and what is said of them, with empty lines in between.
+pub fn text(status: &Status) -> String {
     let mut out = String::new();
     let plan = status
         .plan

@@ -1,11 +1,12 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
+use super::hub_web::Dashboard;
 use super::{print, task};
 use crate::Outcome;
 use base::Bytes;
 use fleet::hub::{Hub, Quotas};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
@@ -32,6 +33,12 @@ pub struct Args {
     /// Upper limit on the recordings kept for all points
     #[arg(long, value_name = "SIZE")]
     quota: Option<Bytes>,
+    /// Address on which to serve the dashboard, such as 127.0.0.1:8118: the state of all points and their latest recordings
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    web: Option<SocketAddr>,
+    /// Token that readers of --web need [default: none on a loopback address, elsewhere a random one, which is printed]
+    #[arg(long, value_name = "TEXT", requires = "web")]
+    web_token: Option<String>,
 }
 
 #[derive(clap::Subcommand)]
@@ -70,6 +77,18 @@ pub struct Of {
     pub data: PathBuf,
 }
 
+/// Starts the dashboard and says its address.
+fn dashboard(data: &Path, listen: SocketAddr, token: Option<String>) -> anyhow::Result<Dashboard> {
+    let token = match token {
+        None if !listen.ip().is_loopback() => Some(live::web::new_token()?),
+        given => given,
+    };
+    let dashboard = Dashboard::start(data, listen, token.clone())?;
+    let query = token.map(|t| format!("?token={t}")).unwrap_or_default();
+    eprintln!("dashboard: http://{}/{query}", dashboard.address());
+    Ok(dashboard)
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
         Some(Command::Invite { of, name }) => {
@@ -87,6 +106,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             };
             let hub = Hub::open(&args.data, task::read)?.with_quotas(quotas);
             eprintln!("key {}", hub.pin());
+            let _dashboard = match args.web {
+                Some(listen) => Some(dashboard(&args.data, listen, args.web_token)?),
+                None => None,
+            };
             let ready = &mut |address| eprintln!("hub at https://{address}; Ctrl-C ends it");
             fleet::hub::serve(hub, args.listen, ready, &live::signal::interrupted)?;
         }

@@ -8,6 +8,7 @@ pub mod control;
 pub mod emulate;
 pub mod fleet;
 pub mod hub;
+mod hub_web;
 pub mod import;
 pub mod list;
 pub mod model;

@@ -3,7 +3,7 @@
 use super::idle::Watch;
 use super::runner::{self, Running};
 use super::spool::write_json;
-use super::{Agent, News};
+use super::{Agent, News, TALK_BYTES};
 use crate::plan::{FleetPlan, Measurement};
 use crate::schedule::{Due, next_start};
 use crate::task::Task;
@@ -217,6 +217,7 @@ impl Agent {
             for_s,
         };
         let body = serde_json::to_vec(&asked)?;
+        self.spending.charge(self.now_s(), TALK_BYTES);
         self.client()?.call(Method::POST, "/v1/turn", None, body)
     }
 

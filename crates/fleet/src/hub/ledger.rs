@@ -7,6 +7,7 @@ use crate::manifest::Manifest;
 use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
 use anyhow::{Context, anyhow};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -274,6 +275,19 @@ impl Ledger {
         let rows = query.query_map([point], |row| {
             Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
         })?;
+        rows.collect()
+    }
+
+    /// Latest stored recording of each of a point's measurements.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn latest(&self, point: &str) -> rusqlite::Result<BTreeMap<String, String>> {
+        let mut query = self.0.prepare_cached(
+            "select measurement, name from recording where point = ?1 and verdict = 'stored'
+             order by started_ns, received_s",
+        )?;
+        let rows = query.query_map([point], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     }
 

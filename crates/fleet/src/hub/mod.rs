@@ -23,7 +23,7 @@ use crate::wire::SignedPlan;
 use ledger::Ledger;
 use live::serve::{Tls, TlsKey};
 use measure::keys::Pin;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -194,6 +194,14 @@ impl Hub {
     /// The ledger cannot be read.
     pub fn status(&self) -> anyhow::Result<Status> {
         status::status(&self.ledger(), self.read, unix_s())
+    }
+
+    /// Latest recording of each of a point's measurements.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn latest(&self, point: &str) -> anyhow::Result<BTreeMap<String, String>> {
+        Ok(self.ledger().latest(point)?)
     }
 
     /// Directory of a point's recordings.

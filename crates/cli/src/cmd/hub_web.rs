@@ -1,0 +1,216 @@
+//! Dashboard of a hub: the state of all points, and the page of each measurement's latest recording. Read-only.
+//!
+//! A thread of low priority draws what somebody has asked for in the last minute. All answers come from memory.
+
+use super::fleet::{points, text};
+use super::task;
+use fleet::hub::Hub;
+use live::web::{Reply, Site, Web};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time since the last request for a page after which nobody looks at it.
+const LOOKING: Duration = Duration::from_secs(60);
+/// Interval at which the thread looks for work.
+const ROUND: Duration = Duration::from_millis(500);
+/// Pages at a time.
+const PAGES: usize = 32;
+const HTML: &str = "text/html; charset=utf-8";
+const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+    <style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:2rem}\
+    td,th{padding:.2rem 1rem .2rem 0;text-align:left}</style>";
+
+/// Page that somebody has asked for.
+struct Page {
+    asked: Instant,
+    /// Recording that was drawn, or number of the overview.
+    of: String,
+    html: Option<Arc<Vec<u8>>>,
+}
+
+#[derive(Default)]
+struct Pages {
+    pages: Mutex<BTreeMap<String, Page>>,
+    stop: AtomicBool,
+}
+
+/// Dashboard, until it is dropped.
+pub struct Dashboard {
+    pages: Arc<Pages>,
+    web: Web,
+    painter: Option<JoinHandle<()>>,
+}
+
+impl Dashboard {
+    /// Serves the dashboard of the hub in that directory.
+    ///
+    /// # Errors
+    /// An address that cannot be bound, and one that others reach without a token.
+    pub fn start(
+        data: &Path,
+        listen: SocketAddr,
+        token: Option<String>,
+    ) -> anyhow::Result<Dashboard> {
+        let pages = Arc::new(Pages::default());
+        let web = Web::start(listen, token, pages.clone())?;
+        let hub = Hub::open(data, task::read)?;
+        let scratch = data.join("dashboard.html");
+        let painted = pages.clone();
+        let painter = std::thread::Builder::new()
+            .name("dashboard".into())
+            .spawn(move || {
+                live::host::be_nice();
+                while !painted.stop.load(Ordering::Acquire) {
+                    painted.paint(&hub, &scratch);
+                    std::thread::park_timeout(ROUND);
+                }
+            })?;
+        Ok(Dashboard {
+            pages,
+            web,
+            painter: Some(painter),
+        })
+    }
+
+    /// Address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.web.address()
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.pages.stop.store(true, Ordering::Release);
+        if let Some(painter) = self.painter.take() {
+            painter.thread().unpark();
+            let _ = painter.join();
+        }
+    }
+}
+
+impl Pages {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Page>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws the pages that are looked at and out of date; forgets the others.
+    fn paint(&self, hub: &Hub, scratch: &Path) {
+        let wanted: Vec<(String, String)> = {
+            let mut all = self.all();
+            all.retain(|_, page| page.asked.elapsed() < LOOKING);
+            all.iter()
+                .map(|(path, page)| (path.clone(), page.of.clone()))
+                .collect()
+        };
+        for (path, drawn_of) in wanted {
+            let painted = match measurement(&path) {
+                None => overview(hub).map(|html| Some((String::new(), html))),
+                Some(of) => recording(hub, of, &drawn_of, scratch),
+            };
+            let (of, html) = match painted {
+                Ok(Some(painted)) => painted,
+                Ok(None) => continue,
+                Err(e) => (
+                    drawn_of,
+                    format!(
+                        "{HEAD}<p>{}",
+                        base::text::clean(&escaped(&format!("{e:#}")))
+                    ),
+                ),
+            };
+            if let Some(page) = self.all().get_mut(&path) {
+                (page.of, page.html) = (of, Some(Arc::new(html.into_bytes())));
+            }
+        }
+    }
+}
+
+/// Point and measurement of a path `/p/POINT/MEASUREMENT`.
+fn measurement(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("/p/")?.split_once('/')
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+fn overview(hub: &Hub) -> anyhow::Result<String> {
+    let status = hub.status()?;
+    let mut html = format!("{HEAD}<title>Fleet</title><h1>Fleet</h1>");
+    html += "<meta http-equiv=\"refresh\" content=\"5\">";
+    html += &points(&status).html("points").into_string();
+    for point in &status.points {
+        let mut links = String::new();
+        for name in hub.latest(&point.name)?.keys() {
+            links += &format!(" <a href=\"/p/{0}/{name}\">{name}</a>", point.name);
+        }
+        html += &format!("<p>{}:{links}", point.name);
+    }
+    let words = text(&status);
+    let remarks = words
+        .split("\n\n")
+        .filter(|part| !part.starts_with("point "))
+        .map(escaped);
+    remarks.for_each(|remark| html += &format!("<p>{remark}"));
+    Ok(html)
+}
+
+/// Draws the latest recording of a measurement, if it is another one than was drawn before.
+fn recording(
+    hub: &Hub,
+    (point, name): (&str, &str),
+    drawn: &str,
+    scratch: &Path,
+) -> anyhow::Result<Option<(String, String)>> {
+    let latest = hub.latest(point)?;
+    let latest = latest
+        .get(name)
+        .ok_or_else(|| anyhow::anyhow!("no recording of {name} of {point}"))?;
+    if latest == drawn {
+        return Ok(None);
+    }
+    let recording: PathBuf = hub.recordings(point).join(latest);
+    let plan = ops::report::Plan {
+        recordings: vec![recording],
+        output: Some(scratch.to_owned()),
+        ..ops::report::Plan::default()
+    };
+    ops::report::run(&plan, &mut ())?;
+    let html = std::fs::read_to_string(scratch)?;
+    std::fs::remove_file(scratch)?;
+    live::host::release_memory();
+    Ok(Some((latest.clone(), html)))
+}
+
+impl Site for Pages {
+    fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
+        let mut all = self.all();
+        let is_known = path == "/" || measurement(path).is_some();
+        if !is_known || all.len() >= PAGES && !all.contains_key(path) {
+            return None;
+        }
+        let page = all.entry(path.into()).or_insert_with(|| Page {
+            asked: Instant::now(),
+            of: String::new(),
+            html: None,
+        });
+        page.asked = Instant::now();
+        let waiting = || {
+            format!("{HEAD}<meta http-equiv=\"refresh\" content=\"1\"><p>Drawing …").into_bytes()
+        };
+        Some(Reply {
+            kind: HTML,
+            body: page
+                .html
+                .as_ref()
+                .map_or_else(waiting, |html| html.to_vec()),
+        })
+    }
+}
