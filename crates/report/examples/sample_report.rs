@@ -66,7 +66,8 @@ fn networks() -> String {
         ("fiber".to_owned(), vec![fiber]),
         ("partial".to_owned(), vec![sample::partial().0]),
     ];
-    let curve = |ms: u32| (0..100).map(|i| (i < 99).then(|| f64::from(ms * (100 + i)) / 100.0));
+    let curve =
+        |ms: u32| (0..100).map(move |i| (i < 99).then(|| f64::from(ms * (100 + i)) / 100.0));
     let networks = rounds.iter().zip([400, 20, 50]);
     let networks = networks.map(|((name, _), ms)| (name.clone(), curve(ms).collect()));
     let upload = report::compared::Overlay {

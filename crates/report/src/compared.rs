@@ -59,7 +59,7 @@ impl Overlay {
             (short(name), points.collect())
         };
         overlaid(
-            &words::phase(&self.phase),
+            words::phase(&self.phase),
             self.networks.iter().map(curve).collect(),
         )
     }

@@ -211,12 +211,12 @@ mod tests {
             ..Limits::default()
         };
         // Each n-th probe is lost: 1 %, then 4 %, then 1.25 %, then 0.5 %.
-        let every = |n: usize, i: usize| (i % n != 0).then_some(20.0);
+        let every = |n: usize, i: usize| (!i.is_multiple_of(n)).then_some(20.0);
         let rtt: Vec<_> = (1..=8_000)
             .map(|i| match i {
                 ..=2_000 => every(100, i),
-                ..=4_000 => every(25, i),
-                ..=6_000 => every(80, i),
+                2_001..=4_000 => every(25, i),
+                4_001..=6_000 => every(80, i),
                 _ => every(200, i),
             })
             .collect();
