@@ -224,3 +224,61 @@ fn no_option_is_ignored() {
     );
     assert!(dir.join("m.rec/cdf.svg").exists());
 }
+
+/// Every figure of `--csv` is a plain number, and every time one of ISO 8601.
+#[test]
+fn csv_has_plain_numbers_and_iso_times() {
+    let dir = TempDir::new("csv");
+    recording(&dir.join("m.rec"));
+    let is_time = |text: &str| {
+        let shape: String = text
+            .split('.')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('Z')
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '0' } else { c })
+            .collect();
+        shape == "0000-00-00T00:00:00" && text.ends_with('Z')
+    };
+    let is_number = |text: &str| text.is_empty() || text.parse::<f64>().is_ok();
+    for (args, numbers, times) in [
+        (
+            &["analyse", "m.rec", "--csv"][..],
+            &["value", "low", "high"][..],
+            &["from", "to"][..],
+        ),
+        (
+            &["status", "m.rec", "--csv"],
+            &[
+                "rows",
+                "answered",
+                "lost",
+                "rtt_ms",
+                "median_ms",
+                "p95_ms",
+                "ipdv_ms",
+                "silent_s",
+            ],
+            &[],
+        ),
+    ] {
+        let out = program().within(&dir).run(args);
+        let text = String::from_utf8(out.stdout).expect("text");
+        let mut lines = text.lines();
+        let heads: Vec<&str> = lines.next().expect("heads").split(',').collect();
+        let place = |name: &&str| heads.iter().position(|h| h == name).expect("a column");
+        let mut seen = 0;
+        for line in lines {
+            let cells: Vec<&str> = line.split(',').collect();
+            for column in numbers.iter().map(place) {
+                assert!(is_number(cells[column]), "{args:?}: {line}");
+                seen += usize::from(!cells[column].is_empty());
+            }
+            for column in times.iter().map(place) {
+                assert!(is_time(cells[column]), "{args:?}: {line}");
+            }
+        }
+        assert!(seen > 20, "{args:?}: {seen} numbers");
+    }
+}

@@ -2,16 +2,17 @@
 //!
 //! **Method.** A monitor writes the row of an answered probe at once, and that of an unanswered one minutes later, since
 //! an answer may still come late. Numbers of probes have no gaps, so a number without a row belongs to a probe that is
-//! unanswered. It is lost once the time for loss is over. Time ends at the latest row of any table: the interface is
-//! read ten times a second, so neither a clock nor a running monitor is needed.
+//! unanswered, and so does one between the begin of a run and its first row. It is lost once the time for loss is over.
+//! Time ends at the latest row of any table: the interface is read ten times a second, so neither a clock nor a running
+//! monitor is needed.
 //!
 //! **Limits.** The fate of the latest probes is open. They are left out, answered or not: the answered ones alone would
 //! hide every loss.
 
 use crate::scan::{self, Source};
 use base::Duration;
-use base::record::{Meta, TableId, Text};
-use live::monitor::{MonitorPlan, Target};
+use base::record::{Meta, Row, TableId, Text};
+use live::monitor::MonitorPlan;
 use std::collections::BTreeMap;
 
 /// Time for rows on their way from the monitor to the disk.
@@ -38,8 +39,8 @@ pub(crate) struct Unsettled {
     pub(crate) lost: Vec<Missing>,
 }
 
-/// Number and send time of each probe with a row, by target.
-type Rows = BTreeMap<Text, Vec<(i64, i64)>>;
+/// Send time of each probe with a row, by target and number.
+type Rows = BTreeMap<Text, BTreeMap<i64, i64>>;
 
 impl Unsettled {
     /// Finds the unsettled end of a recording.
@@ -62,7 +63,8 @@ impl Unsettled {
         let ns = |d: Duration| d.as_nanos().cast_signed();
         let settled = last - ns(plan.lost_after) - ns(ON_THE_WAY);
         let awaited = last - ns(plan.kept_for) - ns(SLACK);
-        let rows = rows_since(from, awaited)?;
+        let mut rows = rows_since(from, awaited)?;
+        add_begins(from, awaited, plan, &mut rows)?;
         Ok(Unsettled {
             open: Some((settled, last + 1)),
             is_young: meta.started_ns >= settled,
@@ -113,8 +115,8 @@ fn rows_since(from: Source<'_>, since_ns: i64) -> anyhow::Result<Rows> {
             {
                 let name = &words[*target as usize];
                 match found.get_mut(name) {
-                    Some(rows) => rows.push((seq, sent)),
-                    None => drop(found.insert(name.clone(), vec![(seq, sent)])),
+                    Some(rows) => drop(rows.insert(seq, sent)),
+                    None => drop(found.insert(name.clone(), BTreeMap::from([(seq, sent)]))),
                 }
             }
         }
@@ -122,12 +124,39 @@ fn rows_since(from: Source<'_>, since_ns: i64) -> anyhow::Result<Rows> {
     Ok(found)
 }
 
+/// Adds the begin of a run since a time as a row before its first probe: probes before the first answer are lost, too.
+fn add_begins(
+    from: Source<'_>,
+    since_ns: i64,
+    plan: &MonitorPlan,
+    rows: &mut Rows,
+) -> anyhow::Result<()> {
+    scan::each_row(from, TableId::Event, &mut |row| {
+        let Row::Event(e) = row else { return };
+        if &*e.kind != "target" || e.t_ns < since_ns {
+            return;
+        }
+        let detail: serde_json::Value = serde_json::from_str(&e.detail).unwrap_or_default();
+        if let (Some(first), Some(interval)) =
+            (detail["first_seq"].as_i64(), interval(plan, &e.subject))
+        {
+            let rows = rows.entry(e.subject.clone()).or_default();
+            rows.insert(first - 1, e.t_ns - interval);
+        }
+    })?;
+    Ok(())
+}
+
+/// Interval of a target's probes, ns.
+fn interval(plan: &MonitorPlan, target: &str) -> Option<i64> {
+    let found = plan.targets.iter().find(|t| t.name() == target)?;
+    Some(found.interval.as_nanos().cast_signed()).filter(|ns| *ns > 0)
+}
+
 /// Lost probes without a row: the missing numbers between rows, and those due after the last row.
 fn lost(rows: Rows, plan: &MonitorPlan, settled: i64) -> Vec<Missing> {
     let mut all = Vec::new();
-    for (target, mut rows) in rows {
-        rows.sort_unstable();
-        rows.dedup_by_key(|r| r.0);
+    for (target, rows) in rows {
         let mut add = |seq: i64, sent_ns: i64| {
             if sent_ns < settled {
                 let target = target.clone();
@@ -138,14 +167,13 @@ fn lost(rows: Rows, plan: &MonitorPlan, settled: i64) -> Vec<Missing> {
                 });
             }
         };
-        for pair in rows.windows(2) {
-            let ((a, from), (b, to)) = (pair[0], pair[1]);
+        for ((a, from), (b, to)) in rows.iter().zip(rows.iter().skip(1)) {
             let step = (to - from) / (b - a).max(1);
             (1..b - a).for_each(|n| add(a + n, from + n * step));
         }
-        let planned = plan.targets.iter().find(|t| Target::name(t) == *target);
-        let interval = planned.map_or(0, |t| t.interval.as_nanos().cast_signed());
-        if let (Some((seq, sent)), true) = (rows.last(), interval > 0) {
+        if let (Some((seq, sent)), Some(interval)) =
+            (rows.last_key_value(), interval(plan, &target))
+        {
             let due = (settled - sent - 1).max(0) / interval;
             (1..=due).for_each(|n| add(seq + n, sent + n * interval));
         }
@@ -156,6 +184,9 @@ fn lost(rows: Rows, plan: &MonitorPlan, settled: i64) -> Vec<Missing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Shared;
+    use base::record::{Event, HostLoad};
+    use live::monitor::Target;
 
     const MS: i64 = 1_000_000;
 
@@ -181,13 +212,56 @@ mod tests {
         let hole = || (0..50).filter(|n| !(20..30).contains(n));
         assert_eq!(numbers(hole(), 5_000), (20..30).collect::<Vec<_>>());
         assert_eq!(numbers(hole(), 2_500), (20..25).collect::<Vec<_>>());
-        assert_eq!(numbers(hole(), 2_000), []);
+        assert_eq!(numbers(hole(), 2_000), [0i64; 0]);
     }
 
     #[test]
     fn probes_due_after_the_last_row_are_lost() {
         assert_eq!(numbers(0..50, 6_000), (50..60).collect::<Vec<_>>());
-        assert_eq!(numbers(0..50, 4_000), []);
+        assert_eq!(numbers(0..50, 4_000), [0i64; 0]);
+    }
+
+    /// Its rows come three minutes late, so a target that was out from the begin was not in the report at all.
+    #[test]
+    fn a_target_that_never_answered_is_lost_from_its_first_probe() {
+        let dir = testkit::TempDir::new("unsettled");
+        let begin = 1_700_000_000_000 * MS;
+        let meta = Meta {
+            verb: "monitor".into(),
+            plan: serde_json::to_value(plan()).expect("a plan"),
+            started_ns: begin,
+            ..Meta::default()
+        };
+        let mut writer = store::Writer::create(dir.join("m.rec"), meta).expect("a recording");
+        let event = Event {
+            t_ns: begin,
+            kind: "target".into(),
+            subject: "icmp:192.0.2.1".into(),
+            detail: "{\"first_seq\":0}".into(),
+        };
+        writer.write(Row::Event(event)).expect("a row");
+        for second in 0..60 {
+            let t_ns = begin + second * 1_000 * MS;
+            let load = HostLoad { t_ns, cpu: None };
+            writer.write(Row::HostLoad(load)).expect("a row");
+        }
+        writer.flush().expect("saved");
+        let mut nobody = ();
+        let observer = Shared::new(&mut nobody);
+        let path = &dir.join("m.rec");
+        let from = Source {
+            path,
+            observer: &observer,
+        };
+        let found = Unsettled::of(from).expect("it is read");
+        // The last row is of 59 s; the time for loss is 10 s, and 2 s are for rows on their way.
+        assert_eq!(
+            found.open,
+            Some((begin + 47_000 * MS, begin + 59_000 * MS + 1))
+        );
+        let numbers: Vec<i64> = found.lost.iter().map(|m| m.seq).collect();
+        assert_eq!(numbers, (0..470).collect::<Vec<_>>());
+        assert!(!found.is_young && found.counts(begin) && !found.counts(begin + 47_000 * MS));
     }
 
     #[test]

@@ -50,11 +50,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         out.join("weeks.html"),
         report::plots::page(&[fortnight()], None),
     )?;
+    std::fs::write(out.join("networks.html"), networks())?;
     std::fs::write(
         out.join("live.html"),
         report::plots::live_page(&[fortnight()], None),
     )?;
     Ok(())
+}
+
+/// Three networks, one with two rounds.
+fn networks() -> String {
+    let (adsl, fiber) = (sample::bloated_adsl().0, sample::healthy_fiber().0);
+    let rounds = [
+        ("adsl".to_owned(), vec![adsl.clone(), adsl]),
+        ("fiber".to_owned(), vec![fiber]),
+        ("partial".to_owned(), vec![sample::partial().0]),
+    ];
+    let curve = |ms: u32| (0..100).map(|i| (i < 99).then(|| f64::from(ms * (100 + i)) / 100.0));
+    let networks = rounds.iter().zip([400, 20, 50]);
+    let networks = networks.map(|((name, _), ms)| (name.clone(), curve(ms).collect()));
+    let upload = report::compared::Overlay {
+        phase: "up".into(),
+        networks: networks.collect(),
+    };
+    report::compared::tests_page(&analysis::before_after::compare(&rounds), &[upload])
 }
 
 /// From 2026-06-01 on, a probe each ten seconds: 20 ms, from 12 to 13 h 200 ms; one of a hundred takes a second in the second

@@ -3,7 +3,9 @@
 use crate::html::head;
 use crate::plot::{Axis, PlotSpec, Series};
 use crate::plots::Material;
+use crate::sheet::{Section, Sheet};
 use crate::statistics::{comparison, letter};
+use crate::table::Table;
 use crate::terminal::before_after::{INTERVALS, sentence, tables};
 use crate::words;
 use analysis::before_after::BeforeAfter;
@@ -144,40 +146,39 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
 /// Page of networks that were tested: figures, changes, and the distributions of each phase.
 pub fn tests_page(found: &BeforeAfter, phases: &[Overlay]) -> String {
     let names: Vec<&str> = found.tests.iter().map(|t| file(&t.name)).collect();
-    let title = names.join(", ");
     let runs: u64 = found.tests.iter().map(|t| t.rounds).sum();
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            (head(&title, None))
-            body {
-                main {
-                    header {
-                        p.meta { b { "Tailback" } " " span { (found.tests.len()) " networks side by side, " (runs) " runs" } }
-                        h1 { (title) }
-                        @for at in 1..found.tests.len() { p.says { (sentence(found, at)) } }
-                    }
-                    @for (i, table) in tables(found).iter().enumerate() {
-                        section {
-                            h2 { (table.title) }
-                            (table.html(&format!("compared-{i}")))
-                        }
-                    }
-                    section { p.evidence { (INTERVALS) } }
-                    @for phase in phases {
-                        section {
-                            h2 { (words::phase(&phase.phase)) }
-                            p { "Share of the probes answered within a time. A lost probe is never answered: a curve with losses ends below 100\u{a0}%." }
-                            figure { (PlotSpec { untitled: true, ..phase.plot() }.picture()) }
-                        }
-                    }
-                }
-                footer { p { "This page fetches nothing." } }
-            }
-        }
+    let said: Vec<String> = (1..found.tests.len())
+        .map(|at| sentence(found, at))
+        .collect();
+    let of_table = |table: Table| Section {
+        heading: table.title.clone(),
+        table: Some(table),
+        ..Section::default()
+    };
+    let mut sections: Vec<Section> = tables(found).into_iter().map(of_table).collect();
+    if let Some(last) = sections.last_mut() {
+        last.note = INTERVALS.into();
     }
-    .into_string()
+    sections.extend(phases.iter().map(|phase| Section {
+        heading: words::phase(&phase.phase).into(),
+        says: vec![WITHIN.into()],
+        plots: vec![PlotSpec {
+            untitled: true,
+            ..phase.plot()
+        }],
+        ..Section::default()
+    }));
+    Sheet {
+        about: format!("{} networks side by side, {runs} runs", found.tests.len()),
+        title: names.join(", "),
+        says: said.join(" "),
+        sections,
+    }
+    .html()
 }
+
+/// Explains a distribution.
+const WITHIN: &str = "Share of the probes answered within a time. A lost probe is never answered: a curve with losses ends below 100\u{a0}%.";
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,7 @@ async function open(name: string, options: BrowserContextOptions = {}): Promise<
     void d.dismiss();
   });
   await page.goto(url);
-  if (options.javaScriptEnabled !== false) await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 2);
+  if (options.javaScriptEnabled !== false) await page.waitForFunction(() => !document.querySelector("figure .live, #live, .packets") || document.querySelectorAll("canvas").length >= 2);
   return { page, requests, errors };
 }
 
@@ -126,7 +126,7 @@ interface Violation {
 }
 
 /** Every page that the sample holds, in both colour schemes and both widths: axe-core finds nothing serious. */
-for (const file of ["adsl", "fiber", "partial", "weeks", "capture"]) {
+for (const file of ["adsl", "fiber", "partial", "weeks", "capture", "networks"]) {
   for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]] as const) {
     test(`axe-core finds nothing serious in ${file} at ${width} px, ${colorScheme}`, async () => {
       const opened = await open(file, { viewport: { width, height: 900 }, colorScheme });

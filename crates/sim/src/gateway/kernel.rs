@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Packets of at most this size are never signalled; the default of `tailback control`.
 const SMALL: Bytes = Bytes::new(256);
-/// Time between the departure of a probe, which the kernel stamps, and the reading of the counters.
+/// Time between the stamp of a probe's departure and the reading of the counters.
 const READ_AFTER: Duration = Duration::from_micros(200);
 /// Time after which a datagram's answer is not awaited any longer.
 const LOST_AFTER: Duration = Duration::from_secs(10);
@@ -66,9 +66,9 @@ impl<C: Steers> Kernel<C> {
         let verdict = (self.egress).packet(now, packet.len, packet.ecn.is_capable(), exempt);
         if is_probe(segment) {
             let counts = self.egress.counts();
-            self.agent.passed(now + READ_AFTER, counts);
+            self.agent.passed(now, counts);
             let sent = Sent {
-                departed: now,
+                departed: now.saturating_sub(READ_AFTER),
                 total: counts.bytes,
             };
             self.probes.insert((segment.sent, segment.seq), sent);
@@ -103,7 +103,7 @@ impl<C: Steers> Kernel<C> {
             self.unread.push(Answered {
                 sent,
                 rtt: now.saturating_since(sent.departed),
-                up_ns: probe.delay.as_nanos() as i64,
+                up_ns: (probe.delay + READ_AFTER).as_nanos() as i64,
             });
         }
     }
