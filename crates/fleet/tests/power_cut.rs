@@ -241,96 +241,107 @@ impl Disk {
     }
 }
 
-/// Reads the recorder's log. `disk` is the state before it, `end` becomes the state after it without any loss.
+/// Entry of the recorder's log; `machine.c` says what it means.
+struct Entry {
+    what: u8,
+    inode: u64,
+    number: usize,
+    /// First text or data, and second text.
+    one: Vec<u8>,
+    two: Vec<u8>,
+}
+
+fn entries(mut log: &[u8]) -> Vec<Entry> {
+    let mut take = |n: usize| -> Vec<u8> {
+        let (head, tail) = log.split_at(n.min(log.len()));
+        log = tail;
+        head.to_vec()
+    };
+    let mut all = Vec::new();
+    while let Some(what) = take(1).pop() {
+        let mut number = || u64::from_le_bytes(take(8).try_into().unwrap());
+        let (inode, at, one, two) = (number(), number(), number(), number());
+        all.push(Entry {
+            what,
+            inode,
+            number: at as usize,
+            one: take(one as usize),
+            two: take(two as usize),
+        });
+    }
+    all
+}
+
+impl Entry {
+    /// Path that the entry names.
+    fn path(&self) -> &str {
+        std::str::from_utf8(&self.one).unwrap()
+    }
+
+    /// Change that it stands for, given the disk until now and the numbers of inodes. None for a change of the directory
+    /// above both machines.
+    fn change(&self, disk: &mut Disk, numbers: &mut BTreeMap<u64, usize>) -> Option<Change> {
+        let known = numbers.get(&self.inode).copied();
+        Some(match self.what {
+            b'C' | b'D' | b'L' => {
+                let file = match self.what {
+                    b'L' => known?,
+                    _ => disk.machine.len() + 1,
+                };
+                numbers.insert(self.inode, file);
+                disk.machine.insert(file, machine_of(self.path()));
+                if self.what == b'D' {
+                    disk.directories.insert(file);
+                }
+                let at = disk.place(self.path());
+                Change::Create { at, file }
+            }
+            b'U' => Change::Remove {
+                at: disk.place(self.path()),
+            },
+            b'R' => {
+                let from = disk.place(self.path());
+                Change::Rename {
+                    file: disk.entries[&from],
+                    from,
+                    to: disk.place(std::str::from_utf8(&self.two).unwrap()),
+                }
+            }
+            b'W' if disk.machine[&known?] == "mark" => Change::Mark(self.path().into()),
+            b'W' => Change::Write {
+                file: known?,
+                at: self.number,
+                data: self.one.clone(),
+            },
+            b'T' => Change::Truncate {
+                file: known?,
+                size: self.number,
+            },
+            b'S' => Change::Sync { file: known? },
+            other => panic!("an entry of kind {other}"),
+        })
+    }
+}
+
+fn machine_of(path: &str) -> String {
+    path.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// Machine and change of each entry of the recorder's log, and the disk after all of them. `disk` is the state before.
 fn read_log(
     log: &[u8],
     disk: &Disk,
     mut numbers: BTreeMap<u64, usize>,
 ) -> (Vec<(String, Change)>, Disk) {
     let mut end = disk.clone();
-    let mut next = numbers.len() + 1;
     let mut changes = Vec::new();
-    let mut rest = log;
-    let take = |rest: &mut &[u8], n: usize| -> Vec<u8> {
-        let (head, tail) = rest.split_at(n);
-        *rest = tail;
-        head.to_vec()
-    };
-    while !rest.is_empty() {
-        let what = take(&mut rest, 1)[0];
-        let [inode, number, one, two] =
-            [(); 4].map(|()| u64::from_le_bytes(take(&mut rest, 8).try_into().unwrap()));
-        let one = take(&mut rest, one as usize);
-        let two = take(&mut rest, two as usize);
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let machine_of = |path: &str| path.split('/').next().unwrap().to_owned();
-        let known = numbers.get(&inode).copied();
-        let (machine, change) = match what {
-            b'C' | b'D' | b'L' => {
-                let path = text(&one);
-                let file = match (what, known) {
-                    (b'L', Some(file)) => file,
-                    _ => {
-                        next += 1;
-                        next
-                    }
-                };
-                numbers.insert(inode, file);
-                let machine = machine_of(&path);
-                end.machine.insert(file, machine.clone());
-                if what == b'D' {
-                    end.directories.insert(file);
-                }
-                (
-                    machine,
-                    Change::Create {
-                        at: end.place(&path),
-                        file,
-                    },
-                )
-            }
-            b'U' => {
-                let path = text(&one);
-                (
-                    machine_of(&path),
-                    Change::Remove {
-                        at: end.place(&path),
-                    },
-                )
-            }
-            b'R' => {
-                let (from, to) = (text(&one), text(&two));
-                let from_at = end.place(&from);
-                let file = end.entries[&from_at];
-                (
-                    machine_of(&to),
-                    Change::Rename {
-                        from: from_at,
-                        to: end.place(&to),
-                        file,
-                    },
-                )
-            }
-            _ => {
-                // The directory above both machines is nobody's.
-                let Some(file) = known else { continue };
-                let machine = end.machine[&file].clone();
-                let change = match what {
-                    b'W' if machine == "mark" => Change::Mark(text(&one)),
-                    b'W' => Change::Write {
-                        file,
-                        at: number as usize,
-                        data: one,
-                    },
-                    b'T' => Change::Truncate {
-                        file,
-                        size: number as usize,
-                    },
-                    b'S' => Change::Sync { file },
-                    other => panic!("{other}"),
-                };
-                (machine, change)
-            }
+    for entry in entries(log) {
+        let Some(change) = entry.change(&mut end, &mut numbers) else {
+            continue;
+        };
+        let machine = match entry.what {
+            b'W' | b'T' | b'S' => end.machine[&numbers[&entry.inode]].clone(),
+            _ => machine_of(entry.path()),
         };
         end.apply(&change);
         changes.push((machine, change));
