@@ -4,9 +4,8 @@
 //! option that it may give is listed here, so that a new option is refused until somebody has thought about it.
 
 use super::{monitor, probe, test, usage};
-use crate::{Cli, Verb};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use fleet::Task;
 use ops::Plan;
 
@@ -38,6 +37,25 @@ const ALLOWED: &[&str] = &[
     "virtual",
 ];
 
+/// Command line of a run: the program's measuring verbs with their own arguments.
+#[derive(Parser)]
+#[command(
+    name = "tailback",
+    disable_help_flag = true,
+    disable_help_subcommand = true
+)]
+struct Line {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Test(Box<test::Args>),
+    Probe(Box<probe::Args>),
+    Monitor(Box<monitor::Args>),
+}
+
 /// Reads a run's command line, such as `monitor far.example --interval 100ms`.
 ///
 /// # Errors
@@ -48,21 +66,24 @@ pub fn read(line: &str) -> anyhow::Result<Task> {
             "words of a run are separated by blanks; it has no quotes",
         ));
     }
+    let verb = line.split_whitespace().next();
+    if !matches!(verb, Some("test" | "probe" | "monitor")) {
+        return Err(usage("a point runs test, probe or monitor"));
+    }
     let words = std::iter::once("tailback").chain(line.split_whitespace());
-    let matches = Cli::command().try_get_matches_from(words);
+    let matches = Line::command().try_get_matches_from(words);
     let matches = matches.map_err(|e| usage(first_line(&e)))?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| usage(first_line(&e)))?;
+    let parsed = Line::from_arg_matches(&matches).map_err(|e| usage(first_line(&e)))?;
     if let Some((verb, given)) = matches.subcommand() {
         refuse_options(verb, given)?;
     }
-    let (plan, pin) = match &cli.verb {
+    let (plan, pin) = match &parsed.verb {
         Verb::Test(args) => (Plan::Test(Box::new(test::plan(args)?)), args.access.pin),
         Verb::Probe(args) => (Plan::Probe(Box::new(probe::plan(args)?)), args.access.pin),
         Verb::Monitor(args) => {
             let plan = monitor::plan_of(args)?;
             (Plan::Monitor(Box::new(plan)), args.access.pin)
         }
-        _ => return Err(usage("a point runs test, probe or monitor")),
     };
     let virtual_time = match &plan {
         Plan::Test(p) => p.link.is_none() || p.virtual_seed.is_some(),
@@ -86,7 +107,7 @@ fn first_line(e: &clap::Error) -> String {
 
 /// Refuses options that a plan must not give, and links that are files.
 fn refuse_options(verb: &str, given: &ArgMatches) -> anyhow::Result<()> {
-    let program = Cli::command();
+    let program = Line::command();
     let command = program.find_subcommand(verb);
     let options = command.into_iter().flat_map(clap::Command::get_arguments);
     for option in options.filter(|a| !a.is_positional()) {
@@ -138,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_option_that_is_not_listed_is_refused() {
-        let program = Cli::command();
+        let program = Line::command();
         let mut refused = 0;
         for start in [
             "test far.example",
