@@ -530,11 +530,13 @@ fn no_power_cut_loses_or_doubles_a_recording() {
         let off = [&["hub"][..], &["agent"], &["hub", "agent"]][rng.random_range(0..3)];
         *off_count.entry(off).or_insert(0) += 1;
         let after = cut(&disk, &changes[..at], off, &mut rng);
-        let marks = changes[..at].iter().filter_map(|(_, c)| match c {
+        let mut marks = changes[..at].iter().filter_map(|(_, c)| match c {
             Change::Mark(text) => text.strip_prefix("closed "),
             _ => None,
         });
-        let must = marks.last().map_or(0, |i| i.parse::<usize>().unwrap() + 1);
+        let must = marks
+            .next_back()
+            .map_or(0, |i| i.parse::<usize>().unwrap() + 1);
         let draw = format!("seed {seed}, draw {draw}: power of {off:?} cut after change {at}");
         let root = dir.join("cut");
         after.restore(0, &root);

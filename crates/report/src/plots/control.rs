@@ -134,9 +134,8 @@ impl Decisions {
             Some((self.middle(i as f64), low, high))
         });
         let fastest = most(&rate).max(most(&capacity)) * 1.1;
-        let half = 0.5 * (self.middle(1.0) - self.middle(0.0));
         let bars = cut.iter().filter(|c| c.1 > 0.0);
-        let bars = bars.flat_map(|(x, n)| [(x - half, 0.0, *n), (x + half, 0.0, *n)]);
+        let bars = bars.map(|(x, n)| (*x, 0.0, *n));
         let panel = |y, height, note, series| Panel {
             y,
             height,
@@ -240,8 +239,7 @@ mod tests {
         let Shape::Bars(bars) = &plot.panels[2].series[0].shape else {
             panic!("{:?}", plot.panels[2]);
         };
-        // Three drops, two edges each.
-        assert_eq!(bars.len(), 6);
+        assert_eq!(bars.len(), 3);
         assert!(plot.svg().contains("eth0: latency control"));
     }
 }
