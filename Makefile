@@ -34,7 +34,7 @@ test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) doc --release --workspace --no-deps --quiet
 	$(CARGO) xtask check
 	$(MAKE) book
-	cd $(WEB) && npm test
+	cd $(WEB) && TMPDIR=$(SCRATCH) npm test
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
@@ -90,7 +90,7 @@ deps: ## Debian packages that the tests (not the program) use
 
 book: ## the book as a site, in target/book
 	@export PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; \
-	command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --locked --quiet; \
+	command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --locked --quiet --target-dir $(SCRATCH)/mdbook; \
 	mdbook build docs
 
 install: build
