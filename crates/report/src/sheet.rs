@@ -84,7 +84,7 @@ mod tests {
                 heading: "<h>".into(),
                 says: vec!["<p>".into()],
                 plots: vec![plot],
-                table: Some(Table::new("<t>", ["a"]).with([("<r>", vec!["<c>"])])),
+                table: Some(Table::new("<t>", ["", "a"]).with([("<r>", vec!["<c>"])])),
                 note: "<n>".into(),
             }],
             ..Sheet::default()
