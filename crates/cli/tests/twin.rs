@@ -191,5 +191,7 @@ fn a_recording_without_a_twin_is_refused_with_what_to_record() {
         ])
         .contains("6 pairs")
     );
+    let unrun = ["prove", "far.example", "--on", "true", "--off", "true"];
+    assert!(refused(&[&unrun[..], &["--page", "x.html"]].concat()).contains("--go"));
     assert!(refused(&["whatif", "no-such-link"]).contains("no link \"no-such-link\""));
 }

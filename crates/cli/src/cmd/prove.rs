@@ -159,6 +159,11 @@ pub fn on_real_link(
     page: Option<&Path>,
     json: bool,
 ) -> anyhow::Result<Outcome> {
+    if !go && page.is_some() {
+        return Err(ops::usage(
+            "--page draws blocks that have run: add --go, which runs them",
+        ));
+    }
     if !go {
         print(&plan.described(table_width()))?;
         return Ok(Outcome::Done);
