@@ -131,6 +131,7 @@ impl<'a> Sockets<'a> {
             shortest_interval: probing.shortest,
             access: self.setup.peer.access.clone(),
             tally: self.setup.tally.clone(),
+            interface: self.traffic.as_ref().map(|t| t.interface().into()),
             ..ProbePlan::new(self.setup.peer.server)
         }
     }

@@ -6,13 +6,14 @@
 use crate::clock::{Clock, mono_ns};
 use crate::route;
 use crate::ticker::Ticker;
-use base::record::{Event, Row, Text, Traffic};
+use base::record::{Counter, Event, Row, Text, Traffic};
 use base::{BitsPerSec, Duration};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,7 +40,7 @@ pub enum TrafficError {
 
 /// Bytes since the interface came up, link-layer headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counters {
+pub(crate) struct Counters {
     rx: u64,
     tx: u64,
 }
@@ -183,11 +184,56 @@ pub struct TrafficMonitor {
     ticker: Ticker,
 }
 
+/// Reader of one interface's counters, kept open.
+pub(crate) struct Reader {
+    file: File,
+    text: Vec<u8>,
+    interface: Text,
+}
+
+impl Reader {
+    /// Opens the counters of the calling thread's network namespace. The interface need not exist yet.
+    pub fn open(interface: &str) -> io::Result<Reader> {
+        Ok(Reader {
+            file: File::open(COUNTERS)?,
+            text: Vec::new(),
+            interface: interface.into(),
+        })
+    }
+
+    /// Counters now; `None` while there is no such interface.
+    pub fn read(&mut self) -> io::Result<Option<Counters>> {
+        self.text.clear();
+        let mut piece = [0; 4096];
+        // The kernel gives whole lines, a page of them at a time.
+        loop {
+            match self.file.read_at(&mut piece, self.text.len() as u64)? {
+                0 => return Ok(None),
+                n => self.text.extend_from_slice(&piece[..n]),
+            }
+            let text = String::from_utf8_lossy(&self.text);
+            let found = parse(&text).find(|(name, _)| *name == &*self.interface);
+            if let Some((_, counters)) = found {
+                return Ok(Some(counters));
+            }
+        }
+    }
+
+    /// Row with the counters now; none while there is no such interface.
+    pub fn row(&mut self, clock: Clock) -> Option<Counter> {
+        let counters = self.read().ok().flatten()?;
+        Some(Counter {
+            t_ns: clock.unix_ns(),
+            interface: self.interface.clone(),
+            rx_bytes: counters.rx.cast_signed(),
+            tx_bytes: counters.tx.cast_signed(),
+        })
+    }
+}
+
 /// Sampler of one interface's counters that writes a row on request.
 pub(crate) struct Sampler {
-    file: File,
-    text: String,
-    interface: Text,
+    reader: Reader,
     pub clock: Clock,
     rows: Sender<Row>,
     recent: Arc<Mutex<Recent>>,
@@ -215,11 +261,11 @@ impl TrafficMonitor {
         };
         let mut sampler = Sampler::new(&name, clock, rows).map_err(TrafficError::Counters)?;
         if sampler.before.is_none() {
-            let known = parse(&sampler.text).map(|(n, _)| n.to_string()).collect();
+            let known = interfaces().map_err(TrafficError::Counters)?;
             return Err(TrafficError::NoInterface { name, known });
         }
         let recent = sampler.recent.clone();
-        let interface = sampler.interface.clone();
+        let interface = sampler.interface().clone();
         let ticker = Ticker::start("traffic", interval, move |_| sampler.sample())
             .map_err(TrafficError::Thread)?;
         Ok(TrafficMonitor {
@@ -251,9 +297,7 @@ impl Sampler {
     /// Creates a sampler. The interface need not exist yet.
     pub fn new(interface: &str, clock: Clock, rows: Sender<Row>) -> io::Result<Sampler> {
         let mut sampler = Sampler {
-            file: File::open(COUNTERS)?,
-            text: String::new(),
-            interface: interface.into(),
+            reader: Reader::open(interface)?,
             clock,
             rows,
             recent: Arc::default(),
@@ -261,12 +305,12 @@ impl Sampler {
             at: mono_ns(),
             gone: false,
         };
-        sampler.before = sampler.read()?;
+        sampler.before = sampler.reader.read()?;
         Ok(sampler)
     }
 
     pub fn interface(&self) -> &Text {
-        &self.interface
+        &self.reader.interface
     }
 
     /// Mean rates over the last second.
@@ -277,17 +321,8 @@ impl Sampler {
             .rates(Duration::from_secs(1))
     }
 
-    fn read(&mut self) -> io::Result<Option<Counters>> {
-        self.text.clear();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut self.text)?;
-        Ok(parse(&self.text)
-            .find(|(n, _)| *n == &*self.interface)
-            .map(|(_, c)| c))
-    }
-
     pub fn sample(&mut self) -> ControlFlow<()> {
-        let after = self.read().ok().flatten();
+        let after = self.reader.read().ok().flatten();
         let now = mono_ns();
         let length = Duration::from_nanos((now - self.at).max(0) as u64);
         let both = self.before.zip(after);
@@ -309,7 +344,7 @@ impl Sampler {
             let _ = self.rows.send(Row::Event(Event {
                 t_ns: self.clock.from_mono_ns(now),
                 kind: "fault".into(),
-                subject: self.interface.clone(),
+                subject: self.interface().clone(),
                 detail: detail.into(),
             }));
         }
@@ -317,7 +352,7 @@ impl Sampler {
         let row = Traffic {
             t_ns: self.clock.from_mono_ns(now),
             interval_ns: now - self.at,
-            interface: self.interface.clone(),
+            interface: self.interface().clone(),
             rx_bytes: int(i.rx),
             tx_bytes: int(i.tx),
         };

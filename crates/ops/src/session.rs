@@ -112,6 +112,7 @@ fn rows(recording: Recording) -> impl Iterator<Item = Row> {
     let Recording {
         delay,
         traffic,
+        counter,
         flow,
         datagram,
         host,
@@ -122,6 +123,7 @@ fn rows(recording: Recording) -> impl Iterator<Item = Row> {
     } = recording;
     (delay.into_iter().map(Row::Delay))
         .chain(traffic.into_iter().map(Row::Traffic))
+        .chain(counter.into_iter().map(Row::Counter))
         .chain(flow.into_iter().map(Row::Flow))
         .chain(datagram.into_iter().map(Row::Datagram))
         .chain(host.into_iter().map(Row::HostLoad))

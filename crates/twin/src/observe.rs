@@ -8,7 +8,7 @@ use analysis::clock::{self, ClockFit};
 use analysis::phases::{self, Phase};
 use analysis::{Options, rate};
 use base::Duration;
-use base::record::{Delay, Direction, Flow, Recording, Status};
+use base::record::{Counter, Delay, Direction, Flow, Recording, Status};
 use stats::Figure;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ pub struct Facts<'a> {
     pub base_rtt: Figure,
     clock: Option<ClockFit>,
     baseline: Baseline,
+    counters: Vec<Counter>,
     probe_bytes: f64,
 }
 
@@ -76,14 +77,22 @@ impl<'a> Facts<'a> {
         }
         let clock = clock::fit(rec).ok();
         let baseline = baseline::baseline(rec, &list, clock.as_ref());
+        let mut counters = rec.counter.clone();
+        counters.sort_by_key(|c| c.t_ns);
         Ok(Facts {
             rec,
+            counters,
             base_rtt: phases::base_rtt(rec, &list, i64::MIN),
             clock,
             baseline,
             probe_bytes: Options::default().with_facts_of(rec).probe_ip_bytes,
             list,
         })
+    }
+
+    /// Counters of the interface at each probe, in order; none if the recording has none.
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
     }
 
     /// Phase of this name.

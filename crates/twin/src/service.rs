@@ -1,21 +1,25 @@
 //! Service curve: the rate of a link over time, while its queue stood.
 //!
 //! **Method.** While a queue stands, departures are the link's capacity. Departures of a download are counted by this
-//! host's interface; those of an upload by the senders, as delivered. Their slope over short windows is the rate. A window
-//! in which probes found the queue empty shows a lower bound only: it is *unseen*, and bridged between its neighbours.
+//! host's interface. Departures of an upload are what this host had handed over when a probe left, at the time when the
+//! probe left the queue; without counters at each probe, what the senders learn from ACKs. Their slope over short windows is
+//! the rate. A window in which probes found the queue empty shows a lower bound only: it is *unseen*, and bridged between its
+//! neighbours.
 //!
 //! **Source.** D(t + q(t)) = A(t), the cumulative arrivals and departures of G. F. Newell, *Applications of Queueing
 //! Theory*, 1982.
 //!
-//! **Limits.** A window holds at least [`PACKETS`] packets. ACKs of an upload arrive later if the downlink has a queue.
+//! **Limits.** A window holds at least [`PACKETS`] packets. Drops are placed a round trip before their repair, which may have
+//! waited longer. With fair queueing a probe overtakes the load, so its wait says nothing about departures.
 
 use crate::observe::Facts;
 use crate::start::milliseconds;
 use analysis::bottleneck::Bottleneck;
-use analysis::rate;
+use analysis::{phases, rate};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use link::{RateSpec, Step};
+use std::collections::BTreeMap;
 
 /// Shortest window, s.
 const WINDOW_S: f64 = 0.1;
@@ -23,6 +27,8 @@ const WINDOW_S: f64 = 0.1;
 const PACKETS: f64 = 12.0;
 /// Bytes of the Ethernet header that an interface counts.
 const LINK_HEADER: f64 = 14.0;
+/// Longest time between a probe and the reading of the counters.
+const AT_THE_PROBE_NS: i64 = 3_000_000;
 
 /// Rate over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,14 +48,8 @@ pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
     let from = first.max(0.0);
     let count = ((last - from) / window_s).floor() as usize;
     let least_ms = b.packet_bytes * 8e3 / bps.max(1.0) + b.noise.usual_ms;
-    let waits: Vec<(f64, f64)> = b
-        .waits
-        .iter()
-        .map(|(t, w)| {
-            let sent = t.saturating_sub(b.phase.from_ns) as f64 / 1e9;
-            (sent + w / 1e3, *w)
-        })
-        .collect();
+    let waits = b.waits.iter().map(|(t, w)| (since(b, *t) + w / 1e3, *w));
+    let waits: Vec<(f64, f64)> = waits.collect();
     let mut windows: Vec<(f64, bool)> = (0..count)
         .map(|i| {
             let (a, z) = (from + i as f64 * window_s, from + (i + 1) as f64 * window_s);
@@ -105,35 +105,137 @@ pub fn started_at(rate: &RateSpec, share: f64) -> RateSpec {
 
 /// Departures from the queue: seconds since the phase began, and whole IP packets in bytes so far.
 fn departures(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
-    let base_ns = (facts.base_rtt.value()? * 1e6) as i64;
-    let since = |t: i64| t.saturating_sub(b.phase.from_ns) as f64 / 1e9;
+    match b.direction {
+        Direction::Down => received(facts, b),
+        Direction::Up => sent(facts, b).or_else(|| delivered(facts, b)),
+    }
+    .filter(|all| all.len() >= 10)
+}
+
+/// Share of an interface's bytes that are IP packets, if packets are full.
+fn ip_share(b: &Bottleneck) -> f64 {
+    b.packet_bytes / (b.packet_bytes + LINK_HEADER)
+}
+
+fn since(b: &Bottleneck, t_ns: i64) -> f64 {
+    t_ns.saturating_sub(b.phase.from_ns) as f64 / 1e9
+}
+
+/// Departures of a downlink, as this host's interface counts their arrival: at each probe where the recording has that,
+/// else each 100 ms.
+fn received(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
+    let way_ns = (facts.base_rtt.value()? * 1e6 / 2.0) as i64;
     let range = b.phase.from_ns..b.phase.to_ns;
-    let mut all = Vec::new();
-    if b.direction == Direction::Down {
-        let share = b.packet_bytes / (b.packet_bytes + LINK_HEADER);
-        let mut sum = 0.0;
+    let counters = facts.counters();
+    let mut counted: Vec<(i64, f64)> = counters
+        .iter()
+        .map(|c| (c.t_ns, c.rx_bytes as f64))
+        .collect();
+    if counted.is_empty() {
         let mut rows: Vec<_> = facts.rec.traffic.iter().collect();
         rows.sort_by_key(|r| r.t_ns);
+        let mut sum = 0.0;
         for row in rows {
-            let left = row.t_ns.saturating_sub(base_ns / 2);
-            sum += row.rx_bytes.unwrap_or(0) as f64 * share;
-            if range.contains(&left) {
-                all.push((since(left), sum));
-            }
+            sum += row.rx_bytes.unwrap_or(0) as f64;
+            counted.push((row.t_ns, sum));
         }
-        return Some(all).filter(|a| a.len() >= 10);
     }
+    let left = counted
+        .iter()
+        .map(|(t, sum)| (t.saturating_sub(way_ns), sum));
+    let left = left.filter(|(t, _)| range.contains(t));
+    Some(
+        left.map(|(t, sum)| (since(b, t), sum * ip_share(b)))
+            .collect(),
+    )
+}
+
+/// Departures of an uplink: what the interface had sent when a probe left it, less what the queue dropped of it, has left
+/// the queue when the probe does. Drops are known as packets that were sent again, a round trip later.
+fn sent(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
+    let base_ns = facts.base_rtt.value()? * 1e6;
+    let counters = facts.counters();
+    let again = again(facts, b);
+    let mut all: Vec<(f64, f64)> = Vec::new();
+    for (t, wait_ms) in &b.waits {
+        // They are read just after the probe is sent.
+        let next = counters.partition_point(|c| c.t_ns < *t);
+        let Some(counter) = counters.get(next) else {
+            continue;
+        };
+        if counter.t_ns.saturating_sub(*t) > AT_THE_PROBE_NS {
+            continue;
+        }
+        let left = since(b, *t) + wait_ms / 1e3;
+        let dropped = at(&again, left + base_ns / 1e9) * b.packet_bytes;
+        let bytes = counter.tx_bytes as f64 * ip_share(b) - dropped;
+        let before = all.last().copied().unwrap_or((f64::NEG_INFINITY, 0.0));
+        if left > before.0 {
+            all.push((left, bytes.max(before.1)));
+        }
+    }
+    calibrated(all, b, base_ns)
+}
+
+/// The curve with the slope of what was carried: an interface that sends several segments as one packet counts their
+/// headers once.
+fn calibrated(mut all: Vec<(f64, f64)>, b: &Bottleneck, base_ns: f64) -> Option<Vec<(f64, f64)>> {
+    // What was carried is counted when its ACKs arrive.
+    let acked = |t_ns: i64| since(b, t_ns) - base_ns / 2e9;
+    let bps = 8.0 * slope(&all, acked(b.phase.warm_ns), acked(b.phase.to_ns));
+    let scale = b.carried_bps? / bps.max(1.0);
+    if !(0.9..1.1).contains(&scale) {
+        return None;
+    }
+    for point in &mut all {
+        point.1 *= scale;
+    }
+    Some(all)
+}
+
+/// Slope of a curve by least squares, as that of what was carried: where the rate moves it is not the mean.
+fn slope(curve: &[(f64, f64)], from: f64, to: f64) -> f64 {
+    const POINTS: i32 = 200;
+    let middle = f64::from(POINTS - 1) / 2.0;
+    let step = (to - from).max(1e-3) / (2.0 * middle);
+    let (mut with_time, mut of_time) = (0.0, 0.0);
+    for i in 0..POINTS {
+        let off = (f64::from(i) - middle) * step;
+        with_time += off * at(curve, from + (middle * step + off));
+        of_time += off * off;
+    }
+    with_time / of_time
+}
+
+/// Segments that all senders of a direction had sent again by then: seconds since the phase began, and their number.
+fn again(facts: &Facts, b: &Bottleneck) -> Vec<(f64, f64)> {
+    let mut each: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut sum = 0;
+    let mut all = Vec::new();
+    for row in phases::flows(facts.rec, b.direction, b.phase.whole()) {
+        if let Some(again) = row.retransmits {
+            sum += again - each.insert(row.flow, again).unwrap_or(0);
+            all.push((since(b, row.t_ns), sum as f64));
+        }
+    }
+    all
+}
+
+/// Departures of an uplink, as its senders learn of them from ACKs.
+fn delivered(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
+    let base_ns = (facts.base_rtt.value()? * 1e6) as i64;
     let carried = rate::carried(facts.rec, b.direction, b.phase.whole())?;
     let mss = b.packet_bytes - b.header_bytes;
     let probes = b.waits.len() as f64 * facts.probe_bytes()
         / (b.phase.to_ns.saturating_sub(b.phase.from_ns) as f64 / 1e9).max(0.1);
     let mut sum = 0.0;
+    let mut all = Vec::new();
     for (from, to, bps) in carried.batches(usize::MAX) {
         let left = from.saturating_sub(base_ns);
-        all.push((since(left), sum));
+        all.push((since(b, left), sum));
         sum += (bps / 8.0 * b.packet_bytes / mss + probes) * (to - from) as f64 / 1e9;
     }
-    Some(all).filter(|a| a.len() >= 10)
+    Some(all)
 }
 
 /// Value of a curve between its points.

@@ -9,9 +9,9 @@ mod tables;
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Sink, Table, TableSpec, Text};
 pub use tables::{
-    Availability, Burst, Cause, Connection, Conversation, Course, Datagram, Decision, Delay,
-    Direction, Distribution, Event, Flow, HostLoad, Queue, Retransmission, Row, Segment, Status,
-    TABLES, TableId, Traffic,
+    Availability, Burst, Cause, Connection, Conversation, Counter, Course, Datagram, Decision,
+    Delay, Direction, Distribution, Event, Flow, HostLoad, Queue, Retransmission, Row, Segment,
+    Status, TABLES, TableId, Traffic,
 };
 
 /// Whole recording in memory; each table keeps the order in which its rows were written.
@@ -23,6 +23,8 @@ pub struct Recording {
     pub delay: Vec<Delay>,
     /// Rows of the table `traffic`.
     pub traffic: Vec<Traffic>,
+    /// Rows of the table `counter`.
+    pub counter: Vec<Counter>,
     /// Rows of the table `flow`.
     pub flow: Vec<Flow>,
     /// Rows of the table `queue`.
@@ -57,6 +59,7 @@ impl Recording {
         match row {
             Row::Delay(r) => self.delay.push(r),
             Row::Traffic(r) => self.traffic.push(r),
+            Row::Counter(r) => self.counter.push(r),
             Row::Flow(r) => self.flow.push(r),
             Row::Queue(r) => self.queue.push(r),
             Row::Datagram(r) => self.datagram.push(r),

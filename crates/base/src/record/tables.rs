@@ -103,6 +103,19 @@ tables! {
         tx_bytes: Option<i64>,
     }
 
+    /// Counters of an interface, read just after each probe was sent: the service curve of a link follows from them and
+    /// from the probe's wait.
+    Counter in "counter" at t_ns {
+        /// Time of the reading, UNIX ns.
+        t_ns: i64,
+        /// Name of the interface.
+        interface: Text,
+        /// Bytes received since the interface came up, link-layer header included.
+        rx_bytes: i64,
+        /// Bytes sent since the interface came up, link-layer header included.
+        tx_bytes: i64,
+    }
+
     /// Samples of a transfer: one row per sample, from its sender's TCP_INFO or its receiver's byte count.
     Flow in "flow" at t_ns {
         /// Time of the sample on this host's clock, UNIX ns.

@@ -14,6 +14,7 @@ pub use error::ProbeError;
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
 use crate::tally::Tally;
+use crate::traffic::Reader;
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
@@ -49,6 +50,8 @@ pub struct ProbePlan {
     pub target: Text,
     /// Counter of sent and received packets, without trains.
     pub tally: Tally,
+    /// Interface whose counters are read at each probe.
+    pub interface: Option<Text>,
 }
 
 impl ProbePlan {
@@ -65,6 +68,7 @@ impl ProbePlan {
             patience: Duration::from_secs(5),
             target: "udp".into(),
             tally: Tally::default(),
+            interface: None,
         }
     }
 
@@ -178,7 +182,10 @@ impl Prober {
         }
         let (commands, inbox) = mpsc::channel();
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let driver = Driver::new(wire, session, clock, plan, rows, inbox, shared.clone());
+        let counters = plan.interface.as_deref().map(Reader::open).transpose();
+        let counters = counters.map_err(local("read the interface's counters"))?;
+        let mut driver = Driver::new(wire, session, clock, plan, rows, inbox, shared.clone());
+        driver.counters = counters;
         let thread = std::thread::Builder::new()
             .name("probe".into())
             .spawn(move || driver.run())

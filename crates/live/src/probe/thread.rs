@@ -4,6 +4,7 @@ use super::wire::{Found, Wall, Wire, told};
 use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
 use crate::clock::Clock;
 use crate::timestamp::Batch;
+use crate::traffic::Reader;
 use base::record::Row;
 use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::session::{Session, TrainResult};
@@ -41,6 +42,8 @@ pub(super) struct Driver {
     train: Option<RunningTrain>,
     /// Packets in the plan's tally.
     counted: u64,
+    /// Counters that are read at each probe.
+    pub(super) counters: Option<Reader>,
 }
 
 struct RunningTrain {
@@ -91,6 +94,7 @@ impl Driver {
             trouble_at: Time::ZERO,
             train: None,
             counted: 0,
+            counters: None,
         }
     }
 
@@ -164,12 +168,24 @@ impl Driver {
         while let Some((seq, len)) = self.session.poll_transmit(now, &mut self.buffer) {
             let before = self.clock.now();
             match self.wire.send(&self.buffer[..len], Some(seq)) {
-                Ok(()) => self.session.handle_sent(seq, before, self.clock.now()),
+                Ok(()) => {
+                    self.session.handle_sent(seq, before, self.clock.now());
+                    self.read_counters();
+                }
                 Err(e) => {
                     self.session.handle_send_failed(seq);
                     self.note(e.raw_os_error().unwrap_or(libc::EIO));
                 }
             }
+        }
+    }
+
+    fn read_counters(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            self.system_calls += 1;
+            let row = counters.row(self.clock);
+            // As with all rows: nobody listens any more when the run is being given up.
+            row.map(|row| self.rows.send(Row::Counter(row)));
         }
     }
 

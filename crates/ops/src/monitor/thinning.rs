@@ -75,7 +75,8 @@ impl Stage {
             TableId::Delay | TableId::Distribution | TableId::Traffic | TableId::HostLoad => {
                 Some(Stage::Minutes)
             }
-            TableId::Flow
+            TableId::Counter
+            | TableId::Flow
             | TableId::Queue
             | TableId::Datagram
             | TableId::Decision

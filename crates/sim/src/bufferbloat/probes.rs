@@ -1,7 +1,7 @@
 //! Probes on their own flow, and the train before them.
 
-use super::world::{Body, Due, World};
-use base::record::{Delay, Direction, Status};
+use super::world::{Body, Due, INTERFACE, World};
+use base::record::{Counter, Delay, Direction, Status};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::collections::BTreeMap;
 
@@ -95,6 +95,13 @@ impl World {
             late_send_ns: Some(late.as_nanos() as i64),
             ..Delay::unanswered(self.unix_ns(), seq, "udp".into())
         };
+        let [rx, tx] = self.interface_counters();
+        self.rec.counter.push(Counter {
+            t_ns: self.unix_ns(),
+            interface: INTERFACE.into(),
+            rx_bytes: rx as i64,
+            tx_bytes: tx as i64,
+        });
         self.probing.open.insert(seq, row);
         self.send(Direction::Up, FLOW, ip_size().get(), Body::Probe(seq));
         self.at(self.now + LOST_AFTER, Due::ProbeLost(seq));

@@ -28,6 +28,8 @@ use std::collections::BinaryHeap;
 pub const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
 /// Length of the Ethernet header, which an interface counts, bytes.
 const LINK_HEADER: u64 = 14;
+/// Name of the near host's interface.
+pub(super) const INTERFACE: &str = "near";
 const SAMPLE: Duration = Duration::from_millis(50);
 const COUNT: Duration = Duration::from_millis(100);
 const HOST: Duration = Duration::from_secs(1);
@@ -119,6 +121,8 @@ pub(super) struct World {
     cross_bytes: [u64; 2],
     /// Counters of the near interface since the last row: received, sent.
     counted: [u64; 2],
+    /// The same since the start.
+    counters: [u64; 2],
     /// Bytes of whole IP packets that the interface carried for the experiment, except trains.
     pub own: Bytes,
     noted: [Time; 2],
@@ -204,6 +208,7 @@ impl World {
                 .collect(),
             cross_bytes: [0; 2],
             counted: [0; 2],
+            counters: [0; 2],
             own: Bytes::ZERO,
             noted: [Time::ZERO; 2],
             probing: Probing::default(),
@@ -682,14 +687,21 @@ impl World {
 
     fn count(&mut self) {
         let [rx, tx] = std::mem::take(&mut self.counted);
+        self.counters[0] += rx;
+        self.counters[1] += tx;
         self.rec.traffic.push(Traffic {
             t_ns: self.unix_ns(),
             interval_ns: COUNT.as_nanos() as i64,
-            interface: "near".into(),
+            interface: INTERFACE.into(),
             rx_bytes: Some(rx as i64),
             tx_bytes: Some(tx as i64),
         });
         self.at(self.now + COUNT, Due::Count);
+    }
+
+    /// Counters of the interface now: bytes received, and bytes sent.
+    pub fn interface_counters(&self) -> [u64; 2] {
+        [0, 1].map(|i| self.counters[i] + self.counted[i])
     }
 
     fn cross(&mut self, i: usize) {

@@ -65,6 +65,7 @@ pub fn rows(recording: &Recording) -> Vec<Row> {
     all.extend(r.segment.into_iter().map(Row::from));
     all.extend(r.retransmission.into_iter().map(Row::from));
     all.extend(r.course.into_iter().map(Row::from));
+    all.extend(r.counter.into_iter().map(Row::from));
     all.extend(r.decision.into_iter().map(Row::from));
     all.extend(r.conversation.into_iter().map(Row::from));
     all.extend(r.event.into_iter().map(Row::from));
