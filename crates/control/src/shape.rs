@@ -25,7 +25,9 @@ const UNKNOWN: (f64, f64) = (0.95, 1.05);
 /// Least rate, as a share of the greatest capacity so far.
 const FLOOR: f64 = 0.05;
 /// Share of the rate that the load has to use, so that more would be used, too.
-const FULL: f64 = 0.9;
+const FULL: f64 = 0.85;
+/// Time over which the load is measured: TCP pauses for shorter ones.
+const LOAD: Duration = Duration::from_millis(60);
 /// Shortest time between two changes.
 const SOONEST: Duration = Duration::from_millis(20);
 
@@ -53,8 +55,12 @@ pub struct Shaper {
     rate: f64,
     /// Greatest capacity so far, bytes per second.
     greatest: f64,
-    /// Time of the last change, and bytes that had passed by then.
-    changed: (Time, u64),
+    /// Time of the last change.
+    changed: Time,
+    /// Time at which the load was measured last, and bytes that had passed by then.
+    measured: (Time, u64),
+    /// True if the load used the rate then.
+    is_used: bool,
 }
 
 impl Shaper {
@@ -64,7 +70,9 @@ impl Shaper {
             settings,
             rate,
             greatest: rate,
-            changed: (now, passed),
+            changed: now,
+            measured: (now, passed),
+            is_used: false,
         }
     }
 
@@ -90,12 +98,11 @@ impl Shaper {
             Some(c) => (c.value, (0.0, MOST), base_rtt),
             None => (self.rate, UNKNOWN, rtt),
         };
-        let span = now.saturating_since(self.changed.0);
-        if span < pause.max(SOONEST) {
+        self.measure(now, passed);
+        if now.saturating_since(self.changed) < pause.max(SOONEST) {
             return None;
         }
-        let used = (passed - self.changed.1) as f64 / span.as_secs_f64();
-        self.changed = (now, passed);
+        self.changed = now;
         if !decision.why.is_own() {
             return None;
         }
@@ -104,10 +111,19 @@ impl Shaper {
         let factor = 1.0 - BETA * above_s / rtt.as_secs_f64().max(1e-3);
         let rate = capacity * factor.clamp(least, most);
         let rate = rate.max(FLOOR * self.greatest);
-        if rate > self.rate && used < FULL * self.rate {
+        if rate > self.rate && !self.is_used {
             return None;
         }
         self.rate = rate;
         Some(rate)
+    }
+
+    fn measure(&mut self, now: Time, passed: u64) {
+        let span = now.saturating_since(self.measured.0);
+        if span >= LOAD {
+            let used = passed.saturating_sub(self.measured.1) as f64 / span.as_secs_f64();
+            self.is_used = used >= FULL * self.rate;
+            self.measured = (now, passed);
+        }
     }
 }
