@@ -33,6 +33,7 @@ pub(crate) struct OneWay {
 /// One probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
+    /// Departure from the gateway.
     pub departed: Time,
     /// RTT without the time that the server held it.
     pub rtt: Duration,

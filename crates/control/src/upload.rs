@@ -111,14 +111,19 @@ pub enum Why {
 
 /// Facts of one update that name the reason of its decision.
 pub(crate) struct Findings {
+    /// Wait that is known.
     pub wait: Option<Duration>,
+    /// Wait to hold.
     pub target: Duration,
     /// Wait above which every packet is dropped; [`Duration::MAX`]: none.
     pub cap: Duration,
+    /// Verdict on the signal.
     pub trust: Trust,
+    /// True while packets pass that the host does not count.
     pub unseen: bool,
     /// True if a wait jumped as it does when a clock is set.
     pub doubtful: bool,
+    /// True while the capacity is unknown.
     pub learning: bool,
 }
 
