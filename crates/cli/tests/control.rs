@@ -443,3 +443,49 @@ fn without_rights_the_plan_says_what_is_missing() {
     assert_eq!(out.status.code(), Some(3), "{told}");
     assert!(told.contains("CAP_BPF"), "{told}");
 }
+
+/// Shell functions of OpenWrt, over one section; each command line that procd would start is printed.
+const OPENWRT: &str = r#"
+config_get() { eval "$1=\"\${cfg_$3-$4}\""; }
+config_get_bool() { eval "$1=\"\${cfg_$3-$4}\""; }
+config_list_foreach() { for each in $cfg_targets; do $3 "$each"; done; }
+config_load() { :; }
+config_foreach() { if [ "$2" = "$kind" ]; then $1 home; fi; }
+procd_open_instance() { line=; }
+procd_set_param() { if [ "$1" = command ]; then shift; line="$*"; fi; }
+procd_append_param() { shift; line="$line $*"; }
+procd_close_instance() { echo "$line"; }
+"#;
+
+#[test]
+fn the_service_of_openwrt_starts_commands_that_the_program_knows() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/openwrt");
+    let commands = |settings: &str| {
+        let script =
+            format!("{OPENWRT}\n{settings}\n. {root}/files/tailback.init\nstart_service; true");
+        let out = Command::new("sh").args(["-uc", &script]).output();
+        let out = out.expect("sh runs");
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success() && told.is_empty(), "{told}");
+        String::from_utf8(out.stdout).expect("text")
+    };
+    let settings = "kind=control cfg_wan=eth0 cfg_server=far cfg_apply=1 cfg_direction=both";
+    let control = commands(settings);
+    assert!(control.contains("--direction both --quiet"), "{control}");
+    let monitor = commands("kind=monitor cfg_targets='a icmp:b' cfg_interface=eth0");
+    assert!(monitor.contains("monitor a icmp:b --quiet"), "{monitor}");
+    assert_eq!(commands("kind=control"), "", "no server, no command");
+    // The plan is printed if all options are known.
+    for line in [control, monitor] {
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("/usr/bin/tailback"));
+        let mut program = Command::new(env!("CARGO_BIN_EXE_tailback"));
+        let out = program.args(words).arg("--print-plan").output();
+        let out = out.expect("it runs");
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{line}: {told}");
+    }
+    let package = std::fs::read_to_string(format!("{root}/Makefile")).expect("a package");
+    let version = format!("PKG_VERSION:={}\n", env!("CARGO_PKG_VERSION"));
+    assert!(package.contains(&version), "{version}");
+}

@@ -17,6 +17,9 @@ use link::qdisc::Verdict;
 pub const BUSY: Duration = Duration::from_millis(10);
 /// Interval of the orders while the direction is idle.
 pub const IDLE: Duration = Duration::from_millis(20);
+/// Longest intervals of the orders, of a host that probes seldom: well below [`STALE`].
+const BUSY_MOST: Duration = Duration::from_millis(25);
+const IDLE_MOST: Duration = Duration::from_millis(100);
 /// Age above which orders bind no longer.
 pub const STALE: Duration = Duration::from_millis(250);
 /// Bytes in one report above which the direction carries traffic: more than its probes and a few ACKs.
@@ -92,6 +95,12 @@ pub trait Steers {
     fn due(&self) -> Time;
     /// Updates capacity and law.
     fn update(&mut self, now: Time) -> Decision;
+    /// RTT of the path with an empty queue, if known.
+    fn base_rtt(&self) -> Option<Duration>;
+    /// Tells if packets pass that the host does not count: then nothing is signalled.
+    fn set_unseen(&mut self, unseen: bool);
+    /// Tells that a shaper follows the decisions, and keeps a queue that never runs empty.
+    fn set_shaped(&mut self);
     /// True while a signal to a sender would shorten the wait.
     fn signals_help(&self, now: Time) -> bool;
     /// Bytes that may pass; `None`: no limit.
@@ -123,6 +132,18 @@ impl Steers for Controller {
         Controller::update(self, now)
     }
 
+    fn base_rtt(&self) -> Option<Duration> {
+        Controller::base_rtt(self)
+    }
+
+    fn set_unseen(&mut self, unseen: bool) {
+        Controller::set_unseen(self, unseen);
+    }
+
+    fn set_shaped(&mut self) {
+        Controller::set_shaped(self);
+    }
+
     fn signals_help(&self, now: Time) -> bool {
         Controller::signals_help(self, now)
     }
@@ -150,17 +171,14 @@ pub struct Agent<C = Controller> {
     tick: Time,
     /// End of the time in which the direction counts as busy.
     busy_until: Time,
+    /// Intervals of the orders while the direction is busy and idle.
+    pace: (Duration, Duration),
 }
 
 impl Agent {
     /// Agent of the upload that starts now; its random draws come from that stream.
     pub fn new(settings: Upload, draws: Rng, now: Time) -> Agent {
         Agent::of(Controller::new(settings), draws, now)
-    }
-
-    /// Tells the controller if packets leave that the kernel does not count.
-    pub fn set_unseen(&mut self, unseen: bool) {
-        self.controller.set_unseen(unseen);
     }
 }
 
@@ -175,7 +193,26 @@ impl<C: Steers> Agent<C> {
             pending: 0,
             tick: now,
             busy_until: now,
+            pace: (BUSY, IDLE),
         }
+    }
+
+    /// Tells the controller if packets pass that the kernel does not count.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.controller.set_unseen(unseen);
+    }
+
+    /// Sets the interval between probes: orders need not be renewed much more often.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.pace = (
+            (interval / 2).clamp(BUSY, BUSY_MOST),
+            interval.clamp(IDLE, IDLE_MOST),
+        );
+    }
+
+    /// Tells the controller that a shaper follows its decisions.
+    pub fn set_shaped(&mut self) {
+        self.controller.set_shaped();
     }
 
     /// Controller of the direction.
@@ -231,7 +268,8 @@ impl<C: Steers> Agent<C> {
             // Nobody took them while the queue was long; later they would meet the wrong packets.
             self.pending = 0;
         }
-        self.tick = now + if now < self.busy_until { BUSY } else { IDLE };
+        let (busy, idle) = self.pace;
+        self.tick = now + if now < self.busy_until { busy } else { idle };
         let orders = Orders {
             at: now,
             passed: counts.bytes,

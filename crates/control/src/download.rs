@@ -17,7 +17,7 @@ use crate::oneway::{OneWay, Probe};
 use crate::queue::Sent;
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
-use crate::upload::{Decision, Room, SILENCE, UPDATE, Why};
+use crate::upload::{Decision, Findings, Room, SILENCE, UPDATE, Why};
 use base::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,10 @@ pub struct Inbound {
     sawtooth: Sawtooth,
     judge: Judge,
     trust: Trust,
+    /// True while packets arrive that the host does not count.
+    unseen: bool,
+    /// True if a shaper keeps a queue that never runs empty: while the link is loaded, waits show no longer route.
+    shaped: bool,
     /// Time of the last report, and bytes received by then.
     received: (Time, u64),
     /// Bytes received when the last answer came.
@@ -78,6 +82,8 @@ impl Inbound {
             sawtooth: Sawtooth::default(),
             judge: Judge::default(),
             trust: Trust::default(),
+            unseen: false,
+            shaped: false,
             received: (Time::ZERO, 0),
             answered: 0,
             fresh: Vec::new(),
@@ -95,7 +101,8 @@ impl Inbound {
 
     /// Wait that the law acts on; `None` if it is unknown or not that of this gateway's traffic.
     fn own_wait(&self, now: Time) -> Option<Duration> {
-        self.wait(now).filter(|_| self.trust == Trust::Good)
+        let trusted = self.trust == Trust::Good && !self.unseen;
+        self.wait(now).filter(|_| trusted)
     }
 
     /// Places the answers on the service curve. Bytes are spread evenly between two reports.
@@ -136,11 +143,13 @@ impl Steers for Inbound {
     }
 
     fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let idle = self.received.1 - self.answered <= IDLE;
+        let kept = |c: Capacity| self.shaped && self.judge.is_loaded(now, self.received.1, c.value);
+        let idle = self.received.1 - self.answered <= IDLE && !self.capacity.is_some_and(kept);
         self.answered = self.received.1;
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
+            departed: sent.departed,
             rtt,
             reading_ns: (rtt.as_nanos() as i64).wrapping_sub(up_ns),
             idle,
@@ -176,15 +185,15 @@ impl Steers for Inbound {
         }
         self.judge.signalled(self.signals);
         let wait = self.wait(now);
-        let why = match wait {
-            None => Why::Blind,
-            Some(_) if self.trust == Trust::Others => Why::Others,
-            Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
-            Some(w) if w > self.settings.target => Why::Long,
-            Some(_) if self.down.is_doubtful(now) => Why::Clock,
-            Some(_) if self.capacity.is_none() => Why::Learning,
-            Some(_) => Why::Short,
-        };
+        let why = Why::of(&Findings {
+            wait,
+            target: self.settings.target,
+            cap: Duration::MAX,
+            trust: self.trust,
+            unseen: self.unseen,
+            doubtful: self.down.is_doubtful(now),
+            learning: self.capacity.is_none(),
+        });
         Decision {
             at: now,
             wait: wait.unwrap_or_default(),
@@ -193,6 +202,18 @@ impl Steers for Inbound {
             signals: std::mem::take(&mut self.signals),
             why,
         }
+    }
+
+    fn base_rtt(&self) -> Option<Duration> {
+        self.base.get()
+    }
+
+    fn set_unseen(&mut self, unseen: bool) {
+        self.unseen = unseen;
+    }
+
+    fn set_shaped(&mut self) {
+        self.shaped = true;
     }
 
     fn signals_help(&self, now: Time) -> bool {

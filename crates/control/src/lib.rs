@@ -10,5 +10,6 @@ pub mod download;
 mod oneway;
 pub mod queue;
 mod sawtooth;
+pub mod shape;
 pub mod trust;
 pub mod upload;

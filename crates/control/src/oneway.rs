@@ -24,8 +24,8 @@ const TOLD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OneWay {
     base: Base,
-    /// RTT and one-way delay of the last probe.
-    last: Option<(Duration, Duration)>,
+    /// Departure, RTT and one-way delay of the last probe.
+    last: Option<(Time, Duration, Duration)>,
     /// Time of the last jump that may be one of the clock.
     doubted: Option<Time>,
 }
@@ -33,6 +33,8 @@ pub(crate) struct OneWay {
 /// One probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
+    /// Departure from the gateway.
+    pub departed: Time,
     /// RTT without the time that the server held it.
     pub rtt: Duration,
     /// Reading of the clock at the direction's end minus that at its begin, ns.
@@ -48,7 +50,7 @@ impl OneWay {
         // Order is kept, differences too: the readings may be negative.
         let delay = Duration::from_nanos(probe.reading_ns.cast_unsigned() ^ 1 << 63);
         let longer = self.base.sample(now, delay, probe.idle);
-        if let Some(grown) = self.jumped(probe.rtt, delay) {
+        if let Some(grown) = self.jumped(&probe, delay) {
             self.doubted = Some(now);
             let base = self.base.get().unwrap_or(delay) + grown;
             self.base.restart(now, base.min(delay));
@@ -71,11 +73,14 @@ impl OneWay {
         (self.doubted).is_some_and(|at| now.saturating_since(at) <= TOLD)
     }
 
-    /// Growth of the wait since the last probe, if a clock may have been set meanwhile.
-    fn jumped(&mut self, rtt: Duration, delay: Duration) -> Option<Duration> {
-        let (rtt_before, delay_before) = self.last.replace((rtt, delay))?;
+    /// Greatest step of the clock since the last probe, if one may have been set meanwhile: the wait may have become shorter
+    /// by the time that passed, and the step be as much greater.
+    fn jumped(&mut self, probe: &Probe, delay: Duration) -> Option<Duration> {
+        let Probe { departed, rtt, .. } = *probe;
+        let (departed_before, rtt_before, delay_before) =
+            self.last.replace((departed, rtt, delay))?;
         let grown = delay.saturating_sub(delay_before);
         let doubtful = grown > JUMP && grown + rtt_before > rtt + FALL;
-        doubtful.then_some(grown)
+        doubtful.then(|| grown + departed.saturating_since(departed_before))
     }
 }

@@ -109,6 +109,46 @@ pub enum Why {
     Clock,
 }
 
+/// Facts of one update that name the reason of its decision.
+pub(crate) struct Findings {
+    /// Wait that is known.
+    pub wait: Option<Duration>,
+    /// Wait to hold.
+    pub target: Duration,
+    /// Wait above which every packet is dropped; [`Duration::MAX`]: none.
+    pub cap: Duration,
+    /// Verdict on the signal.
+    pub trust: Trust,
+    /// True while packets pass that the host does not count.
+    pub unseen: bool,
+    /// True if a wait jumped as it does when a clock is set.
+    pub doubtful: bool,
+    /// True while the capacity is unknown.
+    pub learning: bool,
+}
+
+impl Why {
+    /// Reason of a decision: the first doubt, or the place of the wait.
+    pub(crate) fn of(f: &Findings) -> Why {
+        match f.wait {
+            None => Why::Blind,
+            Some(_) if f.unseen => Why::Unseen,
+            Some(_) if f.trust == Trust::Others => Why::Others,
+            Some(_) if f.trust == Trust::Bypassed => Why::Bypassed,
+            Some(w) if w > f.cap => Why::Capped,
+            Some(w) if w > f.target => Why::Long,
+            Some(_) if f.doubtful => Why::Clock,
+            Some(_) if f.learning => Why::Learning,
+            Some(_) => Why::Short,
+        }
+    }
+
+    /// True while the wait is known and that of this gateway's own queue.
+    pub fn is_own(self) -> bool {
+        !matches!(self, Why::Blind | Why::Others | Why::Bypassed | Why::Unseen)
+    }
+}
+
 /// Bytes that may pass before the hidden queue exceeds the cap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Room {
@@ -157,6 +197,8 @@ pub struct Controller {
     trust: Trust,
     /// True while packets leave that the host does not count.
     unseen: bool,
+    /// True if a shaper keeps a queue that never runs empty: while the link is loaded, waits show no longer route.
+    shaped: bool,
     due: Time,
     signals: u64,
 }
@@ -197,6 +239,7 @@ impl Controller {
             judge,
             trust: Trust::default(),
             unseen: false,
+            shaped: false,
             due: Time::ZERO,
             signals: 0,
         }
@@ -228,6 +271,11 @@ impl Controller {
     /// Tells if packets leave that the host does not count: then nothing is signalled.
     pub fn set_unseen(&mut self, unseen: bool) {
         self.unseen = unseen;
+    }
+
+    /// Tells that a shaper follows the decisions, and keeps a queue that never runs empty.
+    pub fn set_shaped(&mut self) {
+        self.shaped = true;
     }
 
     /// True while a signal to a sender would shorten the wait.
@@ -343,10 +391,12 @@ impl Controller {
     /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on
     /// its departure. The clocks need not agree.
     pub fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let idle = self.queue.backlog(sent.departed) <= 3000.0;
+        let kept = |c: Capacity| self.shaped && self.judge.is_loaded(now, self.total(), c.value);
+        let idle = self.queue.backlog(sent.departed) <= 3000.0 && !self.capacity.is_some_and(kept);
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
+            departed: sent.departed,
             rtt,
             reading_ns: up_ns,
             idle,
@@ -405,6 +455,11 @@ impl Controller {
         }
     }
 
+    /// RTT of the path with an empty queue, if known.
+    pub fn base_rtt(&self) -> Option<Duration> {
+        self.base.get()
+    }
+
     /// Probability of a signal per packet, of a law that has one.
     pub fn probability(&self) -> Option<f64> {
         (self.settings.law == Law::Pie).then(|| self.pie.1.probability())
@@ -440,17 +495,15 @@ impl Controller {
             law.update(params, backlog);
         }
         self.judge.signalled(self.signals);
-        let why = match wait {
-            None => Why::Blind,
-            Some(_) if self.unseen => Why::Unseen,
-            Some(_) if self.trust == Trust::Others => Why::Others,
-            Some(_) if self.trust == Trust::Bypassed => Why::Bypassed,
-            Some(w) if w > self.settings.cap => Why::Capped,
-            Some(w) if w > self.settings.target => Why::Long,
-            Some(_) if self.up.is_doubtful(now) => Why::Clock,
-            Some(_) if self.capacity.is_none() => Why::Learning,
-            Some(_) => Why::Short,
-        };
+        let why = Why::of(&Findings {
+            wait,
+            target: self.settings.target,
+            cap: self.settings.cap,
+            trust: self.trust,
+            unseen: self.unseen,
+            doubtful: self.up.is_doubtful(now),
+            learning: self.capacity.is_none(),
+        });
         Decision {
             at: now,
             wait: wait.unwrap_or_default(),

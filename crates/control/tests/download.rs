@@ -101,6 +101,34 @@ fn a_queue_up_is_no_wait_down_whatever_the_clocks_say() {
 }
 
 #[test]
+fn a_clock_that_is_set_between_two_queues_makes_no_wait_down() {
+    let mut faults = Vec::new();
+    let count = std::env::var("DRAWS").map_or(200, |n| n.parse().expect("DRAWS is a number"));
+    for number in 0..count {
+        let mut rng = Streams::new(SEED).stream(&format!("both/{number}"));
+        let mut script = Script::new(&mut rng);
+        idle(&mut script);
+        let step_ns = (20e6 * 50f64.powf(uniform(&mut rng))) as i64;
+        let sign = if number % 2 == 0 { 1 } else { -1 };
+        let (mut queued_ms, mut down_ms) = (30.0, 0.0);
+        for step in 0..1500 {
+            if step == 700 {
+                script.ahead_ns += sign * step_ns;
+            }
+            let up = wander(&mut rng, &mut queued_ms);
+            // Its own queue down stays well below the target of 20 ms.
+            down_ms = (down_ms + 8.0 * (uniform(&mut rng) - 0.5)).clamp(0.0, 12.0);
+            script.step(30_000, up, Duration::from_secs_f64(down_ms * 1e-3));
+        }
+        if script.signals > 0 {
+            let ms = step_ns as f64 * 1e-6;
+            faults.push(format!("{number}: {} signals, {ms:.0} ms", script.signals));
+        }
+    }
+    assert!(faults.is_empty(), "seed {SEED}: {faults:#?}");
+}
+
+#[test]
 fn a_queue_of_others_down_is_not_answered_with_cuts() {
     let mut faults = Vec::new();
     for number in 0..200 {

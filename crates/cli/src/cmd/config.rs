@@ -1,8 +1,8 @@
 //! Configuration files: each setting of a verb is an option and a key of the file, by one declaration.
 
 use anyhow::Context;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Settings that a user gave, in a file or as options; a setting that was not given is not serialized.
@@ -64,6 +64,26 @@ pub trait Configured: clap::Args + Serialize + DeserializeOwned {
         }
         Ok(out)
     }
+}
+
+/// Versions of IP that a user gave.
+#[derive(clap::Args, Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Ip {
+    /// Use IPv4 only
+    #[arg(
+        short = '4',
+        long,
+        conflicts_with = "ipv6",
+        num_args = 0,
+        default_missing_value = "true"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<bool>,
+    /// Use IPv6 only
+    #[arg(short = '6', long, num_args = 0, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<bool>,
 }
 
 fn table(settings: &impl Serialize) -> toml::Table {

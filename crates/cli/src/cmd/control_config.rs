@@ -1,6 +1,6 @@
 //! Settings of `tailback control run`.
 
-use super::config::Configured;
+use super::config::{Configured, Ip};
 use base::{BitsPerSec, Bytes, Duration};
 use ops::control::{Directions, Law, Plan};
 use serde::{Deserialize, Serialize};
@@ -62,20 +62,9 @@ pub struct Settings {
     #[arg(long, value_name = "DSCP")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exempt: Option<Vec<u8>>,
-    /// Use IPv4 only
-    #[arg(
-        short = '4',
-        long,
-        conflicts_with = "ipv6",
-        num_args = 0,
-        default_missing_value = "true"
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ipv4: Option<bool>,
-    /// Use IPv6 only
-    #[arg(short = '6', long, num_args = 0, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ipv6: Option<bool>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub ip: Ip,
     /// Recording to write; a number is added if it exists [default: control.rec]
     #[arg(short, long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,8 +160,8 @@ impl Settings {
         s.exempt = self.exempt.clone().unwrap_or_else(|| s.exempt.clone());
         s.apply = self.apply.unwrap_or(false);
         Ok(Plan {
-            ipv4: self.ipv4.unwrap_or(false),
-            ipv6: self.ipv6.unwrap_or(false),
+            ipv4: self.ip.ipv4.unwrap_or(false),
+            ipv6: self.ip.ipv6.unwrap_or(false),
             output: self.output.clone().unwrap_or(plan.output),
             title: self.title.clone(),
             max_size: self.max_size,

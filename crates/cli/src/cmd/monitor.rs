@@ -73,8 +73,8 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         lost_after: s.lost_after.unwrap_or(usual.monitor.lost_after),
         interfaces: s.interface.clone().unwrap_or_default(),
         traffic_interval: s.traffic_interval.unwrap_or(usual.monitor.traffic_interval),
-        only_v4: s.ipv4.unwrap_or(false),
-        only_v6: s.ipv6.unwrap_or(false),
+        only_v4: s.ip.ipv4.unwrap_or(false),
+        only_v6: s.ip.ipv6.unwrap_or(false),
         ..MonitorPlan::default()
     };
     Ok(Plan {

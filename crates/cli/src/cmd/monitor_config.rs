@@ -1,6 +1,6 @@
 //! Settings of `tailback monitor`.
 
-use super::config::Configured;
+use super::config::{Configured, Ip};
 use base::{Bytes, Duration};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -22,20 +22,9 @@ pub struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// Use IPv4 only
-    #[arg(
-        short = '4',
-        long,
-        conflicts_with = "ipv6",
-        num_args = 0,
-        default_missing_value = "true"
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ipv4: Option<bool>,
-    /// Use IPv6 only
-    #[arg(short = '6', long, num_args = 0, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ipv6: Option<bool>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub ip: Ip,
     /// Interface whose traffic and availability are recorded; may be repeated [default: the interface towards the first
     /// target]
     #[arg(long, value_name = "NAME")]
@@ -145,14 +134,14 @@ mod tests {
         let all = options(&["--interval", "50ms"]).over(&file);
         assert_eq!(all.interval, Some(Duration::from_millis(50)));
         assert_eq!(all.flush, Some(Duration::from_secs(2)));
-        assert_eq!((all.ipv4, all.ipv6), (Some(true), None));
+        assert_eq!((all.ip.ipv4, all.ip.ipv6), (Some(true), None));
         assert_eq!(
             all.targets.as_deref(),
             Some(&["far.example".to_owned()][..])
         );
         assert_eq!(all.lost_after, None);
         let six = options(&["-6"]).over(&all);
-        assert_eq!((six.ipv4, six.ipv6), (None, Some(true)));
+        assert_eq!((six.ip.ipv4, six.ip.ipv6), (None, Some(true)));
     }
 
     /// The printed file says the same as the options and the file that it was printed for.
@@ -180,7 +169,7 @@ mod tests {
         assert_eq!(read.max_size, wanted.max_size);
         assert_eq!(read.interface, wanted.interface);
         assert_eq!(read.mail, wanted.mail);
-        assert_eq!(read.ipv6, Some(true));
+        assert_eq!(read.ip.ipv6, Some(true));
         assert_eq!(read.interval, Some(INTERVAL));
         assert!(text.contains("mail = \"a@b\" # from the file"), "{text}");
         assert!(toml::from_str::<Settings>("intervall = '1s'").is_err());

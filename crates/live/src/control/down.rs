@@ -50,8 +50,10 @@ impl Down {
     pub fn open(settings: &Settings, draws: Rng, clock: Clock) -> Result<Down, ControlError> {
         let counters = Counters::open(settings, Side::Ingress, settings.apply)?;
         let now = clock.now();
+        let mut agent = Agent::of(Inbound::new(settings.download), draws, now);
+        agent.set_interval(settings.interval);
         Ok(Down {
-            agent: Agent::of(Inbound::new(settings.download), draws, now),
+            agent,
             settings: settings.clone(),
             clock,
             counters,

@@ -206,8 +206,10 @@ impl Gateway {
             Directions::Up => None,
             _ => Some(Down::open(&settings, streams.stream("down"), clock)?),
         };
+        let mut agent = Agent::new(upload, streams.stream("gateway"), now);
+        agent.set_interval(settings.interval);
         Ok(Gateway {
-            agent: Agent::new(upload, streams.stream("gateway"), now),
+            agent,
             settings,
             offload,
             clock,
