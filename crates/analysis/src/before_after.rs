@@ -4,7 +4,8 @@
 //! **Method.** Runs are independent, so the errors of two figures add in squares. A difference counts if its 95 %
 //! interval leaves out zero. The first network is the reference. A figure of several rounds is their mean, with Student's
 //! interval of the spread between rounds. A figure of a medium, such as cable, is the mean of its networks', with Student's
-//! interval of the spread between them; of one network it is the network's own.
+//! interval of the spread between them; of one network it is the network's own, and
+//! no change is told.
 //!
 //! **Source.** D. G. Altman, D. Machin, T. N. Bryant and M. J. Gardner, "Statistics with Confidence", 2000: method of
 //! variance estimates recovery for a difference of two figures with intervals.
@@ -186,8 +187,23 @@ fn media(networks: &[Network], figures: &[Vec<Figure>]) -> Option<BeforeAfter> {
         let figure = |i: usize| mean(theirs.iter().map(|f| &f[i]));
         rows.push((0..FIGURES.len()).map(figure).collect());
     }
-    Some(side_by_side(tests, &rows))
+    let mut found = side_by_side(tests, &rows);
+    let is_alone: Vec<bool> = found.tests.iter().map(|t| t.networks == Some(1)).collect();
+    for row in &mut found.rows {
+        let others = row.changes.iter_mut().zip(&is_alone[1..]);
+        for (change, _) in others.filter(|(_, other)| is_alone[0] || **other) {
+            *change = Change {
+                is: Is::CannotTell,
+                difference: Figure::cannot_tell(ONE_NETWORK),
+            };
+        }
+    }
+    Some(found)
 }
+
+/// Reason why a medium of one network is not compared.
+const ONE_NETWORK: &str =
+    "one network does not show how much those of its medium differ; two of each medium do";
 
 /// Sets the figures of each test beside those of the first.
 fn side_by_side(tests: Vec<Test>, all: &[Vec<Figure>]) -> BeforeAfter {

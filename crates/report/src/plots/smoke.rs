@@ -123,54 +123,6 @@ mod tests {
         assert_eq!(with(0, 0), None);
     }
 
-    /// Ten days, of which the middle four have no probes, and a day whose probes are all lost: no area and no line is drawn
-    /// there.
-    #[test]
-    fn nothing_is_drawn_where_nothing_was_answered() {
-        use super::super::Scope;
-        let hour = 3_600_000_000_000;
-        let scope = Scope {
-            from_ns: 0,
-            to_ns: 240 * hour,
-            zone: jiff::tz::TimeZone::UTC,
-        };
-        let mut m = Material::new(scope, "");
-        for i in (0..240 * 360).filter(|i| !(72 * 360..168 * 360).contains(i)) {
-            let lost = (192 * 360..216 * 360).contains(&i);
-            let (rtt, status) = match lost {
-                true => (None, Status::Lost),
-                false => (Some(20_000_000 + i * 7919 % 1_000_000), Status::Ok),
-            };
-            m.probe(i * hour / 360, rtt, status);
-        }
-        // The time axis counts seconds; columns at the edges hold some probes.
-        let is_empty = |x: f64| {
-            let hours = x / 3600.0;
-            (74.0..166.0).contains(&hours) || (194.0..214.0).contains(&hours)
-        };
-        let mut drawn = 0;
-        for series in &plot(&m).panels[0].series {
-            let places: Vec<f64> = match &series.shape {
-                Shape::Band(points) => points.iter().flatten().map(|p| p.0).collect(),
-                Shape::Line(points) => points
-                    .iter()
-                    .filter(|p| p.1.is_some())
-                    .map(|p| p.0)
-                    .collect(),
-                Shape::Strokes(strokes) if series.class.ends_with("l7") => {
-                    // A stretch that lost all has its mark at the bottom, and no other.
-                    assert!(strokes.iter().all(|s| s.2 == 0.0), "{strokes:?}");
-                    Vec::new()
-                }
-                Shape::Strokes(strokes) => strokes.iter().map(|s| s.0).collect(),
-                _ => panic!("an unknown shape in smoke"),
-            };
-            assert!(!places.iter().any(|x| is_empty(*x)), "{}", series.class);
-            drawn += places.len();
-        }
-        assert!(drawn > 1000, "{drawn}");
-    }
-
     /// Every fiftieth probe waits 1 s, all year: the mean of sorted pings would hide it.
     #[test]
     fn a_slow_hundredth_stays_visible_over_a_year() {

@@ -252,22 +252,6 @@ for (const name of ["adsl", "fiber", "partial"]) {
   });
 }
 
-test("no smoke is drawn over hours in which nothing was answered", async () => {
-  const opened = await open("weeks");
-  const { page } = opened;
-  await area(page, "smoke");
-  const hour = 1 / 14 / 24;
-  const ink = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim());
-  const rgb = [1, 3, 5].map((i) => parseInt(ink.slice(i, i + 2), 16));
-  await page.mouse.move(0, 0);
-  // Smoke is translucent ink: any grey above the foot counts. The hour before has it, the hours without answers do not.
-  const grey = async (share: number): Promise<number> => (await inked(page, "smoke", share, rgb, 90)).filter((h) => h > 0.02).length;
-  const [before, within, after] = [await grey((4 * 24 + 13) * hour), await grey((4 * 24 + 17.5) * hour), await grey((4 * 24 + 21) * hour)];
-  assert.ok(before > 0 && after > 0, `${before} ${after}`);
-  assert.equal(within, 0);
-  await close(opened);
-});
-
 test("the cells of calendars and the bars of days are read by pointer and by keys", async () => {
   const opened = await open("weeks");
   const { page } = opened;
