@@ -211,7 +211,7 @@ fn told(file: &Imported) -> String {
 }
 
 /// Output of `tailback import --json`.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Document {
     /// Recording that was written.
     pub recording: PathBuf,
@@ -219,7 +219,7 @@ pub struct Document {
 }
 
 /// Result of one file's import.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FileImport {
     pub file: PathBuf,
     pub format: &'static str,

@@ -232,7 +232,7 @@ fn unit(measure: Measure) -> &'static str {
 }
 
 /// Output of `tailback model --json`.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Document {
     /// Name of the formula with all its parameters.
     pub model: String,
@@ -241,7 +241,7 @@ pub struct Document {
 }
 
 /// Figure of a formula, in seconds, bytes, bits per second, or the unit that it names.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ModelFigure {
     pub name: &'static str,
     /// Value; null if the formula gives none for these parameters.

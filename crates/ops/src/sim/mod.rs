@@ -65,7 +65,7 @@ pub struct Answer {
 const MOST_RUNS: u64 = 200_000;
 
 /// Figures of one combination of swept values; `tailback sim --json` prints a list of them.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PointFigures<'a> {
     /// Swept keys with their values.
     pub set: BTreeMap<String, String>,
