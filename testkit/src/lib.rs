@@ -12,6 +12,7 @@ mod machine;
 pub mod networks;
 mod program;
 mod real_time;
+pub mod schema;
 mod skip;
 mod terminal;
 

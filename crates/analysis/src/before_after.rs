@@ -3,7 +3,9 @@
 //!
 //! **Method.** Runs are independent, so the errors of two figures add in squares. A difference counts if its 95 %
 //! interval leaves out zero. The first network is the reference. A figure of several rounds is their mean, with Student's
-//! interval of the spread between rounds.
+//! interval of the spread between rounds. A figure of a medium, such as cable, is the mean of its networks', with Student's
+//! interval of the spread between them; of one network it is the network's own, and
+//! no change is told.
 //!
 //! **Source.** D. G. Altman, D. Machin, T. N. Bryant and M. J. Gardner, "Statistics with Confidence", 2000: method of
 //! variance estimates recovery for a difference of two figures with intervals.
@@ -29,13 +31,33 @@ pub struct BeforeAfter {
     pub tests: Vec<Test>,
     /// Figures of all networks.
     pub rows: Vec<Row>,
+    /// Media that the networks belong to, side by side in the same way; absent if no network has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<Box<BeforeAfter>>,
 }
 
-/// One of the networks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Test {
+/// Runs of one network.
+#[derive(Clone, Debug)]
+pub struct Network {
     /// Name of the network, or of its recording.
     pub name: String,
+    /// Medium, such as cable or wireless, if it was said.
+    pub medium: Option<String>,
+    /// Answer of each run.
+    pub rounds: Vec<Answer>,
+}
+
+/// One of the networks, or one of the media.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Test {
+    /// Name of the network, of its recording, or of the medium.
+    pub name: String,
+    /// Medium of the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<String>,
+    /// Number of networks of the medium.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networks: Option<u64>,
     /// Name of the first run.
     pub title: String,
     /// Number of runs.
@@ -118,33 +140,98 @@ pub const FIGURES: [Definition; 8] = [
     }),
 ];
 
-/// Compares networks with the first of them, by name, each with the answers of its rounds.
-pub fn compare(networks: &[(String, Vec<Answer>)]) -> BeforeAfter {
-    let rows = FIGURES.iter().map(|(key, name, _, more, of)| {
-        let figure = |(_, rounds): &(String, Vec<Answer>)| over_rounds(rounds.iter().map(of));
-        let figures: Vec<Figure> = networks.iter().map(figure).collect();
-        let (first, others) = match figures.split_first() {
-            Some((first, others)) => (first.clone(), others),
-            None => (Figure::cannot_tell("there is no test"), &[][..]),
-        };
-        Row {
-            key: (*key).into(),
-            name: (*name).into(),
-            changes: others.iter().map(|f| change(&first, f, *more)).collect(),
-            figures,
-        }
+/// Compares networks with the first of them, and their media with the medium of the first.
+pub fn compare(networks: &[Network]) -> BeforeAfter {
+    let rows: Vec<Vec<Figure>> = networks.iter().map(figures).collect();
+    let tests = networks.iter().map(|n| Test {
+        medium: n.medium.clone(),
+        ..test(&n.name, &n.rounds.iter().collect::<Vec<_>>())
     });
     BeforeAfter {
-        version: VERSION,
-        rows: rows.collect(),
-        tests: networks
-            .iter()
-            .map(|(name, rounds)| test(name, rounds))
-            .collect(),
+        media: media(networks, &rows).map(Box::new),
+        ..side_by_side(tests.collect(), &rows)
     }
 }
 
-fn test(name: &str, rounds: &[Answer]) -> Test {
+/// Figures of a network, in the order of [`FIGURES`].
+fn figures(network: &Network) -> Vec<Figure> {
+    let all = FIGURES
+        .iter()
+        .map(|(.., of)| mean(network.rounds.iter().map(of)));
+    all.collect()
+}
+
+/// Compares the media; `None` if fewer than two are named.
+fn media(networks: &[Network], figures: &[Vec<Figure>]) -> Option<BeforeAfter> {
+    let mut names: Vec<&String> = Vec::new();
+    for medium in networks.iter().filter_map(|n| n.medium.as_ref()) {
+        if !names.contains(&medium) {
+            names.push(medium);
+        }
+    }
+    if names.len() < 2 {
+        return None;
+    }
+    let of = |name: &String| {
+        let all = networks.iter().zip(figures);
+        all.filter(|(n, _)| n.medium.as_ref() == Some(name)).unzip()
+    };
+    let (mut tests, mut rows) = (Vec::new(), Vec::new());
+    for name in names {
+        let (members, theirs): (Vec<&Network>, Vec<&Vec<Figure>>) = of(name);
+        let runs: Vec<&Answer> = members.iter().flat_map(|n| &n.rounds).collect();
+        tests.push(Test {
+            networks: Some(members.len() as u64),
+            ..test(name, &runs)
+        });
+        let figure = |i: usize| mean(theirs.iter().map(|f| &f[i]));
+        rows.push((0..FIGURES.len()).map(figure).collect());
+    }
+    let mut found = side_by_side(tests, &rows);
+    let is_alone: Vec<bool> = found.tests.iter().map(|t| t.networks == Some(1)).collect();
+    for row in &mut found.rows {
+        let others = row.changes.iter_mut().zip(&is_alone[1..]);
+        for (change, _) in others.filter(|(_, other)| is_alone[0] || **other) {
+            *change = Change {
+                is: Is::CannotTell,
+                difference: Figure::cannot_tell(ONE_NETWORK),
+            };
+        }
+    }
+    Some(found)
+}
+
+/// Reason why a medium of one network is not compared.
+const ONE_NETWORK: &str =
+    "one network does not show how much those of its medium differ; two of each medium do";
+
+/// Sets the figures of each test beside those of the first.
+fn side_by_side(tests: Vec<Test>, all: &[Vec<Figure>]) -> BeforeAfter {
+    let rows = FIGURES
+        .iter()
+        .enumerate()
+        .map(|(i, (key, name, _, more, _))| {
+            let figures: Vec<Figure> = all.iter().map(|f| f[i].clone()).collect();
+            let (first, others) = match figures.split_first() {
+                Some((first, others)) => (first.clone(), others),
+                None => (Figure::cannot_tell("there is no test"), &[][..]),
+            };
+            Row {
+                key: (*key).into(),
+                name: (*name).into(),
+                changes: others.iter().map(|f| change(&first, f, *more)).collect(),
+                figures,
+            }
+        });
+    BeforeAfter {
+        version: VERSION,
+        rows: rows.collect(),
+        tests,
+        media: None,
+    }
+}
+
+fn test(name: &str, rounds: &[&Answer]) -> Test {
     let mut grades: Vec<&str> = Vec::new();
     for a in rounds {
         if !grades.contains(&a.grade.letter.as_str()) {
@@ -154,6 +241,8 @@ fn test(name: &str, rounds: &[Answer]) -> Test {
     let first = rounds.first();
     Test {
         name: name.to_owned(),
+        medium: None,
+        networks: None,
         title: first.map(|a| a.title.clone()).unwrap_or_default(),
         rounds: rounds.len() as u64,
         started_ns: first.map_or(0, |a| a.started_ns),
@@ -162,8 +251,8 @@ fn test(name: &str, rounds: &[Answer]) -> Test {
     }
 }
 
-/// Figure of several rounds: their mean, with Student's interval. Of one round it is the round's own.
-fn over_rounds<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
+/// Mean of several rounds' or networks' figures, with Student's interval. Of one it is its own.
+fn mean<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
     let all: Vec<&Figure> = rounds.collect();
     if let [only] = all[..] {
         return only.clone();
@@ -177,13 +266,13 @@ fn over_rounds<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
         });
         return Figure::cannot_tell(why.unwrap_or_else(|| "there is no run".into()));
     }
-    let mean = known.iter().sum::<f64>() / n;
-    let variance = known.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let middle = known.iter().sum::<f64>() / n;
+    let variance = known.iter().map(|v| (v - middle).powi(2)).sum::<f64>() / (n - 1.0);
     let half = student_t95(n - 1.0) * (variance / n).sqrt();
     Figure::Is {
-        value: mean,
-        low: mean - half,
-        high: mean + half,
+        value: middle,
+        low: middle - half,
+        high: middle + half,
     }
 }
 
@@ -271,7 +360,7 @@ mod tests {
                     Figure::exactly(100.0 + 20.0 * (chance - 6.0))
                 };
                 let rounds: Vec<Figure> = (0..n).map(|_| round()).collect();
-                if let Figure::Is { low, high, .. } = over_rounds(rounds.iter()) {
+                if let Figure::Is { low, high, .. } = mean(rounds.iter()) {
                     held += usize::from((low..high).contains(&100.0));
                 }
             }
@@ -288,10 +377,10 @@ mod tests {
             high: value + 1.0,
         };
         let unknown = Figure::cannot_tell("no probes");
-        assert_eq!(over_rounds([known(5.0)].iter()), known(5.0));
-        assert_eq!(over_rounds([known(5.0), unknown.clone()].iter()), unknown);
-        let mean = over_rounds([known(5.0), unknown, known(7.0)].iter());
-        assert_eq!(mean.value(), Some(6.0));
+        assert_eq!(mean([known(5.0)].iter()), known(5.0));
+        assert_eq!(mean([known(5.0), unknown.clone()].iter()), unknown);
+        let both = mean([known(5.0), unknown, known(7.0)].iter());
+        assert_eq!(both.value(), Some(6.0));
     }
 
     #[test]

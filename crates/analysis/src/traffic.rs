@@ -366,7 +366,7 @@ fn gaps(class: &Class, tick_ns: f64) -> Law {
 }
 
 /// Output of `trace --traffic --json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct TrafficAnswer {
     /// Time from the first packet to the last, s.
     pub span_s: f64,
@@ -393,7 +393,7 @@ pub struct TrafficAnswer {
 }
 
 /// Figures of TCP, UDP or both.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct ClassAnswer {
     /// Name: TCP only, UDP only, TCP+UDP.
     pub name: &'static str,
@@ -415,7 +415,7 @@ pub struct ClassAnswer {
 }
 
 /// Sample of a quantity and the families that fit it, best first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Law {
     /// Number of values.
     pub values: u64,
@@ -480,7 +480,7 @@ impl Law {
 }
 
 /// Fit of one family.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct FitAnswer {
     /// Name of the family.
     pub family: &'static str,
@@ -517,7 +517,7 @@ impl FitAnswer {
 }
 
 /// Hurst parameter of the packets in each step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct HurstAnswer {
     /// Estimate from variance over time scales.
     pub variance_time: Figure,

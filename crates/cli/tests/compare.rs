@@ -47,6 +47,39 @@ fn changes(found: &Value) -> Vec<(String, String)> {
     rows.iter().map(change).collect()
 }
 
+/// Two networks of each medium tell the media apart; one network of a medium tells nothing of it.
+#[test]
+fn media_are_compared_by_the_spread_between_their_networks() {
+    let dir = TempDir::new("media");
+    for (name, queue, seed) in [
+        ("p1.rec", "", 1),
+        ("p2.rec", "", 2),
+        ("c1.rec", "fq_codel", 3),
+        ("c2.rec", "fq_codel", 4),
+    ] {
+        test(&dir.join(name), queue, seed);
+    }
+    let program = program().within(&dir);
+    let plain = ["compare", "--json", "plain/one=p1.rec", "plain/two=p2.rec"];
+    let both = [&plain[..], &["cured/one=c1.rec", "cured/two=c2.rec"]].concat();
+    let found = program.json(&both);
+    let media = &found["media"];
+    assert_eq!(media["tests"][1]["name"], "cured");
+    assert_eq!(media["tests"][1]["networks"], 2);
+    let added = ("added_up_p95_ms".to_owned(), "better".to_owned());
+    assert!(changes(media).contains(&added), "{media}");
+    let mean = |f: &Value| f["figures"][0]["value"].as_f64().expect("a figure");
+    let ours = found["rows"][0]["figures"].as_array().expect("figures");
+    let of = |i: usize| ours[i]["value"].as_f64().expect("a figure");
+    assert!((mean(&media["rows"][0]) - (of(0) + of(1)) / 2.0).abs() < 1e-9);
+    let alone = program.json(&[&plain[..], &["cured/one=c1.rec"]].concat());
+    let told = changes(&alone["media"]);
+    assert!(told.iter().all(|(_, is)| is == "cannot_tell"), "{told:?}");
+    // Without media there is no such table.
+    let none = program.json(&["compare", "p1.rec", "c1.rec", "--json"]);
+    assert_eq!(none.get("media"), None);
+}
+
 #[test]
 fn a_cure_is_better_and_the_same_link_again_is_not() {
     let dir = TempDir::new("compare");

@@ -248,6 +248,9 @@ fn packets_that_pass_the_hook_by_are_noticed() {
         let why = || {
             let status = house.output(&["status", "--wan", WAN, "--json"]);
             let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+            let schema = include_str!("../../../schema/control-status.v1.json");
+            let schema = serde_json::from_str(schema).expect("a schema");
+            assert_eq!(testkit::schema::breach(&schema, &status), None);
             status["why"].clone()
         };
         assert_ne!(why(), "unseen");

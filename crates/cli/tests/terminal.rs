@@ -225,23 +225,77 @@ fn no_option_is_ignored() {
     assert!(dir.join("m.rec/cdf.svg").exists());
 }
 
+fn is_time(text: &str) -> bool {
+    let shape: String = text
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches('Z')
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    shape == "0000-00-00T00:00:00" && text.ends_with('Z')
+}
+
+fn is_number(text: &str) -> bool {
+    text.is_empty() || text.parse::<f64>().is_ok()
+}
+
+/// Tables of a capture: times are ISO 8601, and no number is a time in disguise.
+#[test]
+fn csv_of_a_capture_has_plain_numbers_and_iso_times() {
+    let dir = TempDir::new("csv-trace");
+    let scenario = "duration = \"5 s\"\n[link]\nrate = \"5mbit\"\ndelay = \"10 ms\"\n\
+        queue = \"fifo:packets=20\"\n[[flow]]\nname = \"bulk\"\nkind = \"bulk\"\n[tcp]\ncontroller = \"cubic\"\n";
+    let file = dir.file("s.toml", scenario);
+    let pcap = format!("link={}", dir.at("link.pcapng"));
+    for args in [
+        &["sim", &file, "-q", "--pcap", &pcap][..],
+        &["trace", &dir.at("link.pcapng"), "--csv", &dir.at("tables")],
+    ] {
+        let out = program().run(args);
+        assert!(
+            out.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+    let mut times = 0;
+    for entry in std::fs::read_dir(dir.at("tables")).expect("tables") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a table");
+        let mut lines = text.lines();
+        let heads: Vec<&str> = lines.next().expect("heads").split(',').collect();
+        for (line, cells) in lines.map(|l| (l, l.split(',').collect::<Vec<_>>())) {
+            // JSON in a cell has commas, too.
+            let plain = heads
+                .iter()
+                .zip(&cells)
+                .take_while(|(head, _)| **head != "detail");
+            for (head, cell) in plain {
+                let is_when = ["t", "sent", "first", "last", "course", "before"].contains(head);
+                times += usize::from(is_when && !cell.is_empty());
+                // No other cell is a time in nanoseconds since 1970.
+                let is_right = match is_when {
+                    true => cell.is_empty() || is_time(cell),
+                    false => {
+                        cell.parse::<f64>().is_ok_and(|v| v.abs() < 1e17)
+                            || !is_number(cell)
+                            || cell.is_empty()
+                    }
+                };
+                assert!(is_right, "{}: {head} is {cell} in {line}", path.display());
+            }
+        }
+    }
+    assert!(times > 100, "{times} times");
+}
+
 /// Every figure of `--csv` is a plain number, and every time one of ISO 8601.
 #[test]
 fn csv_has_plain_numbers_and_iso_times() {
     let dir = TempDir::new("csv");
     recording(&dir.join("m.rec"));
-    let is_time = |text: &str| {
-        let shape: String = text
-            .split('.')
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches('Z')
-            .chars()
-            .map(|c| if c.is_ascii_digit() { '0' } else { c })
-            .collect();
-        shape == "0000-00-00T00:00:00" && text.ends_with('Z')
-    };
-    let is_number = |text: &str| text.is_empty() || text.parse::<f64>().is_ok();
     for (args, numbers, times) in [
         (
             &["analyse", "m.rec", "--csv"][..],

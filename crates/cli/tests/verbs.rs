@@ -58,6 +58,45 @@ fn a_file_that_is_missing_has_one_exit_code_and_is_named() {
     }
 }
 
+#[test]
+fn a_file_of_another_kind_is_wrong_usage_for_every_verb_and_is_named() {
+    let dir = TempDir::new("verbs");
+    let letter = dir.file("letter.txt", "Dear engineer,\n");
+    for verb in READERS {
+        let verb: Vec<&str> = verb
+            .iter()
+            .map(|w| w.strip_suffix("other.rec").map_or(*w, |_| &*letter))
+            .collect();
+        let output = tailback(&[&verb[..], &[letter.as_str()]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{verb:?}: {text}");
+        assert!(output.stdout.is_empty(), "{verb:?}");
+        assert!(text.contains("letter.txt"), "{verb:?}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_has_one_exit_code() {
+    // Nobody listens on this port: it was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = free.local_addr().expect("an address").to_string();
+    drop(free);
+    for args in [
+        &["test", &server][..],
+        &["probe", "rtt", &server],
+        &["control", "status", "--wan", "lo"],
+        &["control", "stop", "--wan", "lo"],
+    ] {
+        let output = tailback(args);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {text}");
+        assert!(
+            output.stdout.is_empty() && text.lines().any(|l| l.starts_with("tailback: ")),
+            "{args:?}: {text}"
+        );
+    }
+}
+
 /// Verbs without an answer of their own in figures, and the reason.
 const NO_JSON: [(&str, &str); 11] = [
     (

@@ -86,7 +86,7 @@ impl Default for Upload {
 }
 
 /// Reason for what the controller does at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// No RTT sample yet, or none for a second: packets pass.

@@ -714,7 +714,8 @@ impl Session {
         }
     }
 
-    /// Row of an answer. If its times cannot be trusted it is invalid and has no delay.
+    /// Row of an answer. If its times cannot be trusted it is invalid and has no delay; if it is late and the server's hold
+    /// is unknown, it is late and has no delay.
     fn answered_row(&mut self, seq: u64, a: Answer, status: Status) -> Option<Delay> {
         let p = self.ledger.probe(seq)?;
         let (sent, before, has_tx) = (p.sent(), p.before, p.kernel_tx_ns.is_some());
@@ -725,10 +726,11 @@ impl Session {
         let mut row = self.ledger.unanswered_row(seq, status)?;
         let hold = a.kernel_hold_ns.or(a.hold_ns);
         let rtt = hold.map(|hold| a.arrival.at.signed_since(sent).as_nanos() - hold);
-        let trusted = a.arrival.kernel
-            && a.arrival.steady
-            && rtt.is_some_and(|rtt| rtt > 0)
-            && !self.ledger.slept_between(sent, a.arrival.at);
+        let timed =
+            a.arrival.kernel && a.arrival.steady && !self.ledger.slept_between(sent, a.arrival.at);
+        let trusted = timed && rtt.is_some_and(|rtt| rtt > 0);
+        // A server that stood still tells no hold. The answer was late by our clock alone; only its delay is unknown.
+        let late_for_sure = timed && hold.is_none() && status == Status::Late;
         row.ecn = a.arrival.tos.map(|tos| i64::from(tos & 3));
         row.dscp = a.arrival.tos.map(|tos| i64::from(tos >> 2));
         if trusted {
@@ -737,7 +739,7 @@ impl Session {
             row.remote_tx_ns = hold.and_then(|hold| a.remote_rx_ns.checked_add(hold));
             // Our own time from kernel to program is not counted: nobody waits there, see `live::probe`.
             row.host_ns = hold.map(|hold| hold + sent.signed_since(before).as_nanos().max(0));
-        } else if status != Status::Duplicate {
+        } else if status != Status::Duplicate && !late_for_sure {
             row.status = Status::Invalid;
         }
         Some(row)

@@ -25,7 +25,8 @@ const FAR_SEND: Duration = Duration::from_micros(5);
 type Fate = Vec<Duration>;
 
 enum Flight {
-    Up(Vec<u8>),
+    /// Time at which the far kernel has it, and its bytes.
+    Up(Time, Vec<u8>),
     Down(Vec<u8>),
 }
 
@@ -52,6 +53,8 @@ struct Pair {
     steady: bool,
     /// Probes before which somebody uses up the session's budget.
     throttle: std::ops::Range<u32>,
+    /// Time in which the far program stands still: probes wait in its socket.
+    stopped: std::ops::Range<Time>,
 }
 
 fn client() -> SocketAddr {
@@ -143,13 +146,17 @@ fn shake_with(
 
 impl Pair {
     fn new(interval: Duration, lost_after: Duration) -> Pair {
+        Pair::keeping(interval, lost_after, lost_after * 3 / 2)
+    }
+
+    fn keeping(interval: Duration, lost_after: Duration, kept_for: Duration) -> Pair {
         let mut reflector = new_reflector(Budget::default(), None);
         let grant = shake(&mut reflector, client(), None, ask(interval)).unwrap();
         let target = "udp".into();
         let params = Params {
             interval,
             lost_after,
-            kept_for: lost_after * 3 / 2,
+            kept_for,
             first_seq: 0,
             origin_unix_ns: ORIGIN,
             target,
@@ -169,6 +176,7 @@ impl Pair {
             rows: Vec::new(),
             steady: true,
             throttle: 0..0,
+            stopped: Time::ZERO..Time::ZERO,
         }
     }
 
@@ -204,13 +212,18 @@ impl Pair {
                     self.truth.insert(seq as i64, Truth::default());
                     for delay in self.up.pop_front().unwrap_or_else(|| base.clone()) {
                         self.ups.insert(seq as u32, delay);
-                        self.launch(now + NEAR_SEND + delay, Flight::Up(out[..len].to_vec()));
+                        let there = now + NEAR_SEND + delay;
+                        let read = match self.stopped.contains(&there) {
+                            true => self.stopped.end,
+                            false => there,
+                        };
+                        self.launch(read, Flight::Up(there, out[..len].to_vec()));
                     }
                 }
             }
             while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= now) {
                 match entry.remove() {
-                    Flight::Up(bytes) => self.arrive_up(now, &bytes),
+                    Flight::Up(there, bytes) => self.arrive_up(now, there, &bytes),
                     Flight::Down(bytes) => self.arrive_down(now, &bytes),
                 }
             }
@@ -219,12 +232,12 @@ impl Pair {
         }
     }
 
-    fn arrive_up(&mut self, now: Time, bytes: &[u8]) {
+    fn arrive_up(&mut self, now: Time, there: Time, bytes: &[u8]) {
         let base = vec![Duration::ZERO];
         let far = |t: Time| ORIGIN + FAR_AHEAD + t.as_nanos() as i64;
         self.use_up_budget(now, bytes);
         self.reflector
-            .handle_datagram(now, arrival(client(), far(now)), bytes);
+            .handle_datagram(now, arrival(client(), far(there)), bytes);
         let mut out = [0u8; MAX_LEN];
         while let Some(o) = self.reflector.poll_transmit(far(now + FAR_HOLD), &mut out) {
             assert!(
@@ -393,6 +406,33 @@ fn an_answer_after_the_limit_is_late_with_its_delay_and_one_far_beyond_is_lost()
         (Status::LostUp, None)
     );
     assert_eq!(pair.session.stats().stray, 1);
+}
+
+/// A server that is stopped for 25 s and continued finds the probes in its socket and answers all of them.
+#[test]
+fn probes_that_wait_for_a_server_that_stands_still_are_late_and_not_invalid() {
+    let seconds = Duration::from_secs;
+    let mut pair = Pair::keeping(ms(100), seconds(10), seconds(180));
+    pair.stopped = Time::from_millis(2_050)..Time::from_millis(27_050);
+    pair.run(Time::from_secs(30), Time::from_secs(60));
+    let rows = pair.finish();
+    // The far kernel has a probe 20 ms after it left.
+    let in_freeze = |d: &Delay| (2_030..27_030).contains(&((d.sent_ns - ORIGIN) / 1_000_000));
+    let all: Vec<&Delay> = rows.values().flatten().collect();
+    assert_eq!(all.len(), 300);
+    for d in all {
+        let waits_s = 27.05 - (d.sent_ns - ORIGIN) as f64 / 1e9;
+        let expected = match waits_s {
+            _ if !in_freeze(d) => Status::Ok,
+            // The wire tells holds of up to 4.29 s, and the delay of the path is without them.
+            ..4.29 => Status::Ok,
+            // Answered within the limit, after a time that nobody knows.
+            ..10.0 => Status::Invalid,
+            _ => Status::Late,
+        };
+        assert_eq!(d.status, expected, "{waits_s} s before the end of the stop");
+        assert_eq!(d.rtt_ns.is_some(), expected == Status::Ok);
+    }
 }
 
 #[test]

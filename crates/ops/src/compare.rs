@@ -4,7 +4,7 @@ use crate::progress::{Observer, Shared};
 use crate::scan::Source;
 use crate::{Progress, analyse, report as drawing, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
-use analysis::before_after::{BeforeAfter, compare};
+use analysis::before_after::{self, BeforeAfter};
 use base::record::{Recording, Status};
 use report::compared::Overlay;
 use report::terminal::Style;
@@ -26,19 +26,25 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub struct Network {
     pub name: String,
+    /// Medium, such as cable or wireless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<String>,
     pub rounds: Vec<PathBuf>,
 }
 
 impl Network {
-    /// Reads a recording, or `NAME=RECORDING,RECORDING…`. A path that exists is a recording whatever its name.
+    /// Reads a recording, `NAME=RECORDING,RECORDING…` or `MEDIUM/NAME=…`. A path that exists is a recording whatever its
+    /// name.
     pub fn parse(text: &str) -> Network {
         match text.split_once('=') {
             Some((name, rounds)) if !Path::new(text).exists() => Network {
                 name: name.to_owned(),
+                medium: name.split_once('/').map(|(medium, _)| medium.to_owned()),
                 rounds: rounds.split(',').map(PathBuf::from).collect(),
             },
             _ => Network {
                 name: text.to_owned(),
+                medium: None,
                 rounds: vec![text.into()],
             },
         }
@@ -90,9 +96,13 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             }
             rounds.push(answer);
         }
-        all.push((network.name.clone(), rounds));
+        all.push(before_after::Network {
+            name: network.name.clone(),
+            medium: network.medium.clone(),
+            rounds,
+        });
     }
-    let found = compare(&all);
+    let found = before_after::compare(&all);
     if let Some(output) = &plan.output {
         write_file(output, &report::compared::tests_page(&found, &phases))?;
         observer.wrote(output);

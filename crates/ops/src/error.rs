@@ -13,13 +13,16 @@ pub fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// True if the user must change the request: a [`Usage`], or an input that does not exist or is no recording.
+/// True if the user must change the request: a [`Usage`], or an input that does not exist or is of another kind.
 pub fn is_usage(error: &anyhow::Error) -> bool {
     use store::StoreError::NotARecording;
     use store::import::ImportError;
     error.chain().any(|cause| {
         cause.is::<Usage>()
             || matches!(cause.downcast_ref(), Some(NotARecording { .. }))
-            || matches!(cause.downcast_ref(), Some(ImportError::Io { .. }))
+            || matches!(
+                cause.downcast_ref(),
+                Some(ImportError::Io { .. } | ImportError::Unknown { .. })
+            )
     })
 }

@@ -5,6 +5,7 @@ use base::Duration;
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use store::import::{Format, Imported, Settings, import, recognise};
 
@@ -179,9 +180,11 @@ impl Answer {
     }
 
     /// Imported, skipped and repaired items as JSON.
-    pub fn json(&self) -> serde_json::Value {
-        let files: Vec<_> = self.files.iter().map(json).collect();
-        serde_json::json!({ "recording": self.recording, "files": files })
+    pub fn json(&self) -> Document {
+        Document {
+            recording: self.recording.clone(),
+            files: self.files.iter().map(FileImport::new).collect(),
+        }
     }
 }
 
@@ -207,10 +210,49 @@ fn told(file: &Imported) -> String {
     text
 }
 
-fn json(file: &Imported) -> serde_json::Value {
-    serde_json::json!({
-        "file": file.path, "format": file.format.word(), "rows": file.rows,
-        "from_ns": file.span_ns.map(|s| s.0), "to_ns": file.span_ns.map(|s| s.1),
-        "repairs": file.repairs, "lines_left_out": file.wrong, "for_example": file.examples, "notes": file.notes,
-    })
+/// Output of `tailback import --json`.
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Document {
+    /// Recording that was written.
+    pub recording: PathBuf,
+    pub files: Vec<FileImport>,
+}
+
+/// Result of one file's import.
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct FileImport {
+    pub file: PathBuf,
+    pub format: &'static str,
+    /// Rows written.
+    pub rows: u64,
+    /// Time of the first row, UNIX ns.
+    pub from_ns: Option<i64>,
+    /// Time of the last row, UNIX ns.
+    pub to_ns: Option<i64>,
+    /// Repairs with their counts.
+    pub repairs: BTreeMap<String, u64>,
+    pub lines_left_out: u64,
+    /// Some of the lines that were left out, each with the reason.
+    pub for_example: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+impl FileImport {
+    fn new(file: &Imported) -> FileImport {
+        FileImport {
+            file: file.path.clone(),
+            format: file.format.word(),
+            rows: file.rows,
+            from_ns: file.span_ns.map(|s| s.0),
+            to_ns: file.span_ns.map(|s| s.1),
+            repairs: file
+                .repairs
+                .iter()
+                .map(|(what, n)| ((*what).to_owned(), *n))
+                .collect(),
+            lines_left_out: file.wrong,
+            for_example: file.examples.clone(),
+            notes: file.notes.clone(),
+        }
+    }
 }

@@ -25,6 +25,7 @@ mod queue_samples;
 mod recorder;
 pub mod report;
 pub mod scan;
+pub mod schemas;
 pub mod serve;
 mod session;
 pub mod sim;

@@ -5,6 +5,7 @@
 mod sample;
 
 use analysis::answer::{Finding, Severity};
+use analysis::before_after::Network;
 use base::record::{Cause, Meta, Status};
 use report::packets::{Acked, Again, Mark, Packets, Page, Sent};
 use report::plots::{Material, Scope};
@@ -58,18 +59,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Three networks, one with two rounds.
+/// Three networks of two media, one with two rounds.
 fn networks() -> String {
     let (adsl, fiber) = (sample::bloated_adsl().0, sample::healthy_fiber().0);
+    let network = |name: &str, rounds| Network {
+        name: name.to_owned(),
+        medium: name.split_once('/').map(|(medium, _)| medium.to_owned()),
+        rounds,
+    };
     let rounds = [
-        ("adsl".to_owned(), vec![adsl.clone(), adsl]),
-        ("fiber".to_owned(), vec![fiber]),
-        ("partial".to_owned(), vec![sample::partial().0]),
+        network("cable/adsl", vec![adsl.clone(), adsl]),
+        network("cable/fiber", vec![fiber]),
+        network("wireless/partial", vec![sample::partial().0]),
     ];
     let curve =
         |ms: u32| (0..100).map(move |i| (i < 99).then(|| f64::from(ms * (100 + i)) / 100.0));
     let networks = rounds.iter().zip([400, 20, 50]);
-    let networks = networks.map(|((name, _), ms)| (name.clone(), curve(ms).collect()));
+    let networks = networks.map(|(n, ms)| (n.name.clone(), curve(ms).collect()));
     let upload = report::compared::Overlay {
         phase: "up".into(),
         networks: networks.collect(),

@@ -6,7 +6,7 @@ use crate::plots::Material;
 use crate::sheet::{Section, Sheet};
 use crate::statistics::{comparison, letter};
 use crate::table::Table;
-use crate::terminal::before_after::{INTERVALS, sentence, tables};
+use crate::terminal::before_after::{intervals, sentences, tables};
 use crate::words;
 use analysis::before_after::BeforeAfter;
 use analysis::compare::Comparison;
@@ -147,9 +147,6 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
 pub fn tests_page(found: &BeforeAfter, phases: &[Overlay]) -> String {
     let names: Vec<&str> = found.tests.iter().map(|t| file(&t.name)).collect();
     let runs: u64 = found.tests.iter().map(|t| t.rounds).sum();
-    let said: Vec<String> = (1..found.tests.len())
-        .map(|at| sentence(found, at))
-        .collect();
     let of_table = |table: Table| Section {
         heading: table.title.clone(),
         table: Some(table),
@@ -157,7 +154,7 @@ pub fn tests_page(found: &BeforeAfter, phases: &[Overlay]) -> String {
     };
     let mut sections: Vec<Section> = tables(found).into_iter().map(of_table).collect();
     if let Some(last) = sections.last_mut() {
-        last.note = INTERVALS.into();
+        last.note = intervals(found);
     }
     sections.extend(phases.iter().map(|phase| Section {
         heading: words::phase(&phase.phase).into(),
@@ -171,7 +168,7 @@ pub fn tests_page(found: &BeforeAfter, phases: &[Overlay]) -> String {
     Sheet {
         about: format!("{} networks side by side, {runs} runs", found.tests.len()),
         title: names.join(", "),
-        says: said.join(" "),
+        says: sentences(found).join(" "),
         sections,
     }
     .html()

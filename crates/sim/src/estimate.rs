@@ -1,7 +1,7 @@
 //! A figure over several seeds, with its interval.
 
 /// Estimate of a figure from several seeds.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Estimate {
     /// Mean over the runs.
     pub mean: f64,

@@ -23,7 +23,7 @@ pub struct Journey {
 }
 
 /// Delay and jitter of a flow's packets, summarised.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Journeys {
     /// Delays, ms.
     pub delay_ms: Stats,

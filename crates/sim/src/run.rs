@@ -29,7 +29,7 @@ pub fn began_ns(scenario: &Scenario) -> i64 {
 pub type Rows<'a> = &'a mut dyn FnMut(Row);
 
 /// Figures of one run. Rates, delays and shares count from the end of the warm-up.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Outcome {
     /// Seed of the run.
     pub seed: u64,
@@ -47,7 +47,7 @@ pub struct Outcome {
 }
 
 /// Figures of one link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LinkOutcome {
     /// Name of the link.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct LinkOutcome {
 }
 
 /// Totals of all flows of one `[[flow]]`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FlowOutcome {
     /// Name of the flows.
     pub name: String,
@@ -114,7 +114,7 @@ pub struct FlowOutcome {
 }
 
 /// Times of transfers by size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BySize {
     /// Times of transfers up to 10 kB.
     pub to_10_kb_ms: Option<Stats>,
@@ -142,7 +142,7 @@ impl BySize {
 }
 
 /// Video figures of a group: means over its viewers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct VideoOutcome {
     /// Start-up delay from request to first picture, of viewers that got one, seconds.
     pub start_s: Option<f64>,

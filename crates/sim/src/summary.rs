@@ -7,7 +7,7 @@ use serde::Serialize;
 pub type Summary = base::sketch::Sketch<5>;
 
 /// Figures of a distribution of delays, ms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Stats {
     /// Mean.
     pub mean: f64,

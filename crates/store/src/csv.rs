@@ -1,7 +1,9 @@
-//! Tables as CSV (RFC 4180), one file each, for programs that read no better format.
+//! Tables as CSV (RFC 4180), one file each, for programs that read no better format. Times are in ISO 8601 and UTC, with
+//! all nanoseconds; their columns lack the ending `_ns`. Everything else is a plain number or a text.
 
 use crate::{StoreError, disk};
-use base::record::{Sink, Table, TableId};
+use base::record::{Column, Sink, Table, TableId};
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -42,7 +44,7 @@ impl CsvWriter {
     pub fn push<T: Table>(&mut self, row: &T) -> Result<(), StoreError> {
         if !self.files.contains_key(&T::ID) {
             let path = self.path(T::ID);
-            let names: Vec<&str> = T::SPEC.columns.iter().map(|c| c.name).collect();
+            let names: Vec<&str> = T::SPEC.columns.iter().map(heading).collect();
             let begun = disk::create_new(&path).and_then(|file| {
                 let mut file = BufWriter::with_capacity(1 << 16, file);
                 writeln!(file, "{}", names.join(","))?;
@@ -51,13 +53,14 @@ impl CsvWriter {
             let file = begun.map_err(|e| StoreError::io("create", &path, 0, e))?;
             self.files.insert(T::ID, file);
         }
-        self.line.0.clear();
+        self.line.columns = T::SPEC.columns;
+        self.line.text.clear();
         row.put(&mut self.line);
-        self.line.0.push(b'\n');
+        self.line.text.push(b'\n');
         let written = self
             .files
             .get_mut(&T::ID)
-            .map_or(Ok(()), |f| f.write_all(&self.line.0));
+            .map_or(Ok(()), |f| f.write_all(&self.line.text));
         written.map_err(|e| StoreError::io("write", &self.path(T::ID), 0, e))
     }
 
@@ -77,22 +80,37 @@ impl CsvWriter {
     }
 }
 
+/// Name of a column without the unit that an ISO time does not have.
+fn heading(column: &Column) -> &'static str {
+    match column.is_time() {
+        true => column.name.trim_end_matches("_ns"),
+        false => column.name,
+    }
+}
+
 /// Line being built; a null is an empty field.
 #[derive(Default)]
-struct Line(Vec<u8>);
+struct Line {
+    text: Vec<u8>,
+    columns: &'static [Column],
+}
 
 impl Line {
     fn cell(&mut self, column: usize, value: std::fmt::Arguments<'_>) {
         if column > 0 {
-            self.0.push(b',');
+            self.text.push(b',');
         }
-        self.0.write_fmt(value).expect("memory takes all");
+        self.text.write_fmt(value).expect("memory takes all");
     }
 }
 
 impl Sink for Line {
     fn int(&mut self, column: usize, value: i64) {
-        self.cell(column, format_args!("{value}"));
+        let is_time = self.columns.get(column).is_some_and(Column::is_time);
+        match Timestamp::from_nanosecond(i128::from(value)) {
+            Ok(time) if is_time => self.cell(column, format_args!("{time:.9}")),
+            _ => self.cell(column, format_args!("{value}")),
+        }
     }
     fn real(&mut self, column: usize, value: f64) {
         self.cell(column, format_args!("{value}"));
@@ -123,7 +141,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("tailback-csv-{}", std::process::id()));
         let mut csv = CsvWriter::create(&directory).unwrap();
         csv.push(&Event {
-            t_ns: 7,
+            t_ns: 1_400_000_000_000_000_007,
             kind: "damage".into(),
             subject: "".into(),
             detail: "a \"b\", c".into(),
@@ -133,7 +151,7 @@ mod tests {
         let text = std::fs::read_to_string(directory.join("event.csv")).unwrap();
         assert_eq!(
             text,
-            "t_ns,kind,subject,detail\n7,damage,,\"a \"\"b\"\", c\"\n"
+            "t,kind,subject,detail\n2014-05-13T16:53:20.000000007Z,damage,,\"a \"\"b\"\", c\"\n"
         );
         let again = CsvWriter::create(&directory);
         assert!(matches!(again, Err(StoreError::Exists { .. })));

@@ -40,6 +40,13 @@ pub struct Column {
     pub doc: &'static str,
 }
 
+impl Column {
+    /// True for a time on a clock: its meaning says "UNIX ns", and its name ends in `_ns`.
+    pub fn is_time(&self) -> bool {
+        self.doc.contains("UNIX ns")
+    }
+}
+
 /// Table of the schema.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {

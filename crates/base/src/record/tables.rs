@@ -8,7 +8,8 @@ word_enum! {
     Status {
         /// Answered in time, with a trustworthy delay.
         Ok = "ok",
-        /// Answered after the loss timeout (10 s unless the plan says otherwise); the delay is still recorded.
+        /// Answered after the loss timeout (10 s unless the plan says otherwise); the delay is still recorded, unless the
+        /// server held the answer for longer than it can tell.
         Late = "late",
         /// Lost in the up direction: the far end never saw the probe.
         LostUp = "lost_up",

@@ -61,7 +61,7 @@ pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> a
 }
 
 /// Prints a value as indented JSON.
-pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 

@@ -1,6 +1,6 @@
 //! `tailback model`: the formulas of queues, buffers and transport as a calculator.
 
-use super::{print, table_width};
+use super::{print, print_json, table_width, usage};
 use crate::Outcome;
 use crate::console::Console;
 use ops::model::{Curve, Plan};
@@ -61,10 +61,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 /// Evaluates a plan.
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::model::run(plan, &mut Console::new())?;
-    let figures = answer.json().filter(|_| json);
-    print(&match figures {
-        Some(figures) => format!("{figures:#}\n"),
-        None => answer.text(table_width())?,
-    })?;
+    match json {
+        true => print_json(&answer.json().ok_or_else(|| {
+            usage("--json is for a formula's figures: name a formula, and leave --plot out")
+        })?)?,
+        false => print(&answer.text(table_width())?)?,
+    }
     Ok(Outcome::Done)
 }

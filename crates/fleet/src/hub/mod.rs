@@ -54,6 +54,11 @@ pub struct Hub {
     whole: Mutex<BTreeSet<PathBuf>>,
 }
 
+/// Schema of what `tailback fleet status --json` prints.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Status)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

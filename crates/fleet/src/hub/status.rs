@@ -15,7 +15,7 @@ const CLOCK_S: i64 = 5;
 const DISK: u64 = 200_000_000;
 
 /// Health of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     Ok,
@@ -47,7 +47,7 @@ impl fmt::Display for Health {
 }
 
 /// One point.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct PointStatus {
     pub name: String,
     pub health: Health,
@@ -77,7 +77,7 @@ pub struct PointStatus {
 }
 
 /// Whole fleet.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Status {
     pub plan: Option<u64>,
     pub points: Vec<PointStatus>,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 /// State of the downloads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DownStatus {
     pub why: Why,
     pub wait_ms: Option<f64>,

@@ -80,7 +80,7 @@ impl Default for Settings {
 }
 
 /// State of a run, for a live display and for `tailback control status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Status {
     pub wan: String,
     pub server: SocketAddr,

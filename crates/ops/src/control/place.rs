@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 
 /// Findings at the place where control would act.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Answer {
     pub wan: String,
     /// Hook for marks and drops; none if the host offers none.

@@ -9,7 +9,6 @@ use base::print::{RATE, SIZE, SPAN, significant};
 use base::words::{Words, WordsError};
 use report::table::{Column, Table, wrapped};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
 use theory::{MODELS, Measure, Model, ModelError, parse};
@@ -137,13 +136,13 @@ impl Answer {
     }
 
     /// Figures in seconds, bytes and bits per second; `None` if there are none.
-    pub fn json(&self) -> Option<serde_json::Value> {
+    pub fn json(&self) -> Option<Document> {
         match self {
             Answer::Figures {
                 model,
                 words,
                 values,
-            } => Some(document(model, words, values)),
+            } => Some(Document::new(model, words, values)),
             _ => None,
         }
     }
@@ -232,14 +231,39 @@ fn unit(measure: Measure) -> &'static str {
     }
 }
 
-fn document(model: &Model, words: &Words, values: &[Option<f64>]) -> serde_json::Value {
-    let figures: Vec<_> = model
-        .outputs
-        .iter()
-        .zip(values)
-        .map(
-            |(o, v)| json!({"name": o.name, "value": v, "unit": unit(o.measure), "meaning": o.doc}),
-        )
-        .collect();
-    json!({"model": words.to_string(), "formula": model.formula, "figures": figures})
+/// Output of `tailback model --json`.
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Document {
+    /// Name of the formula with all its parameters.
+    pub model: String,
+    pub formula: &'static str,
+    pub figures: Vec<ModelFigure>,
+}
+
+/// Figure of a formula, in seconds, bytes, bits per second, or the unit that it names.
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ModelFigure {
+    pub name: &'static str,
+    /// Value; null if the formula gives none for these parameters.
+    pub value: Option<f64>,
+    /// Unit; 1 for a share.
+    pub unit: &'static str,
+    pub meaning: &'static str,
+}
+
+impl Document {
+    fn new(model: &Model, words: &Words, values: &[Option<f64>]) -> Document {
+        let figures = model.outputs.iter().zip(values);
+        let figures = figures.map(|(o, value)| ModelFigure {
+            name: o.name,
+            value: *value,
+            unit: unit(o.measure),
+            meaning: o.doc,
+        });
+        Document {
+            model: words.to_string(),
+            formula: model.formula,
+            figures: figures.collect(),
+        }
+    }
 }

@@ -64,6 +64,17 @@ pub struct Answer {
 /// Largest number of runs: their figures are kept until the end.
 const MOST_RUNS: u64 = 200_000;
 
+/// Figures of one combination of swept values; `tailback sim --json` prints a list of them.
+#[derive(Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct PointFigures<'a> {
+    /// Swept keys with their values.
+    pub set: BTreeMap<String, String>,
+    /// Figures over all seeds, each named by its link or flow.
+    pub estimates: BTreeMap<String, sim::Estimate>,
+    /// Figures of each seed.
+    pub runs: Vec<&'a sim::Outcome>,
+}
+
 /// Combination of swept values.
 struct Point {
     labels: Vec<(String, String)>,
@@ -225,8 +236,14 @@ impl Answer {
     }
 
     /// Figures of each point and run.
-    pub fn json(&self) -> serde_json::Value {
-        as_json(&self.results())
+    pub fn json(&self) -> Vec<PointFigures<'_>> {
+        let results = self.results().into_iter();
+        let figures = results.map(|(point, runs)| PointFigures {
+            set: point.labels.iter().cloned().collect(),
+            estimates: estimates(&runs),
+            runs,
+        });
+        figures.collect()
     }
 
     /// Missing runs, in words; `None` if all came to their end.
@@ -317,16 +334,4 @@ fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Po
             Ok(Point { labels, scenario })
         })
         .collect()
-}
-
-fn as_json(results: &[(&Point, Vec<&sim::Outcome>)]) -> serde_json::Value {
-    let points = results.iter().map(|(point, outcomes)| {
-        let labels: BTreeMap<_, _> = point.labels.iter().cloned().collect();
-        serde_json::json!({
-            "set": labels,
-            "estimates": estimates(outcomes),
-            "runs": outcomes,
-        })
-    });
-    serde_json::Value::Array(points.collect())
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Output of `--json`. Times in UNIX ns, sizes in bytes, rates in bit/s; unknown values are null.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct Report<C> {
     pub(super) notes: Vec<String>,
     /// Remarks in the capture file.
@@ -42,7 +42,7 @@ where
 }
 
 /// A remark in a pcapng file.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, schemars::JsonSchema)]
 pub(super) struct Comment {
     /// Number of the packet that it is attached to, from 1; null for a remark on the whole file or an interface.
     pub(super) frame: Option<u64>,
@@ -50,7 +50,7 @@ pub(super) struct Comment {
 }
 
 /// Contents of the capture as a whole; in a recording the event `capture`.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub(super) struct Held {
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -129,13 +129,13 @@ impl From<&Totals> for Held {
     }
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub(super) struct Share {
     pub(super) packets: u64,
     pub(super) bytes: u64,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, schemars::JsonSchema)]
 pub(super) struct Conversation {
     pub(super) a: String,
     pub(super) b: String,
@@ -145,7 +145,7 @@ pub(super) struct Conversation {
     pub(super) payload_bytes: [u64; 2],
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct ConnectionReport {
     pub(super) number: i64,
     pub(super) a: String,
@@ -162,7 +162,7 @@ pub(super) struct ConnectionReport {
     pub(super) directions: [Direction; 2],
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct Direction {
     pub(super) from: String,
     pub(super) to: String,
@@ -217,7 +217,7 @@ pub(super) struct Direction {
 }
 
 /// Causes of losses (the thesis's table 6.6.1); see the book's page on traces.
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 pub(super) struct Losses {
     /// Packets with payload as they were on the wire: a super-segment counts as the packets that it is cut into.
     pub(super) data_packets: u64,
@@ -303,7 +303,7 @@ impl Losses {
 }
 
 /// Details of directions with more than a handful of data packets.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct DetailReport {
     pub(super) rtt_by_timestamps: Times,
     /// Time in which its application had nothing to send. The time in which the receiver's window was full follows,
@@ -330,7 +330,7 @@ pub(super) struct DetailReport {
     pub(super) course: CourseReport,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct Times {
     pub(super) count: u64,
     pub(super) p50_ms: Option<f64>,
@@ -339,7 +339,7 @@ pub(super) struct Times {
 }
 
 /// Course over time, one entry a bin.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct CourseReport {
     begin_ns: i64,
     interval_ns: i64,
@@ -411,7 +411,7 @@ impl DetailReport {
     }
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, schemars::JsonSchema)]
 pub(super) struct Break {
     pub(super) begin_ns: i64,
     /// Times between the transmissions of the segment that was lost repeatedly.

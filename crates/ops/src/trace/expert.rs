@@ -65,7 +65,7 @@ const KINDS: [(&str, Severity, &str); 19] = [
 ];
 
 /// Kind of problem, counted over the whole capture.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, schemars::JsonSchema)]
 pub(super) struct Expert {
     pub(super) severity: Severity,
     pub(super) kind: &'static str,
@@ -167,7 +167,7 @@ impl Experts {
 }
 
 /// Packet that shows a problem.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, schemars::JsonSchema)]
 pub(super) struct Event {
     /// Number of the packet in the capture, from 1, as in Wireshark.
     pub(super) frame: Option<u32>,

@@ -32,6 +32,7 @@ pub use traffic::{Answer as TrafficAnswer, prefix};
 
 use crate::progress::{Observer, Shared};
 use crate::{Progress, usage};
+use schemars::{Schema, schema_for};
 use std::io::Write;
 
 /// Figures of captures.
@@ -46,6 +47,18 @@ pub enum Found {
     Packets(Box<Packets>),
     Traffic(Box<TrafficAnswer>),
     Ends(Box<EndsAnswer>),
+}
+
+/// Schemas of what `tailback trace --json` prints: of captures, of captures at both ends, and with --traffic.
+pub(crate) fn schemas() -> [(&'static str, Schema); 3] {
+    [
+        (
+            "trace",
+            schema_for!(answer::Report<Vec<answer::ConnectionReport>>),
+        ),
+        ("trace-ends", ends::schema()),
+        ("trace-traffic", schema_for!(traffic::Whole)),
+    ]
 }
 
 /// Reads the captures.

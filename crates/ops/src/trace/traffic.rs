@@ -160,8 +160,8 @@ pub(crate) fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
 /// Largest IP packet of an Ethernet frame without jumbo size.
 const LARGEST_ETHERNET: u32 = 1500;
 
-#[derive(Serialize)]
-struct Whole {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct Whole {
     notes: Vec<String>,
     #[serde(flatten)]
     traffic: TrafficAnswer,
@@ -172,7 +172,7 @@ struct Whole {
     group_packets: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct UnsolicitedRow {
     kind: &'static str,
     from: String,

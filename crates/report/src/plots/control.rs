@@ -98,6 +98,8 @@ impl Decisions {
         Ok(PlotSpec {
             title: match &*self.title {
                 "" => "latency control".into(),
+                // A run's own title says it already.
+                name if name.to_lowercase().contains("latency control") => name.to_owned(),
                 name => format!("{name}: latency control"),
             },
             x: Axis::even("", 0.0, self.middle(COLUMNS as f64 - 0.5)).marked(marks.collect()),

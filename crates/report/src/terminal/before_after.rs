@@ -4,41 +4,68 @@ use super::page::{Page, Paint, Style};
 use crate::table::{Cell, Column, Notes, Table};
 use crate::words;
 use analysis::before_after::{BeforeAfter, FIGURES, Is, Row};
-use base::print::Unit;
+use base::print::{RPM_SHORT, Unit};
 
-/// Sentence about the intervals of both tables.
-pub(crate) const INTERVALS: &str = "In brackets: the interval that holds the figure with 95 % confidence, by the spread between the rounds if there are \
-     several, else by that within the test. A change is told if it is more than chance explains.";
+/// Sentences about the intervals of the tables.
+pub(crate) fn intervals(found: &BeforeAfter) -> String {
+    let media = match found.media {
+        Some(_) => ". A medium's interval comes from the spread between its networks",
+        None => "",
+    };
+    format!(
+        "In brackets: the interval that holds the figure with 95 % confidence, by the spread between the rounds if there are \
+         several, else by that within the test{media}. A change is told if it is more than chance explains. \
+         RPM: round trips per minute."
+    )
+}
 
 /// Renders a sentence for each test but the first, and a table of all figures.
 pub fn before_after(found: &BeforeAfter, style: Style) -> String {
     let mut page = Page::new(style);
-    for at in 1..found.tests.len() {
-        page.paragraph(&sentence(found, at), 0, Some(Paint::Strong));
+    for said in sentences(found) {
+        page.paragraph(&said, 0, Some(Paint::Strong));
     }
     page.gap();
     let mut notes = Notes::default();
     for table in tables(found) {
         page.table(&table, &mut notes);
     }
-    page.paragraph(INTERVALS, 2, Some(Paint::Faint));
+    page.paragraph(&intervals(found), 2, Some(Paint::Faint));
     page.gap();
     page.reasons(&notes);
     page.finish()
 }
 
-/// Tables of the figures and of their changes: a column a network, or a row a network if there are more than two.
+/// Sentences about the media, or about the networks if no media are named.
+pub(crate) fn sentences(found: &BeforeAfter) -> Vec<String> {
+    let told = found.media.as_deref().unwrap_or(found);
+    (1..told.tests.len()).map(|at| sentence(told, at)).collect()
+}
+
+/// Tables of the figures and of their changes, of the media ahead of the networks: a column each, or a row each if there
+/// are more than two.
 pub(crate) fn tables(found: &BeforeAfter) -> Vec<Table> {
+    let media = found.media.iter().flat_map(|media| tables(media));
+    media.chain(own_tables(found)).collect()
+}
+
+fn own_tables(found: &BeforeAfter) -> Vec<Table> {
     match found.tests.len() {
         ..=2 => vec![pair(found)],
         _ => vec![networks(found), changes(found)],
     }
 }
 
+/// True if the tests are media.
+fn are_media(found: &BeforeAfter) -> bool {
+    found.tests.iter().any(|t| t.networks.is_some())
+}
+
 /// Change from the first test to another: the grade, and the figures that changed.
 pub(crate) fn sentence(found: &BeforeAfter, at: usize) -> String {
     let (first, other) = (&found.tests[0], &found.tests[at]);
     let name = match found.tests.len() {
+        2 if are_media(found) => format!("{} → {}: ", first.name, other.name),
         2 => String::new(),
         _ => format!("{}: ", other.name),
     };
@@ -88,19 +115,27 @@ fn pair(found: &BeforeAfter) -> Table {
     let mut heads = vec![Column::words("")];
     heads.extend(found.tests.iter().map(|t| Column::from(t.name.as_str())));
     heads.push(Column::words("Change"));
-    let mut table = Table::new("Tests", heads);
+    let title = match are_media(found) {
+        true => "Media",
+        false => "Tests",
+    };
+    let mut table = Table::new(title, heads);
     let line = |of: &dyn Fn(usize) -> Cell| (0..found.tests.len()).map(of).collect::<Vec<_>>();
     table.row(
         "Start",
         line(&|i| words::moment(found.tests[i].started_ns).into()),
     );
+    if are_media(found) {
+        let networks = |i: usize| Cell::from(found.tests[i].networks);
+        table.row("Networks", line(&networks));
+    }
     if has_rounds(found) {
         table.row("Runs", line(&|i| found.tests[i].rounds.into()));
     }
     table.row("Grade", line(&|i| found.tests[i].grade.clone().into()));
     for (row, (.., unit, _, _)) in found.rows.iter().zip(&FIGURES) {
-        let mut cells = line(&|i| Cell::figure(&row.figures[i], *unit));
-        cells.push(change(row, 1, *unit));
+        let mut cells = line(&|i| Cell::figure(&row.figures[i], narrow(row, *unit)));
+        cells.push(change(row, 1, narrow(row, *unit)));
         table.row(row.name.clone(), cells);
     }
     table
@@ -109,20 +144,33 @@ fn pair(found: &BeforeAfter) -> Table {
 /// Returns the table of many networks, a row a network.
 fn networks(found: &BeforeAfter) -> Table {
     let mut heads = vec![Column::words("")];
+    if are_media(found) {
+        heads.push(Column::from("Networks"));
+    }
     if has_rounds(found) {
         heads.push(Column::from("Runs"));
     }
     heads.push(Column::words("Grade"));
     heads.extend(found.rows.iter().map(|r| Column::from(r.name.as_str())));
-    let mut table = Table::new("Networks", heads);
+    let title = match are_media(found) {
+        true => "Media",
+        false => "Networks",
+    };
+    let mut table = Table::new(title, heads);
     for (i, t) in found.tests.iter().enumerate() {
         let mut cells: Vec<Cell> = Vec::new();
+        if are_media(found) {
+            cells.push(t.networks.into());
+        }
         if has_rounds(found) {
             cells.push(t.rounds.into());
         }
         cells.push(t.grade.clone().into());
         let figures = found.rows.iter().zip(&FIGURES);
-        cells.extend(figures.map(|(row, (.., unit, _, _))| Cell::figure(&row.figures[i], *unit)));
+        cells.extend(
+            figures
+                .map(|(row, (.., unit, _, _))| Cell::figure(&row.figures[i], narrow(row, *unit))),
+        );
         table.row(t.name.clone(), cells);
     }
     table
@@ -137,11 +185,19 @@ fn changes(found: &BeforeAfter) -> Table {
     for (i, t) in found.tests.iter().enumerate().skip(1) {
         let rows = found.rows.iter().zip(&FIGURES);
         let cells: Vec<Cell> = rows
-            .map(|(row, (.., unit, _, _))| change(row, i, *unit))
+            .map(|(row, (.., unit, _, _))| change(row, i, narrow(row, *unit)))
             .collect();
         table.row(t.name.clone(), cells);
     }
     table
+}
+
+/// Unit of a figure for a cell of a table.
+fn narrow(row: &Row, unit: Unit) -> Unit {
+    match row.key.as_str() {
+        "rpm" => RPM_SHORT,
+        _ => unit,
+    }
 }
 
 /// Describes the change of a figure from the first network to another.

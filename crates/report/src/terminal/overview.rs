@@ -10,6 +10,7 @@ use analysis::services::Can;
 use analysis::statistics::{ShiftCause, Statistics, TargetStatistics};
 use base::print::DELAY;
 use jiff::tz::TimeZone;
+use std::collections::BTreeSet;
 
 /// Number of outages and of incidents that are listed.
 const LISTED: usize = 5;
@@ -131,11 +132,13 @@ fn verdict(s: &Statistics, zone: &TimeZone) -> (String, Paint) {
 
 /// Names the targets whose last outage has not ended.
 fn silent_at_the_end(all: &[(&str, &Outage)]) -> String {
-    let silent: Vec<&str> = all
+    // A target that was left and begun again has an outage at each end.
+    let silent: BTreeSet<&str> = all
         .iter()
         .filter(|(_, o)| !o.ended)
         .map(|(target, _)| *target)
         .collect();
+    let silent: Vec<&str> = silent.into_iter().collect();
     match silent.is_empty() {
         true => String::new(),
         false => format!(" No answer at the end: {}.", silent.join(", ")),

@@ -197,6 +197,61 @@ test("smoke is added up anew for what is looked at, and its percentiles are thos
   await close(opened);
 });
 
+/** Heights at which a column of a figure's plot has this colour, as shares of the plot's height from its foot. */
+const inked = (page: Page, figure: string, share: number, rgb: number[], within: number): Promise<number[]> =>
+  page.evaluate(
+    ([figure, share, rgb, within]) => {
+      const canvas = document.querySelector<HTMLCanvasElement>(`#${figure} canvas`)!;
+      const [whole, over] = [canvas.getBoundingClientRect(), document.querySelector(`#${figure} .u-over`)!.getBoundingClientRect()];
+      const ratio = canvas.width / whole.width;
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true })!;
+      copy.drawImage(canvas, 0, 0);
+      const x = Math.round((over.left - whole.left + share * over.width) * ratio);
+      const [top, height] = [Math.round((over.top - whole.top) * ratio), Math.round(over.height * ratio)];
+      const { data } = copy.getImageData(x, top, 1, height);
+      const found: number[] = [];
+      for (let y = 0; y < height; y++) if (data[4 * y + 3]! > 8 && rgb.every((c, i) => Math.abs(c - data[4 * y + i]!) <= within)) found.push(1 - (y + 0.5) / height);
+      return found;
+    },
+    [figure, share, rgb, within] as const,
+  );
+
+for (const name of ["adsl", "fiber", "partial"]) {
+  test(`the drawn distribution of ${name} is the one that is read, everywhere`, async () => {
+    const opened = await open(name);
+    const { page } = opened;
+    const box = await area(page, "distribution");
+    // One phase at a time, so that no line hides another.
+    const labels = await page.locator("#distribution .tools button").allInnerTexts();
+    const phases = labels.filter((label) => label !== "Logarithmic");
+    const press = (label: string): Promise<void> => page.locator("#distribution").getByRole("button", { name: label, exact: true }).click();
+    let compared = 0;
+    for (const phase of phases) {
+      for (const other of phases.filter((p) => p !== phase)) await press(other);
+      const colour = { Idle: "idle", Download: "down", Upload: "up", Both: "both" }[phase.split(" ")[0]!] ?? "ink";
+      const hex = await page.evaluate((name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim(), colour);
+      const rgb = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+      const read = async (x: number): Promise<number> => {
+        await page.mouse.move(box.x + x, box.y + box.height / 2);
+        const text = await readout(page, "distribution");
+        return Number(new RegExp(`${phase} ([\\d.]+) %`).exec(text)?.[1]);
+      };
+      for (let x = 8; x < box.width - 8; x += 23) {
+        const shares = [await read(x - 4), await read(x), await read(x + 4)];
+        // Beside a step the line is upright: a level is compared.
+        if (Math.max(...shares) - Math.min(...shares) > 0.2) continue;
+        await page.mouse.move(0, 0);
+        const heights = await inked(page, "distribution", x / box.width, rgb, 40);
+        for (const height of heights) assert.ok(Math.abs(100 * height - shares[1]!) < 1.5, `${phase} at ${x} px: drawn at ${100 * height} %, read as ${shares[1]} %`);
+        compared += heights.length;
+      }
+      for (const other of phases.filter((p) => p !== phase)) await press(other);
+    }
+    assert.ok(compared > 20, String(compared));
+    await close(opened);
+  });
+}
+
 test("the cells of calendars and the bars of days are read by pointer and by keys", async () => {
   const opened = await open("weeks");
   const { page } = opened;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stats::Figure;
 
 /// Times are UNIX ns on the named clock, delays are in ms; an unknown value is null or gives the reason.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct EndsAnswer {
     pub notes: Vec<String>,
     pub near_packets: usize,
@@ -24,7 +24,7 @@ pub struct EndsAnswer {
     pub lost: Vec<LostAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct Clock {
     /// Far clock minus near clock at the begin.
     pub offset_ms: Figure,
@@ -39,7 +39,7 @@ pub struct Clock {
 }
 
 /// All flows together, in one direction.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Default, schemars::JsonSchema)]
 pub struct WayAnswer {
     pub sent: u64,
     pub arrived: u64,
@@ -62,7 +62,7 @@ pub struct WayAnswer {
     pub fragments: Option<FragmentsAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct FragmentsAnswer {
     pub datagrams: u64,
     pub whole: u64,
@@ -74,7 +74,7 @@ pub struct FragmentsAnswer {
     pub lost_both: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct FlowAnswer {
     pub protocol: u8,
     pub fragments: bool,
@@ -88,7 +88,7 @@ pub struct FlowAnswer {
     pub down: DirectionAnswer,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct DirectionAnswer {
     pub sent: u64,
     pub arrived: u64,
@@ -104,7 +104,7 @@ pub struct DirectionAnswer {
     pub changes: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub struct LostAnswer {
     /// Time on the clock of the end that saw it: near for `up`, far for `down`.
     pub t_ns: i64,

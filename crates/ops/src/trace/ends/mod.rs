@@ -42,6 +42,11 @@ impl Answer {
     }
 }
 
+/// Schema of the JSON.
+pub(super) fn schema() -> schemars::Schema {
+    schemars::schema_for!(EndsAnswer)
+}
+
 /// Both captures matched, and their clocks beside each other.
 struct Ends {
     matched: Matched,

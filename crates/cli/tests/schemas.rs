@@ -1,0 +1,218 @@
+//! JSON of every verb against its schema in `schema/`. `SCHEMA=write cargo test --workspace --test schemas` writes the
+//! schemas whose types live in `ops` and `fleet`; `cargo xtask gen` writes the others.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use testkit::{Program, TempDir, schema};
+
+fn program() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_tailback"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn path(name: &str) -> PathBuf {
+    root().join(format!("schema/{name}.v1.json"))
+}
+
+#[track_caller]
+fn read(name: &str) -> Value {
+    let text = std::fs::read_to_string(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    serde_json::from_str(&text).expect("a schema is JSON")
+}
+
+#[test]
+fn schemas_of_answers_are_those_of_their_types() {
+    let fleet = [("fleet-status", fleet::hub::schema())];
+    for (name, schema) in ops::schemas::all().into_iter().chain(fleet) {
+        let fresh = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+        if std::env::var_os("SCHEMA").is_some_and(|s| s == "write") {
+            std::fs::write(path(name), &fresh).expect("the schema is written");
+        }
+        let kept = std::fs::read_to_string(path(name)).unwrap_or_default();
+        assert!(
+            kept == fresh,
+            "schema/{name}.v1.json is not the schema of its type: SCHEMA=write writes it"
+        );
+    }
+}
+
+/// Verbs that print JSON, with their arguments (`@` is a file of the test's directory), the exit code, and the schema.
+const ANSWERS: &[(&str, i32, &str)] = &[
+    (
+        "test --virtual --link adsl --output @b.rec --json",
+        0,
+        "answer",
+    ),
+    (
+        "probe burst --link adsl --virtual --output @p.rec --json",
+        0,
+        "probe",
+    ),
+    ("analyse @a.rec --json", 0, "answer"),
+    ("analyse @a.rec --statistics --json", 0, "statistics"),
+    ("analyse @a.rec @b.rec --json", 0, "comparison"),
+    (
+        "analyse @a.rec --hidden-queue --rate-up 700kbit/s --json",
+        0,
+        "hidden-queue",
+    ),
+    ("analyse @sim.rec --json", 0, "inside"),
+    ("compare @a.rec @b.rec --json", 0, "before-after"),
+    ("compare @m.rec @m.rec --json", 0, "comparison"),
+    ("status @m.rec --json", 0, "monitor-state"),
+    ("twin @a.rec --json", 0, "twin"),
+    (
+        "whatif @a.rec --seeds 3 --cure up.shaper=fq_codel:95% --json",
+        0,
+        "what-if",
+    ),
+    (
+        "prove adsl --cure up.shaper=fq_codel:95% --virtual --json",
+        0,
+        "proof",
+    ),
+    ("sim @two.toml --json", 0, "sim"),
+    (
+        "sim @two.toml --sweep link.rate=5mbit,10mbit --seeds 2 --json",
+        0,
+        "sim",
+    ),
+    ("model bdp rate=10Mbit/s rtt=20ms --json", 0, "model"),
+    ("trace @link.pcapng --json", 0, "trace"),
+    (
+        "trace @link.pcapng --far @link.pcapng --json",
+        0,
+        "trace-ends",
+    ),
+    ("trace @link.pcapng --traffic --json", 0, "trace-traffic"),
+    (
+        "import @ping.txt --start 2026-05-04T15:55:00Z --output @i.rec --json",
+        0,
+        "import",
+    ),
+    ("fleet status --data @hub --json", 0, "fleet-status"),
+    ("control plan --wan lo --json", 0, "control-place"),
+];
+
+/// Verbs with JSON that is checked elsewhere, with the place.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("control status", "tests/control.rs: a run must stand"),
+    (
+        "control stop",
+        "tests/control.rs: the same as of `control status`",
+    ),
+    ("control prove", "the same as of `prove`"),
+    ("run", "the same as of the verb in its plan"),
+];
+
+const SCENARIO: &str = "title = \"two flows\"\nduration = \"5 s\"\nwarmup = \"1 s\"\n\
+    [link]\nrate = \"10mbit\"\ndelay = \"10 ms\"\nqueue = \"fifo:packets=50\"\n\
+    [[flow]]\nname = \"bulk\"\nkind = \"bulk\"\n[tcp]\ncontroller = \"cubic\"\n";
+
+const PING: &str = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n\
+    64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=1.5 ms\n\
+    64 bytes from 192.0.2.1: icmp_seq=2 ttl=64 time=2.5 ms\n";
+
+/// Files that the verbs read.
+fn prepared(dir: &TempDir) {
+    dir.file("two.toml", SCENARIO);
+    dir.file("ping.txt", PING);
+    let at = |name: &str| dir.at(name);
+    let made: [&[&str]; 3] = [
+        &[
+            "test",
+            "--virtual",
+            "--link",
+            "adsl",
+            "-q",
+            "--output",
+            &at("a.rec"),
+        ],
+        &[
+            "monitor",
+            "tcp:127.0.0.1:1,100ms",
+            "--duration",
+            "1s",
+            "-q",
+            "-o",
+            &at("m.rec"),
+        ],
+        &[
+            "sim",
+            &at("two.toml"),
+            "-q",
+            "-o",
+            &at("sim.rec"),
+            "--pcap",
+            &format!("link={}", at("link.pcapng")),
+        ],
+    ];
+    for args in made {
+        let out = program().run(args);
+        assert!(
+            out.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+}
+
+#[test]
+fn every_verb_that_prints_json_keeps_its_schema() {
+    let dir = TempDir::new("schemas");
+    prepared(&dir);
+    for (line, code, name) in ANSWERS {
+        let words = line.split(' ').map(|word| match word.strip_prefix('@') {
+            Some(file) => dir.at(file),
+            None => word.to_owned(),
+        });
+        let words: Vec<String> = words.collect();
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let out = program().run(&args);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(*code), "{line}: {told}");
+        let value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert_eq!(schema::breach(&read(name), &value), None, "{line}");
+    }
+}
+
+#[test]
+fn every_verb_with_json_has_a_schema_here() {
+    for words in program().all_verbs() {
+        let args: Vec<&str> = words.iter().map(String::as_str).collect();
+        let out = program().run(&[&args[..], &["--help"]].concat());
+        let help = String::from_utf8(out.stdout).expect("text");
+        let verb = words.join(" ");
+        let is_checked = ANSWERS
+            .iter()
+            .any(|(line, ..)| line.starts_with(&format!("{verb} ")));
+        let is_elsewhere = ELSEWHERE.iter().any(|(name, _)| *name == verb);
+        // A verb of verbs, such as `fleet`, prints nothing of its own.
+        if !program().verbs(&args).is_empty() {
+            continue;
+        }
+        let prints = help.contains("\n      --json\n") || help.contains("--json  ");
+        assert_eq!(prints, is_checked || is_elsewhere, "{verb}: {help}");
+    }
+}
+
+#[test]
+fn every_schema_is_of_something_that_is_printed_and_the_book_names_it() {
+    let page = std::fs::read_to_string(root().join("docs/book/json.md")).expect("the page");
+    for entry in std::fs::read_dir(root().join("schema")).expect("schemas") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_string_lossy();
+        let name = name.strip_suffix(".v1.json").expect("version 1").to_owned();
+        // A recording as a document is the form of its tables; the status of a run is checked where one stands.
+        let is_other = ["record", "control-status"].contains(&name.as_str());
+        assert!(
+            is_other || ANSWERS.iter().any(|(.., s)| *s == name),
+            "{name}"
+        );
+        let link = format!("(../../schema/{name}.v1.json)");
+        assert!(name == "record" || page.contains(&link), "{name}");
+    }
+}

@@ -1,0 +1,16 @@
+//! JSON schemas of the answers whose types live in this room; `cargo xtask gen` writes those of the rooms below.
+
+use schemars::{Schema, schema_for};
+
+/// Name and schema of each answer's JSON, version 1.
+pub fn all() -> Vec<(&'static str, Schema)> {
+    let mut all = vec![
+        ("control-place", schema_for!(crate::control::Place)),
+        ("control-status", schema_for!(live::control::Status)),
+        ("import", schema_for!(crate::import::Document)),
+        ("model", schema_for!(crate::model::Document)),
+        ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),
+    ];
+    all.extend(crate::trace::schemas());
+    all
+}
