@@ -39,7 +39,7 @@ test: deps assets ## installs what tests need and runs all of them
 wheel: assets ## the Python package as one file, in target/wheels; needs python3 with venv
 	python3 -m venv $(SCRATCH)/maturin
 	$(SCRATCH)/maturin/bin/pip install --quiet 'maturin>=1.16,<2'
-	PATH="$(SCRATCH)/maturin/bin:$$PATH" maturin build --release --manifest-path python/Cargo.toml
+	PATH="$(SCRATCH)/maturin/bin:$$PATH" maturin build --profile wheel --manifest-path python/Cargo.toml
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py

@@ -12,38 +12,27 @@ from __future__ import annotations
 
 import atexit as _atexit
 
-from . import _native, verbs
-from ._answer import Answer, Figure, Node
-from ._call import run as command
-from ._errors import DamageWarning, Error, RecordingError, UnknownError, UsageError
-from ._native import __version__
-from ._recording import Plot, Recording, Table
-from ._recording import open_recording as open
+from . import _native
+from ._answer import Answer as Answer
+from ._answer import Figure as Figure
+from ._answer import Node as Node
+from ._call import command as command
+from ._errors import DamageWarning as DamageWarning
+from ._errors import Error as Error
+from ._errors import RecordingError as RecordingError
+from ._errors import UnknownError as UnknownError
+from ._errors import UsageError as UsageError
+from ._native import __version__ as __version__
+from ._recording import Plot as Plot
+from ._recording import Recording as Recording
+from ._recording import Table as Table
+from ._recording import open as open
+from ._sim import Difference as Difference
+from ._sim import Run as Run
+from ._sim import Sweep as Sweep
+from ._sim import sim as sim
+from ._sim import sweep as sweep
 from .verbs import *
-
-from ._sim import Run, Sweep, sim, sweep  # isort: skip  # The verb `sim` with a seed and its tables.
-
-__all__ = [
-    "Answer",
-    "DamageWarning",
-    "Error",
-    "Figure",
-    "Node",
-    "Plot",
-    "Recording",
-    "RecordingError",
-    "Run",
-    "Sweep",
-    "Table",
-    "UnknownError",
-    "UsageError",
-    "__version__",
-    "command",
-    "open",
-    "sim",
-    "sweep",
-]
-__all__ += verbs.__all__
 
 # An interrupted run closes its recording before Python ends.
 _atexit.register(_native.settle, 5.0)

@@ -11,15 +11,7 @@ from ._errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import datetime
-    from collections.abc import Callable
-    from typing import TypeAlias, Union
-
-    Path: TypeAlias = Union[str, os.PathLike[str]]
-    Time: TypeAlias = Union[str, datetime.datetime]
-    Duration: TypeAlias = Union[str, datetime.timedelta]
-    Pairs: TypeAlias = Union[Mapping[str, object], Iterable[str]]
-    Progress: TypeAlias = Union[Callable[[Union[float, None], str], object], bool, None]
+    from ._types import Path, Progress
 
 
 def text(name: str, value: object) -> str:
@@ -78,10 +70,10 @@ def call(
         arguments += [option] if value is True else [f"{option}={each}" for each in values(name, value)]
     words = [each for name, value in positional.items() if value is not None for each in values(name, value)]
     arguments += ["--", *words] if words else []
-    return run(arguments, progress=progress)
+    return command(arguments, progress=progress)
 
 
-def run(arguments: Iterable[Path], *, progress: Progress = None) -> Answer:
+def command(arguments: Iterable[Path], *, progress: Progress = None) -> Answer:
     """Carries out a command line without the program's name, such as ``["list", "links"]``."""
     words = values("arguments", arguments)
     if progress is None or progress is False:

@@ -4,6 +4,21 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
+__all__ = [
+    "__version__",
+    "columns_schema",
+    "columns_stream",
+    "estimate",
+    "main",
+    "run",
+    "settle",
+    "table_files",
+    "table_names",
+    "table_rows",
+    "table_schema",
+    "table_stream",
+]
+
 __version__: Final[str]
 
 def run(

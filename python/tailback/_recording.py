@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 from . import _native, verbs
@@ -11,12 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    import pandas
     import polars
-    import pyarrow
 
     from ._answer import Answer
-    from ._call import Path
+    from ._types import Path
 
 TABLES = tuple(_native.table_names())
 
@@ -81,18 +80,18 @@ class Table:
             raise _missing("polars") from None
         return polars.DataFrame(self)
 
-    def to_arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> Any:
         """Reads the table into a pyarrow table."""
         try:
-            import pyarrow
+            import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError:
             raise _missing("pyarrow") from None
         return pyarrow.table(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """Reads the table into a pandas data frame; needs pyarrow."""
         try:
-            import pandas  # noqa: F401
+            import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: F401
         except ImportError:
             raise _missing("pandas") from None
         return self.to_arrow().to_pandas(split_blocks=True, self_destruct=True)
@@ -127,7 +126,7 @@ class Recording:
         if self._meta is None:
             import json
 
-            with open(os.path.join(self.path, "meta.json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            with io.open(os.path.join(self.path, "meta.json"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
                 self._meta = json.load(file)
         return self._meta
 
@@ -165,13 +164,11 @@ class Recording:
         """Draws a plot of the report, such as "rtt" or "cdf"."""
         import tempfile
 
-        if plot is None:
-            probes = "delay" in self.tables
-            plot = "rtt" if probes else "queue"
+        chosen: Any = plot or ("rtt" if "delay" in self.tables else "queue")
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "plot.svg")  # noqa: PTH118
-            verbs.report(self.path, plot=plot, output=file, **options)
-            with open(file, encoding="utf-8") as svg:  # noqa: PTH123
+            verbs.report(self.path, plot=chosen, output=file, **options)
+            with io.open(file, encoding="utf-8") as svg:  # noqa: PTH123
                 return Plot(svg.read())
 
     def __repr__(self) -> str:
@@ -202,10 +199,10 @@ class Plot:
 
     def save(self, path: Path) -> None:
         """Writes the SVG to a file."""
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+        with io.open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(self.svg)
 
 
-def open_recording(path: Path) -> Recording:
+def open(path: Path) -> Recording:
     """Opens a recording. Only its description is read; a path that is no recording raises `RecordingError`."""
     return Recording(path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from ._call import Pairs, Path, Progress
+    from ._types import Pairs, Path, Progress
 
 
 class Run(Answer):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Literal
 
-    from ._call import Duration, Pairs, Path, Progress, Time
+    from ._types import Duration, Pairs, Path, Progress, Time
 
 __all__ = [
     "agent",
@@ -45,7 +45,6 @@ __all__ = [
     "serve_keys_add",
     "serve_keys_list",
     "serve_keys_remove",
-    "sim",
     "status",
     "test",
     "trace",

@@ -4,16 +4,19 @@ use crate::batch::{find, schema};
 use crate::reader::{days, read_day};
 use crate::{OPEN, Recovered, SEALED, StoreError, read_meta_noting};
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StringArray, new_null_array};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StringArray, new_null_array};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use base::record::{Kind, TableId};
 use base::text::clean_lines;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Batches that are read ahead of the consumer.
 const AHEAD: usize = 2;
+/// Rows of a usual batch.
+const ROWS: usize = 65_536;
 
 /// Rows of a table as record batches of at most 65,536 rows, in the order of [`crate::scan`]. Files are read while the
 /// batches are taken, by a thread that ends when this is dropped.
@@ -106,6 +109,7 @@ pub fn batches(path: &Path, table: TableId, schema: SchemaRef) -> Result<Batches
         schema: schema.clone(),
         to,
         notes: notes.clone(),
+        nulls: RefCell::default(),
     };
     std::thread::Builder::new()
         .name("batches".into())
@@ -128,6 +132,8 @@ struct Reading {
     schema: SchemaRef,
     to: SyncSender<Result<RecordBatch, ArrowError>>,
     notes: Arc<Mutex<Vec<Recovered>>>,
+    /// Columns without values, which all batches share: most recordings leave several columns empty.
+    nulls: RefCell<Vec<ArrayRef>>,
 }
 
 impl Reading {
@@ -171,7 +177,10 @@ impl Reading {
             let column = column.ok_or_else(|| format!("there is no column {}", field.name()))?;
             let found = find(batch, column)?;
             Ok(match found {
-                None => new_null_array(field.data_type(), batch.num_rows()),
+                None => self.nulls(field.data_type(), batch.num_rows()),
+                Some(array) if array.null_count() == array.len() => {
+                    self.nulls(field.data_type(), array.len())
+                }
                 Some(array) if column.kind == Kind::Text => cleaned(array),
                 Some(array) => array.clone(),
             })
@@ -179,6 +188,18 @@ impl Reading {
         let columns = self.schema.fields().iter().map(column);
         let columns = columns.collect::<Result<Vec<_>, String>>()?;
         RecordBatch::try_new(self.schema.clone(), columns).map_err(|e| e.to_string())
+    }
+
+    /// Column of this many nulls.
+    fn nulls(&self, of: &DataType, rows: usize) -> ArrayRef {
+        let mut known = self.nulls.borrow_mut();
+        let fits = |array: &&ArrayRef| array.data_type() == of && array.len() >= rows;
+        if let Some(array) = known.iter().find(fits) {
+            return array.slice(0, rows);
+        }
+        let array = new_null_array(of, rows.max(ROWS));
+        known.push(array.clone());
+        array.slice(0, rows)
     }
 }
 
