@@ -16,7 +16,7 @@ mod _native {
     #[pymodule_export]
     use super::sweeps::{columns_schema, columns_stream, estimate};
     #[pymodule_export]
-    use super::tables::{table_files, table_names, table_rows, table_schema, table_stream};
+    use super::tables::{Losses, table_files, table_names, table_rows, table_schema, table_stream};
     #[pymodule_export]
     use super::verbs::{main, run, settle};
     use super::*;

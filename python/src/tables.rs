@@ -16,17 +16,36 @@ pub fn table_names() -> Vec<&'static str> {
     TableId::ALL.iter().map(|t| t.spec().name).collect()
 }
 
-/// Capsule of a new Arrow stream of a table's rows, with these columns, or all if none are named.
+/// Losses of the files of a stream, as far as it has been read.
+#[pyclass(frozen)]
+pub struct Losses(store::Notes);
+
+#[pymethods]
+impl Losses {
+    /// Returns a sentence for each loss.
+    fn list(&self) -> Vec<String> {
+        told(&self.0)
+    }
+}
+
+fn told(notes: &store::Notes) -> Vec<String> {
+    notes.list().iter().map(ToString::to_string).collect()
+}
+
+/// Capsule of a new Arrow stream of a table's rows, with these columns, or all if none are named; and the losses of the
+/// files, which are known once the stream has been read.
 #[pyfunction]
 pub fn table_stream<'py>(
     py: Python<'py>,
     path: PathBuf,
     table: &str,
     columns: Vec<String>,
-) -> PyResult<Bound<'py, PyCapsule>> {
+) -> PyResult<(Bound<'py, PyCapsule>, Losses)> {
     let batches = py_batches(py, &path, table, &columns)?;
+    let losses = Losses(batches.notes());
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    let capsule = PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?;
+    Ok((capsule, losses))
 }
 
 /// Capsule of a table's Arrow schema.
@@ -56,8 +75,7 @@ pub fn table_rows(
         counted.sum::<Result<u64, _>>()
     });
     let rows = rows.map_err(|e| error(py, "RecordingError", &e.to_string(), None))?;
-    let notes = batches.notes().iter().map(ToString::to_string).collect();
-    Ok((rows, notes))
+    Ok((rows, told(&batches.notes())))
 }
 
 /// Names of a table's columns, and its files: Parquet, or Arrow streams while a recording is open.

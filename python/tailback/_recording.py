@@ -27,12 +27,13 @@ class Table:
     DuckDB's ``from table``. Times are UNIX nanoseconds as 64-bit integers; an unknown value is null, never 0.
     """
 
-    __slots__ = ("_path", "_rows", "_select", "name")
+    __slots__ = ("_losses", "_path", "_rows", "_select", "name")
 
     def __init__(self, path: Path, name: str, columns: tuple[str, ...] = ()) -> None:
         self._path = os.fspath(path)
         self._select = list(columns)
         self._rows: int | None = None
+        self._losses: _native.Losses | None = None
         self.name: str = name
 
     def select(self, *columns: str) -> Table:
@@ -66,7 +67,13 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """Capsule of a new Arrow stream. The schema is the table's own, whatever is requested."""
-        return _native.table_stream(self._path, self.name, self._select)
+        capsule, self._losses = _native.table_stream(self._path, self.name, self._select)
+        return capsule
+
+    def _warn(self) -> None:
+        """Warns of the losses of the stream that was read last."""
+        for loss in self._losses.list() if self._losses else ():
+            _warn(loss)
 
     def __arrow_c_schema__(self) -> Any:
         """Capsule of the Arrow schema."""
@@ -78,7 +85,9 @@ class Table:
             import polars
         except ImportError:
             raise _missing("polars") from None
-        return polars.DataFrame(self)
+        frame = polars.DataFrame(self)
+        self._warn()
+        return frame
 
     def to_arrow(self) -> Any:
         """Reads the table into a pyarrow table."""
@@ -86,15 +95,25 @@ class Table:
             import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError:
             raise _missing("pyarrow") from None
-        return pyarrow.table(self)
+        table = pyarrow.table(self)
+        self._warn()
+        return table
 
     def to_pandas(self) -> Any:
-        """Reads the table into a pandas data frame; needs pyarrow."""
+        """Reads the table into a pandas data frame; needs pyarrow.
+
+        Numbers are columns of Arrow types, so that nanoseconds stay whole and an unknown value is missing, not NaN.
+        Texts are categories.
+        """
         try:
-            import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: F401
+            import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError:
             raise _missing("pandas") from None
-        return self.to_arrow().to_pandas(split_blocks=True, self_destruct=True)
+
+        def kept(of: Any) -> Any:
+            return None if str(of).startswith("dictionary") else pandas.ArrowDtype(of)
+
+        return self.to_arrow().to_pandas(types_mapper=kept)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r} of {self._path!r}: {', '.join(self.columns)})"

@@ -4,11 +4,15 @@ use crate::batch::{find, schema};
 use crate::reader::{days, read_day};
 use crate::{OPEN, Recovered, SEALED, StoreError, read_meta_noting};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StringArray, new_null_array};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchReader, StringArray,
+    new_null_array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use base::record::{Kind, TableId};
 use base::text::clean_lines;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +27,28 @@ const ROWS: usize = 65_536;
 pub struct Batches {
     schema: SchemaRef,
     batches: Receiver<Result<RecordBatch, ArrowError>>,
-    notes: Arc<Mutex<Vec<Recovered>>>,
+    notes: Notes,
 }
 
 impl Batches {
+    /// Losses of the files, which grow while the batches are taken.
+    pub fn notes(&self) -> Notes {
+        self.notes.clone()
+    }
+}
+
+/// Losses of files that are being read.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<Recovered>>>);
+
+impl Notes {
     /// Losses of the files read so far.
-    pub fn notes(&self) -> Vec<Recovered> {
-        locked(&self.notes).clone()
+    pub fn list(&self) -> Vec<Recovered> {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Recovered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -52,7 +71,7 @@ impl RecordBatchReader for Batches {
 /// # Errors
 /// A column that the table does not have; the message names all columns.
 pub fn table_schema(table: TableId, columns: &[String]) -> Result<SchemaRef, String> {
-    let whole = schema(table);
+    let whole = with_dictionaries(&schema(table));
     if columns.is_empty() {
         return Ok(whole);
     }
@@ -72,6 +91,20 @@ pub fn table_schema(table: TableId, columns: &[String]) -> Result<SchemaRef, Str
         .project(&indexes)
         .map(Arc::new)
         .map_err(|e| e.to_string())
+}
+
+/// Schema in which texts are numbers of a dictionary.
+fn with_dictionaries(schema: &Schema) -> SchemaRef {
+    let text = || Box::new(DataType::Utf8);
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Utf8 => {
+            let of = DataType::Dictionary(Box::new(DataType::Int32), text());
+            field.as_ref().clone().with_data_type(of)
+        }
+        _ => field.as_ref().clone(),
+    });
+    let fields: Vec<Field> = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// Files of a table in the order of their days: Parquet, or Arrow streams while they may grow.
@@ -98,12 +131,11 @@ pub fn table_files(path: &Path, table: TableId) -> Result<Vec<PathBuf>, StoreErr
 /// # Errors
 /// The same as `read`. A path that does not exist is `NotARecording`. Later errors are those of a batch.
 pub fn batches(path: &Path, table: TableId, schema: SchemaRef) -> Result<Batches, StoreError> {
-    let mut notes = Vec::new();
-    read_meta_noting(path, &mut notes)?;
+    let notes = Notes::default();
+    read_meta_noting(path, &mut notes.locked())?;
     let dir = path.join(table.spec().name);
     let stems = days(&dir)?.into_iter().map(|day| dir.join(day)).collect();
     let (to, batches) = sync_channel(AHEAD);
-    let notes = Arc::new(Mutex::new(notes));
     let reader = Reading {
         table,
         schema: schema.clone(),
@@ -122,16 +154,12 @@ pub fn batches(path: &Path, table: TableId, schema: SchemaRef) -> Result<Batches
     })
 }
 
-fn locked(notes: &Mutex<Vec<Recovered>>) -> MutexGuard<'_, Vec<Recovered>> {
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Thread that reads the files.
 struct Reading {
     table: TableId,
     schema: SchemaRef,
     to: SyncSender<Result<RecordBatch, ArrowError>>,
-    notes: Arc<Mutex<Vec<Recovered>>>,
+    notes: Notes,
     /// Columns without values, which all batches share: most recordings leave several columns empty.
     nulls: RefCell<Vec<ArrayRef>>,
 }
@@ -160,7 +188,7 @@ impl Reading {
             if gone {
                 return;
             }
-            locked(&self.notes).append(&mut notes);
+            self.notes.locked().append(&mut notes);
             if let Err(e) = read {
                 // A consumer that is gone needs no error.
                 let _ = self.to.send(Err(ArrowError::ExternalError(Box::new(e))));
@@ -172,7 +200,7 @@ impl Reading {
     /// Gives a batch the columns of the schema: a nullable one that the file lacks is null.
     fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let spec = self.table.spec();
-        let column = |field: &Arc<arrow_schema::Field>| {
+        let column = |field: &Arc<Field>| {
             let column = spec.columns.iter().find(|c| c.name == field.name());
             let column = column.ok_or_else(|| format!("there is no column {}", field.name()))?;
             let found = find(batch, column)?;
@@ -181,7 +209,7 @@ impl Reading {
                 Some(array) if array.null_count() == array.len() => {
                     self.nulls(field.data_type(), array.len())
                 }
-                Some(array) if column.kind == Kind::Text => cleaned(array),
+                Some(array) if column.kind == Kind::Text => dictionary(&cleaned(array))?,
                 Some(array) => array.clone(),
             })
         };
@@ -201,6 +229,28 @@ impl Reading {
         known.push(array.clone());
         array.slice(0, rows)
     }
+}
+
+/// Texts as numbers of the batch's different texts, of which rows share few.
+fn dictionary(array: &ArrayRef) -> Result<ArrayRef, String> {
+    let texts = array.as_string::<i32>();
+    let (mut words, mut known) = (Vec::new(), HashMap::new());
+    // Consecutive rows mostly have the same text.
+    let mut last = 0;
+    let numbers = texts.iter().map(|text| {
+        let text = text?;
+        if words.get(last as usize) != Some(&text) {
+            last = *known.entry(text).or_insert_with(|| {
+                words.push(text);
+                words.len() as i32 - 1
+            });
+        }
+        Some(last)
+    });
+    let numbers: Int32Array = numbers.collect();
+    let words = Arc::new(StringArray::from_iter_values(words));
+    let array = DictionaryArray::try_new(numbers, words).map_err(|e| e.to_string())?;
+    Ok(Arc::new(array))
 }
 
 /// Texts without terminal commands; nearly all are plain already.

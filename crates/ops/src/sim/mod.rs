@@ -168,6 +168,9 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if plan.seeds == 0 {
         return Err(usage("seeds: at least one is needed"));
     }
+    if plan.shard.is_some() && plan.keep.is_none() {
+        return Err(usage("shard: name the directory that keeps the runs"));
+    }
     let points = plan.points()?;
     let first = &points[0].scenario;
     let recordings = match &plan.output {
