@@ -29,6 +29,8 @@ pub(super) struct Wait {
     pub why: String,
     watch: Option<Watch>,
     ask_turn: Instant,
+    /// Server whose turn was asked for.
+    wants: Option<String>,
     /// Server at which the hub gave the turn.
     turn: Option<String>,
 }
@@ -40,6 +42,7 @@ impl Wait {
             why: String::new(),
             watch: None,
             ask_turn: Instant::now(),
+            wants: None,
             turn: None,
         }
     }
@@ -108,7 +111,7 @@ impl Agent {
     }
 
     fn defer(&mut self, m: &Measurement, wait: Wait) -> anyhow::Result<()> {
-        if let Some(server) = &wait.turn {
+        if let Some(server) = &wait.wants {
             self.release_turn(server);
         }
         let slot = (&*m.name, wait.due.number, wait.due.at_s);
@@ -194,6 +197,7 @@ impl Agent {
         if Instant::now() < wait.ask_turn {
             return Some(why);
         }
+        wait.wants = Some(server.into());
         match self.ask_turn(server, m.at_most_s + TURN_MARGIN_S) {
             Ok(TurnAnswer { wait_s: None }) => {
                 wait.turn = Some(server.into());

@@ -35,9 +35,15 @@ create table if not exists consent (
     point text not null, version text not null, given_s integer not null) strict;
 create table if not exists turn (
     server text primary key, point text not null, until_s integer not null) strict;
+create table if not exists turn_wanted (
+    server text not null, point text not null, asked_s integer not null, had_s integer not null default 0,
+    primary key (server, point)) strict;
 create table if not exists audit (
     t_s integer not null, who text not null, what text not null) strict;
 ";
+
+/// Time after its last question for which a point still wants a turn, s. It asks each five seconds.
+const WANTED_S: i64 = 10;
 
 /// The ledger, open. Other processes write to it, too (`tailback hub invite`), so each change takes the lock for writing at
 /// its begin: SQLite does not wait for a lock that a reader wants to exchange for a writer's.
@@ -426,8 +432,9 @@ impl Ledger {
         rows.collect()
     }
 
-    /// Gives a point the turn at a server for a time, or back if the time is 0. Returns the end of another point's turn
-    /// if there is one, UNIX s.
+    /// Gives a point the turn at a server for a time, or back if the time is 0. A free turn is for the point that had it
+    /// longest ago among those that want it. Returns the end of another point's turn, or the next second if the free turn is
+    /// for another point.
     ///
     /// # Errors
     /// The ledger cannot be written.
@@ -439,24 +446,20 @@ impl Ledger {
     ) -> rusqlite::Result<Option<i64>> {
         let change = self.change()?;
         change.execute("delete from turn where until_s <= ?1", [now_s])?;
-        let query = "select point, until_s from turn where server = ?1";
-        let holder: Option<(String, i64)> = change
-            .query_row(query, [server], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        if let Some((_, until_s)) = holder.filter(|(name, _)| name != point) {
-            return Ok(Some(until_s));
-        }
-        if for_s == 0 {
-            change.execute("delete from turn where server = ?1", [server])?;
+        let taken = if for_s == 0 {
+            give_turn_back(&change, (point, server))?;
+            None
         } else {
-            let until_s = now_s.saturating_add_unsigned(for_s);
-            change.execute(
-                "insert or replace into turn values (?1, ?2, ?3)",
-                params![server, point, until_s],
-            )?;
-        }
+            want_turn(&change, (point, server), now_s)?;
+            let taken = turn_taken(&change, (point, server), now_s)?;
+            if taken.is_none() {
+                let until_s = now_s.saturating_add_unsigned(for_s);
+                start_turn(&change, (point, server), now_s, until_s)?;
+            }
+            taken
+        };
         change.commit()?;
-        Ok(None)
+        Ok(taken)
     }
 
     /// Bytes of all recordings that the hub keeps, of one point or of all.
@@ -537,37 +540,165 @@ fn add_run(change: &Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result
     Ok(())
 }
 
+fn give_turn_back(change: &Transaction<'_>, (point, server): (&str, &str)) -> rusqlite::Result<()> {
+    let held = "delete from turn where server = ?1 and point = ?2";
+    change.execute(held, [server, point])?;
+    let wanted = "update turn_wanted set asked_s = 0 where server = ?1 and point = ?2";
+    change.execute(wanted, [server, point])?;
+    Ok(())
+}
+
+fn want_turn(
+    change: &Transaction<'_>,
+    (point, server): (&str, &str),
+    now_s: i64,
+) -> rusqlite::Result<()> {
+    change.execute(
+        "insert into turn_wanted (server, point, asked_s) values (?1, ?2, ?3)
+         on conflict do update set asked_s = excluded.asked_s",
+        params![server, point, now_s],
+    )?;
+    Ok(())
+}
+
+/// Time until which a point cannot have the turn at a server; none if it can have it now.
+fn turn_taken(
+    change: &Transaction<'_>,
+    (point, server): (&str, &str),
+    now_s: i64,
+) -> rusqlite::Result<Option<i64>> {
+    let query = "select point, until_s from turn where server = ?1";
+    let holder: Option<(String, i64)> = change
+        .query_row(query, [server], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((name, until_s)) = holder {
+        return Ok((name != point).then_some(until_s));
+    }
+    let is_another_first: bool = change.query_row(
+        "select exists (select 1 from turn_wanted mine join turn_wanted other using (server)
+         where server = ?1 and mine.point = ?2 and other.had_s < mine.had_s and other.asked_s > ?3)",
+        params![server, point, now_s - WANTED_S],
+        |row| row.get(0),
+    )?;
+    Ok(is_another_first.then_some(now_s + 1))
+}
+
+fn start_turn(
+    change: &Transaction<'_>,
+    (point, server): (&str, &str),
+    now_s: i64,
+    until_s: i64,
+) -> rusqlite::Result<()> {
+    change.execute(
+        "insert or replace into turn values (?1, ?2, ?3)",
+        params![server, point, until_s],
+    )?;
+    change.execute(
+        "update turn_wanted set asked_s = 0, had_s = ?3 where server = ?1 and point = ?2",
+        params![server, point, now_s],
+    )?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rand::RngExt;
 
-    /// Turns drawn at random, against a list of who holds what until when.
+    /// State of the turns in the plainest form: who holds a server until when, who asked for it and had it when.
+    #[derive(Default)]
+    struct Turns {
+        held: BTreeMap<String, (String, i64)>,
+        asked: BTreeMap<(String, String), i64>,
+        had: BTreeMap<(String, String), i64>,
+    }
+
+    impl Turns {
+        fn take(&mut self, (point, server): (&str, &str), now: i64, for_s: u64) -> Option<i64> {
+            self.held.retain(|_, (_, until)| *until > now);
+            let slot = (server.to_owned(), point.to_owned());
+            let holder = self.held.get(server).cloned();
+            let holds = holder.as_ref().is_some_and(|(name, _)| name == point);
+            if for_s == 0 {
+                self.asked.remove(&slot);
+                if holds {
+                    self.held.remove(server);
+                }
+                return None;
+            }
+            self.asked.insert(slot.clone(), now);
+            let had = |slot: &(String, String)| self.had.get(slot).copied().unwrap_or(0);
+            let is_first = self
+                .asked
+                .iter()
+                .filter(|((at, _), asked)| at == server && **asked > now - WANTED_S)
+                .all(|(other, _)| had(other) >= had(&slot));
+            match holder {
+                Some((_, until)) if !holds => return Some(until),
+                None if !is_first => return Some(now + 1),
+                _ => {}
+            }
+            let until = now.saturating_add_unsigned(for_s);
+            self.held.insert(server.into(), (point.into(), until));
+            self.asked.remove(&slot);
+            self.had.insert(slot, now);
+            None
+        }
+    }
+
+    /// Turns drawn at random, against lists.
     #[test]
     fn no_two_points_have_the_turn_at_one_server() {
         const SEED: u64 = 20_261_127;
         println!("seed {SEED}");
         let mut rng = base::rng::Streams::new(SEED).stream("turns");
-        let dir = testkit::TempDir::new("turns");
-        let mut ledger = Ledger::open(Path::new(&dir.at("ledger.sqlite"))).unwrap();
-        let mut held: std::collections::BTreeMap<String, (String, i64)> = Default::default();
+        let mut ledger = Ledger::open(Path::new(":memory:")).unwrap();
+        let mut turns = Turns::default();
         let mut now = 1_795_608_000;
         for _ in 0..2000 {
-            now += rng.random_range(0..20);
+            now += rng.random_range(0..8);
             let point = format!("p{}", rng.random_range(0..5));
             let server = format!("s{}", rng.random_range(0..3));
             let for_s = rng.random_range(0..4) * rng.random_range(0..50);
-            held.retain(|_, (_, until)| *until > now);
-            let other = held.get(&server).filter(|(name, _)| *name != point);
-            let expected = other.map(|(_, until)| *until);
+            let expected = turns.take((&point, &server), now, for_s);
             let answer = ledger.take_turn((&point, &server), now, for_s).unwrap();
             assert_eq!(answer, expected);
-            if expected.is_none() {
-                match for_s {
-                    0 => drop(held.remove(&server)),
-                    _ => drop(held.insert(server, (point, now + for_s as i64))),
+        }
+    }
+
+    /// Points that want a turn again soon after their last one have it about equally often, whenever they ask.
+    #[test]
+    fn every_point_gets_its_turns() {
+        const RUN_S: i64 = 5;
+        for seed in 1..=20 {
+            let mut rng = base::rng::Streams::new(seed).stream("turns");
+            let mut ledger = Ledger::open(Path::new(":memory:")).unwrap();
+            let (mut asks, mut runs_until) = ([0; 6], [None; 6]);
+            let mut turns = [0; 6];
+            for now in 0..600 {
+                for place in 0..asks.len() {
+                    let slot = (&*format!("p{place}"), "server");
+                    if runs_until[place].is_some_and(|until| until <= now) {
+                        ledger.take_turn(slot, now, 0).unwrap();
+                        runs_until[place] = None;
+                        asks[place] = now + rng.random_range(0..3);
+                    }
+                    if runs_until[place].is_some() || asks[place] > now {
+                        continue;
+                    }
+                    match ledger.take_turn(slot, now, 60).unwrap() {
+                        Some(until) => asks[place] = now + (until - now).clamp(1, 5),
+                        None => {
+                            runs_until[place] = Some(now + RUN_S);
+                            turns[place] += 1;
+                        }
+                    }
                 }
             }
+            println!("seed {seed}: {turns:?}");
+            let (least, most) = (turns.iter().min(), turns.iter().max());
+            assert!(most.unwrap() - least.unwrap() <= 2, "{turns:?}");
+            assert!(turns.iter().sum::<i32>() >= 60, "{turns:?}");
         }
     }
 }
