@@ -74,7 +74,7 @@ impl Face for News {
             Event::Stage { progress, .. } => {
                 let whole = progress.whole.as_secs_f64().max(1e-3);
                 let share = (progress.elapsed.as_secs_f64() / whole).min(1.0);
-                show(Some(share), &progress.stage.to_string());
+                show(Some(share), progress.stage);
             }
             Event::Capture(text) => show(None, text.lines().next().unwrap_or_default()),
             Event::Control(status) => show(None, &ops::control::line(status)),

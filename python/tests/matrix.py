@@ -5,8 +5,10 @@ Usage: matrix.py, in an environment with `tailback` and the consumers; a consume
 
 import importlib.metadata
 import os
+import pathlib
 import sys
 import tempfile
+import warnings
 
 import tailback as tb
 
@@ -77,6 +79,21 @@ def nanoarrow(x):
     return len(rtts), len(rtts) - len(known), sum(known)
 
 
+def damage_is_told():
+    """Checks that a consumer's call warns of a damaged file, and gives the rows that can be read."""
+    whole = len(tb.open("home.rec").delay)
+    file = pathlib.Path(tb.open("home.rec").delay.files[0])
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    file.write_bytes(content)
+    for read in (tb.Table.to_polars, tb.Table.to_arrow, tb.Table.to_pandas):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            rows = len(read(tb.open("home.rec").delay))
+        assert any(w.category is tb.DamageWarning for w in told), read
+        assert rows < whole, read
+
+
 def main():
     """Prints a line for each consumer; returns the number of those that failed."""
     failed = 0
@@ -101,6 +118,7 @@ def main():
             except importlib.metadata.PackageNotFoundError:
                 version = "not installed"
             print(f"{name:10} {version:12} {told}")
+        damage_is_told()
     return failed
 
 

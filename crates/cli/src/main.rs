@@ -1,5 +1,7 @@
 //! The binary `tailback`.
 
+#![forbid(unsafe_code)]
+
 fn main() -> std::process::ExitCode {
     cli::main()
 }
