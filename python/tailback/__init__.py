@@ -4,7 +4,7 @@ Every verb of the command `tailback` is a function with the same name, options a
 for every reader of Arrow.
 
 >>> import tailback as tb
->>> tb.model("bdp", {"rate": "700kbit/s", "rtt": "19ms"})["bytes"]
+>>> tb.model("bdp", "rate=700kbit/s", "rtt=19ms").figures[0].value
 1662.5
 """
 

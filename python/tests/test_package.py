@@ -1,5 +1,6 @@
 """Tests of the package with nothing but Python: `python3 -m unittest` with the package's directory on the path."""
 
+import doctest
 import gc
 import json
 import os
@@ -313,6 +314,12 @@ class LongCalls(Case):
         stop.set()
         other.join()
         self.assertGreater(len(counted), 5)
+
+
+def load_tests(loader, tests, pattern):
+    """Adds the examples of the package's docstring."""
+    tests.addTests(doctest.DocTestSuite(tb))
+    return tests
 
 
 if __name__ == "__main__":
