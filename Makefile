@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -35,6 +35,19 @@ test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) xtask check
 	$(MAKE) book
 	cd $(WEB) && TMPDIR=$(SCRATCH) npm test
+
+wheel: assets ## the Python package as one file, in target/wheels; needs python3 with venv
+	python3 -m venv $(SCRATCH)/maturin
+	$(SCRATCH)/maturin/bin/pip install --quiet 'maturin>=1.16,<2'
+	PATH="$(SCRATCH)/maturin/bin:$$PATH" maturin build --profile wheel --manifest-path python/Cargo.toml
+
+python: wheel ## checks of the Python package with type checkers and consumers of Arrow, from PyPI
+	$(SCRATCH)/maturin/bin/pip install --quiet --force-reinstall --no-deps target/wheels/tailback-*.whl
+	$(SCRATCH)/maturin/bin/pip install --quiet mypy pyright pyarrow polars pandas duckdb pytz narwhals nanoarrow
+	cd $(SCRATCH) && maturin/bin/mypy --strict -p tailback && maturin/bin/stubtest tailback
+	cd $(SCRATCH) && PATH="$(SCRATCH)/maturin/bin:$$PATH" pyright --verifytypes tailback --ignoreexternal
+	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/test_package.py
+	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/matrix.py
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py

@@ -1,5 +1,6 @@
 //! Progress of a run on standard error: bars, live lines, news.
 
+use crate::face::{self, Face};
 use crate::screen::{self, Live};
 use crate::{status, terminal};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
@@ -8,6 +9,7 @@ use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval in seconds between two lines on a capture, if there is no terminal.
@@ -44,6 +46,8 @@ pub struct Console {
     /// True if a screen with keys may be opened.
     keys: bool,
     recording: String,
+    /// Receiver of all news, instead of the terminal.
+    face: Option<Arc<dyn Face>>,
 }
 
 impl Console {
@@ -59,13 +63,14 @@ impl Console {
             screen: None,
             keys: false,
             recording: String::new(),
+            face: face::face(),
         }
     }
 
     /// Creates the view of a monitor: a screen with keys if the terminal has room for one.
     pub fn of_monitor() -> Console {
         Console {
-            keys: !is_quiet() && screen::is_possible(),
+            keys: !is_quiet() && face::face().is_none() && screen::is_possible(),
             ..Console::new()
         }
     }
@@ -196,6 +201,10 @@ impl Console {
 
 impl Progress for Console {
     fn tell(&mut self, event: Event<'_>) {
+        if let Some(face) = &self.face {
+            face.tell(event);
+            return;
+        }
         match event {
             Event::Interruptible => live::signal::catch_interrupt(),
             Event::Share(share) => {
@@ -225,7 +234,10 @@ impl Progress for Console {
     }
 
     fn interrupted(&mut self) -> bool {
-        live::signal::interrupted()
+        match &self.face {
+            Some(face) => face.interrupted(),
+            None => live::signal::interrupted(),
+        }
     }
 }
 

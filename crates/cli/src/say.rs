@@ -1,8 +1,10 @@
 //! Output of this program to a terminal. Foreign strings (file names, recordings, captures, servers) may hold terminal
 //! commands: they are escaped here, once for all verbs.
 
-use base::text::{clean_json, clean_page};
+use crate::Face;
+use base::text::{clean_json, clean_lines, clean_page};
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// Writes a line to standard error. A terminal that is gone is no failure.
 macro_rules! eprintln {
@@ -12,6 +14,10 @@ macro_rules! eprintln {
 
 /// Writes to standard error, for progress and warnings. The colours of [`clean_page`] stay.
 pub fn error(text: &str) {
+    if let Some(face) = crate::face::face() {
+        face.say(&clean_lines(text));
+        return;
+    }
     let _ = io::stderr().write_all(clean_page(text).as_bytes());
 }
 
@@ -21,10 +27,32 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         true => clean_json(text),
         false => clean_page(text),
     };
-    let mut out = io::stdout().lock();
+    let mut out = data();
     out.write_all(clean.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Destination of data: standard output, or this thread's face.
+pub fn data() -> Box<dyn Write> {
+    match crate::face::face() {
+        Some(face) => Box::new(Printed(face)),
+        None => Box::new(io::stdout().lock()),
+    }
+}
+
+/// Data for a face.
+struct Printed(Arc<dyn Face>);
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.print(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Standard output for a JSON value that is written piece by piece.

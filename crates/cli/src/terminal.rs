@@ -1,5 +1,6 @@
 //! Size and abilities of the user's terminal.
 
+use crate::face::face;
 use report::terminal::Style;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -22,7 +23,8 @@ pub fn stderr_style() -> Style {
 
 /// Width of tables: that of the terminal. Tables for another program are not folded, unless COLUMNS is set.
 pub fn table_width() -> usize {
-    match std::io::stdout().is_terminal() || set_columns().is_some() {
+    let terminal = std::io::stdout().is_terminal() || set_columns().is_some();
+    match terminal && face().is_none() {
         true => stdout_style().width,
         false => usize::MAX,
     }
@@ -36,6 +38,13 @@ pub fn stderr_height() -> usize {
 }
 
 fn style(stream: &(impl AsFd + IsTerminal)) -> Style {
+    if face().is_some() {
+        return Style {
+            width: NO_TERMINAL,
+            colour: false,
+            unicode: true,
+        };
+    }
     let asked = || terminal_size_of(stream).map(|(w, _)| usize::from(w.0));
     let width = set_columns()
         .or_else(asked)

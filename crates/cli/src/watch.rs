@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ops::{Event, Progress};
 use report::terminal::{Growing, shown};
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 /// Height of a terminal from which a test has a plot, lines, and rows of that plot.
 const PLOT_FROM: usize = 20;
@@ -37,6 +38,8 @@ pub struct Terminal {
     /// Round trips of a test over the time since its begin, s and ms.
     points: Vec<(f64, Option<f64>)>,
     began: Option<std::time::Instant>,
+    /// Receiver of all news, instead of the terminal.
+    receiver: Option<Arc<dyn crate::Face>>,
 }
 
 impl Terminal {
@@ -64,6 +67,7 @@ impl Terminal {
             seen: String::new(),
             points: Vec::new(),
             began: None,
+            receiver: crate::face::face(),
         }
     }
 
@@ -97,6 +101,10 @@ impl Terminal {
 
 impl Progress for Terminal {
     fn tell(&mut self, event: Event<'_>) {
+        if let Some(face) = &self.receiver {
+            face.tell(event);
+            return;
+        }
         match event {
             Event::Interruptible => live::signal::catch_interrupt(),
             Event::Stage { progress, rtt } => match self.face {
@@ -123,7 +131,10 @@ impl Progress for Terminal {
     }
 
     fn interrupted(&mut self) -> bool {
-        live::signal::interrupted()
+        match &self.receiver {
+            Some(face) => face.interrupted(),
+            None => live::signal::interrupted(),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `tailback sim` with files: traces that a scenario names, captures that it writes.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use testkit::TempDir;
@@ -172,4 +173,45 @@ fn a_captures_retransmissions_are_those_that_the_table_counts() {
     let again = &told["connections"][0]["directions"][0]["retransmitted_packets"];
     assert!(counted > Some(5.0));
     assert_eq!(again.as_f64(), counted);
+}
+
+/// Names and contents of a directory's files.
+fn files(directory: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let path = |e: std::io::Result<std::fs::DirEntry>| e.expect("an entry").path();
+    let name = |p: &PathBuf| p.file_name().map(|n| n.to_string_lossy().into_owned());
+    let read = |p: PathBuf| Some((name(&p)?, std::fs::read(&p).ok()?));
+    entries.map(path).filter_map(read).collect()
+}
+
+#[test]
+fn kept_runs_are_made_once_and_shards_together_are_the_whole() {
+    let dir = Scratch::new("kept");
+    let path = dir.file("kept.toml", &SCENARIO.replace("RATE", "\"5 Mbit/s\""));
+    let sweep = ["--sweep", "link.queue=fifo;pie", "--seeds", "3"];
+    let kept = |name: &str| dir.0.join(name).display().to_string();
+    let plain = sim(&path, &[&sweep[..], &["--json"]].concat());
+    let whole = kept("whole");
+    let first = sim(&path, &[&sweep[..], &["--json", "--keep", &whole]].concat());
+    assert_eq!(text(&first.stdout), text(&plain.stdout));
+    // A run that is kept is read, and one that was damaged by a crash is made again.
+    let before = files(&dir.0.join("whole"));
+    assert_eq!(before.len(), 6);
+    let name = before.keys().next().expect("a run");
+    std::fs::write(dir.0.join("whole").join(name), "{").expect("it can be written");
+    let again = sim(&path, &[&sweep[..], &["--json", "--keep", &whole]].concat());
+    assert_eq!(text(&again.stdout), text(&plain.stdout));
+    assert_eq!(files(&dir.0.join("whole")), before);
+    // Shards, each in a directory of its own, as on several machines.
+    let mut union = BTreeMap::new();
+    for shard in ["1/4", "2/4", "3/4", "4/4"] {
+        let name = kept(&shard.replace('/', "-"));
+        let out = sim(
+            &path,
+            &[&sweep[..], &["--keep", &name, "--shard", shard]].concat(),
+        );
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        union.append(&mut files(std::path::Path::new(&name)));
+    }
+    assert_eq!(union, before);
 }

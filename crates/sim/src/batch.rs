@@ -29,6 +29,20 @@ pub fn run_all(
     stop: &AtomicBool,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Vec<Option<Outcome>>, ScenarioError> {
+    run_each(jobs, threads, stop, progress, &|_, _| ())
+}
+
+/// Does the same, and passes each outcome with the number of its job to `done` as soon as it is there.
+///
+/// # Errors
+/// The error of the first job that cannot be run.
+pub fn run_each(
+    jobs: &[Job],
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(f64) + Sync),
+    done: &(dyn Fn(usize, &Outcome) + Sync),
+) -> Result<Vec<Option<Outcome>>, ScenarioError> {
     let parts = Mutex::new(vec![0.0f64; jobs.len()]);
     let results = in_parallel(jobs, threads, &|at, job| {
         if stop.load(Ordering::Relaxed) {
@@ -43,6 +57,9 @@ pub fn run_all(
         });
         parts.lock().expect("no holder panicked")[at] = 1.0;
         let cut = matches!(&result, Ok(o) if o.simulated_s < whole * 0.999_999);
+        if let (false, Ok(outcome)) = (cut, &result) {
+            done(at, outcome);
+        }
         (!cut).then_some(result)
     });
     results.into_iter().map(Option::transpose).collect()

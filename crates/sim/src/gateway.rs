@@ -88,7 +88,7 @@ impl Control {
 }
 
 /// Figures of the controller after the warm-up.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ControlOutcome {
     /// Root mean square error of the estimated wait, ms.
     pub wait_rmse_ms: Option<f64>,

@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 use crate::segment::{Segment, flag};
 use crate::summary::{Stats, Summary};
 use base::{Duration, Packet, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A packet that has arrived.
@@ -23,7 +23,7 @@ pub struct Journey {
 }
 
 /// Delay and jitter of a flow's packets, summarised.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Journeys {
     /// Delays, ms.
     pub delay_ms: Stats,

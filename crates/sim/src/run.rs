@@ -13,7 +13,7 @@ use crate::source::{Done, SIZES, Seen, Watched};
 use crate::summary::{Stats, Summary};
 use base::record::{self, Direction, Row, Status};
 use base::{BitsPerSec, Duration, Ecn, Packet, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Simulated time zero in recordings of scenarios without a date: 1 January 2000, UNIX ns. A fixed date makes the same
@@ -29,7 +29,7 @@ pub fn began_ns(scenario: &Scenario) -> i64 {
 pub type Rows<'a> = &'a mut dyn FnMut(Row);
 
 /// Figures of one run. Rates, delays and shares count from the end of the warm-up.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Outcome {
     /// Seed of the run.
     pub seed: u64,
@@ -42,12 +42,12 @@ pub struct Outcome {
     /// Figures of the flows.
     pub flows: Vec<FlowOutcome>,
     /// Outcome of the gateway's control, if it ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlOutcome>,
 }
 
 /// Figures of one link.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LinkOutcome {
     /// Name of the link.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct LinkOutcome {
 }
 
 /// Totals of all flows of one `[[flow]]`.
-#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FlowOutcome {
     /// Name of the flows.
     pub name: String,
@@ -114,7 +114,7 @@ pub struct FlowOutcome {
 }
 
 /// Times of transfers by size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BySize {
     /// Times of transfers up to 10 kB.
     pub to_10_kb_ms: Option<Stats>,
@@ -142,7 +142,7 @@ impl BySize {
 }
 
 /// Video figures of a group: means over its viewers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VideoOutcome {
     /// Start-up delay from request to first picture, of viewers that got one, seconds.
     pub start_s: Option<f64>,

@@ -1,13 +1,13 @@
 //! Distribution of many delays, and the figures that tables show of it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Delays in nanoseconds, or other whole quantities: 32 steps an octave, so a quantile is right to 1.6 %. Number, sum
 /// and extremes are exact.
 pub type Summary = base::sketch::Sketch<5>;
 
 /// Figures of a distribution of delays, ms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stats {
     /// Mean.
     pub mean: f64,

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod batches;
 mod bounds;
 mod checksum;
 mod columns;
@@ -34,6 +35,7 @@ mod reader;
 mod stream;
 mod writer;
 
+pub use batches::{Batches, Notes, batches, table_files, table_schema};
 pub use columns::{Columns, Ints, scan, scan_from};
 pub use csv::CsvWriter;
 pub use error::StoreError;

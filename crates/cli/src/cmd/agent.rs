@@ -39,6 +39,7 @@ fn agrees(already: bool) -> anyhow::Result<bool> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    crate::face::only_as_a_process("agent")?;
     live::signal::catch_interrupt();
     if let [hub, code] = &args.join[..] {
         let hub: Address = hub.parse().map_err(super::usage)?;

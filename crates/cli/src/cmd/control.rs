@@ -147,6 +147,7 @@ struct ProveArgs {
 }
 
 fn prove(args: ProveArgs) -> anyhow::Result<Outcome> {
+    crate::face::only_as_a_process("control prove")?;
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut run = vec![
         program.into_os_string(),

@@ -57,6 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Runs the programs of a plan; the near one's status becomes this program's.
 pub fn carry_out(plan: &Plan) -> anyhow::Result<Outcome> {
+    crate::face::only_as_a_process("emulate")?;
     let answer = ops::emulate::run(plan, &mut Console::new())?;
     if !is_quiet() {
         eprintln!("{}", answer.summary);

@@ -99,6 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
         Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
         None => {
+            crate::face::only_as_a_process("hub")?;
             live::signal::catch_interrupt();
             let quotas = Quotas {
                 point: args.quota_per_point.map(Bytes::get),

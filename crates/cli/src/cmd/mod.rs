@@ -53,7 +53,7 @@ pub enum Outcome {
 
 /// Hands standard output to `write`, for JSON that may be large.
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let out = crate::say::Json::new(std::io::stdout().lock());
+    let out = crate::say::Json::new(crate::say::data());
     let mut out = std::io::BufWriter::with_capacity(1 << 16, out);
     write(&mut out)?;
     out.flush()?;

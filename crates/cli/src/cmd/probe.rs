@@ -180,7 +180,7 @@ fn repeat(
     times: Option<u64>,
 ) -> anyhow::Result<Outcome> {
     let ready = ops::probe::ready(plan, access)?;
-    live::signal::catch_interrupt();
+    crate::face::catch_interrupt();
     let began = Clock::start();
     let mut latest = Outcome::Done;
     for n in 1.. {
@@ -199,7 +199,7 @@ fn repeat(
         let due = Duration::from_nanos(every.as_nanos() * n);
         let mut told = false;
         loop {
-            if live::signal::interrupted() {
+            if crate::face::interrupted() {
                 return Ok(latest);
             }
             let left = due.saturating_sub(began.now() - base::Time::ZERO);

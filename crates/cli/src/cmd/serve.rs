@@ -166,6 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 
 /// Serves until somebody interrupts it.
 pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome> {
+    crate::face::only_as_a_process("serve")?;
     live::signal::catch_interrupt();
     // At a terminal it is the terminal's end.
     if !std::io::stderr().is_terminal() {

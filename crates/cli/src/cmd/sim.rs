@@ -3,7 +3,7 @@
 use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
-use ops::sim::Plan;
+use ops::sim::{Plan, Shard};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -56,6 +56,14 @@ pub struct Args {
     /// Cores to use [default: all]
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     threads: Option<usize>,
+    /// Directory of finished runs: each run is kept there as soon as it ends, and a kept run is not made again, so that a
+    /// sweep can be interrupted and continued
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    keep: Option<PathBuf>,
+    /// Make only this part of the runs, such as 2/8: several processes or machines share a sweep. The same command
+    /// without --shard then prints the figures of all
+    #[arg(long, value_name = "I/N", requires = "keep", conflicts_with_all = ["json", "print", "pcap"])]
+    shard: Option<Shard>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -67,6 +75,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         pcap: args.pcap,
         snaplen: args.snaplen,
         threads: args.threads,
+        keep: args.keep,
+        shard: args.shard,
         ..Plan::of_file(&args.scenario)?
     };
     if args.print {

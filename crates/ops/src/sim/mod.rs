@@ -1,7 +1,10 @@
 //! `tailback sim`: packets, queues and TCP in virtual time.
 
+mod kept;
 mod output;
 mod table;
+
+pub use kept::Shard;
 
 use crate::links::files_beside;
 use crate::progress::{Event, Observer, Shared};
@@ -35,6 +38,10 @@ pub struct Plan {
     /// Bytes kept of each captured packet.
     pub snaplen: u32,
     pub threads: Option<usize>,
+    /// Directory of finished runs: those in it are not run again.
+    pub keep: Option<PathBuf>,
+    /// Part of the runs to make; needs `keep`.
+    pub shard: Option<Shard>,
 }
 
 impl Default for Plan {
@@ -49,6 +56,8 @@ impl Default for Plan {
             pcap: Vec::new(),
             snaplen: 128,
             threads: None,
+            keep: None,
+            shard: None,
         }
     }
 }
@@ -59,6 +68,8 @@ pub struct Answer {
     /// Outcomes of all points and seeds, in order; none for a run that did not end.
     outcomes: Vec<Option<sim::Outcome>>,
     seeds: u64,
+    /// Part of the runs that was to be made.
+    shard: Option<Shard>,
 }
 
 /// Largest number of runs: their figures are kept until the end.
@@ -168,6 +179,9 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if plan.seeds == 0 {
         return Err(usage("seeds: at least one is needed"));
     }
+    if plan.shard.is_some() && plan.keep.is_none() {
+        return Err(usage("shard: name the directory that keeps the runs"));
+    }
     let points = plan.points()?;
     let first = &points[0].scenario;
     let recordings = match &plan.output {
@@ -190,7 +204,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         // The one run is the one to record.
         ([_], [_]) => output::record_points(&points, &recordings, observer)?,
         _ => {
-            let outcomes = run_jobs(&jobs, threads(plan.threads), observer)?;
+            let outcomes = run_jobs(plan, &jobs, observer)?;
             output::record_points(&points, &recordings, observer)?;
             outcomes
         }
@@ -202,23 +216,29 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         points,
         outcomes,
         seeds: plan.seeds,
+        shard: plan.shard,
     })
 }
 
 fn run_jobs(
+    plan: &Plan,
     jobs: &[Job],
-    threads: usize,
     observer: &dyn Observer,
 ) -> anyhow::Result<Vec<Option<sim::Outcome>>> {
     let stop = AtomicBool::new(false);
-    let outcomes = run_all(jobs, threads, &stop, &|share| {
+    let progress = |share| {
         observer.share(share);
         if observer.interrupted() {
             stop.store(true, Ordering::Relaxed);
         }
-    });
+    };
+    let threads = threads(plan.threads);
+    let outcomes = match &plan.keep {
+        Some(directory) => kept::run(directory, plan.shard, jobs, threads, &stop, &progress),
+        None => run_all(jobs, threads, &stop, &progress).map_err(Into::into),
+    };
     observer.tell(Event::Finished);
-    Ok(outcomes?)
+    outcomes
 }
 
 impl Answer {
@@ -232,6 +252,11 @@ impl Answer {
 
     /// Returns the tables for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
+        if self.shard.is_some() {
+            let done = self.outcomes.iter().flatten().count();
+            let (mine, all) = (self.asked(), self.outcomes.len());
+            return format!("{done} of the {mine} runs of this shard are kept ({all} in all)\n");
+        }
         table::table(&self.results(), width)
     }
 
@@ -249,13 +274,21 @@ impl Answer {
     /// Missing runs, in words; `None` if all came to their end.
     pub fn ended_early(&self) -> Option<String> {
         let done = self.outcomes.iter().flatten().count();
-        let runs = self.points.len() * self.seeds as usize;
+        let runs = self.asked();
         (done < runs).then(|| {
-            format!(
-                "ended early: {done} of {runs} runs are complete and counted{}",
-                missing(&self.results(), self.seeds)
-            )
+            let missing = match self.shard {
+                None => missing(&self.results(), self.seeds),
+                Some(_) => String::new(),
+            };
+            format!("ended early: {done} of {runs} runs are complete and counted{missing}")
         })
+    }
+
+    /// Number of runs that were to be made.
+    fn asked(&self) -> usize {
+        let all = 0..self.outcomes.len();
+        let mine = |number: &usize| self.shard.is_none_or(|s| s.has(*number));
+        all.filter(mine).count()
     }
 }
 

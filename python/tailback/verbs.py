@@ -1,0 +1,1347 @@
+"""Verbs of the command `tailback` as functions, with the same names, defaults and figures.
+
+Made from the command's definitions by `cargo test --test verbs_py` with HELP=write; do not edit.
+"""
+
+from __future__ import annotations
+
+from ._answer import Answer
+from ._call import call as _call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Literal
+
+    from ._types import Duration, Pairs, Path, Progress, Time
+
+__all__ = [
+    "agent",
+    "analyse",
+    "compare",
+    "completions",
+    "control_plan",
+    "control_prove",
+    "control_run",
+    "control_status",
+    "control_stop",
+    "emulate",
+    "fleet_plan",
+    "fleet_status",
+    "hub",
+    "hub_forget",
+    "hub_invite",
+    "hub_revoke",
+    "import_",
+    "list_",
+    "man",
+    "model",
+    "monitor",
+    "probe",
+    "prove",
+    "report",
+    "run",
+    "serve",
+    "serve_keys_add",
+    "serve_keys_list",
+    "serve_keys_remove",
+    "status",
+    "test",
+    "trace",
+    "twin",
+    "whatif",
+]
+
+
+def test(
+    server: str | None = None,
+    *,
+    link: str | None = None,
+    set: Pairs | None = None,
+    virtual: bool = False,
+    seed: int | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    phases: Iterable[str] | str | None = None,
+    flows: int | None = None,
+    congestion: str | None = None,
+    udp: str | None = None,
+    interval: Duration | None = None,
+    longest: Duration | None = None,
+    budget: str | None = None,
+    interface: str | None = None,
+    hold_off: Duration | bool | None = None,
+    no_wait: bool = False,
+    contract: str | None = None,
+    fail_above: Duration | None = None,
+    title: str | None = None,
+    output: Path | None = None,
+    full: bool = False,
+    print_plan: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Find the queue of a link: idle, download, upload, both.
+
+    Args:
+        server: Server: a name or address, with :PORT if it is not the default port
+        link: Emulated link to test if there is no server: a name (see `tailback list links`) or TOML file
+            [default: adsl]
+        set: Change one value of the emulated link, such as up.queue=codel or down.rate="20 Mbit/s"
+        virtual: Run in virtual time instead of emulating the link: needs no privileges, takes seconds [default:
+            false]
+        seed: Seed of the run in virtual time [default: 1]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        phases: Phases to run [default: idle,down,up,both]
+        flows: TCP connections in each direction [default: 2 below 10 Mbit/s, else 4]
+        congestion: Congestion control of the load [default: cubic where the kernel allows it]
+        udp: Load with UDP at this rate instead of TCP
+        interval: Interval between probes [default: by the link's rate, 10 ms at the fastest]
+        longest: Upper limit on a loaded phase, warm-up included [default: 15 s after the warm-up, or 40 round
+            trips under load]
+        budget: Upper limit on traffic, both directions combined [default: 400MB]
+        interface: Interface whose counters show cross traffic [default: the interface towards the server]
+        hold_off: Wait until there is no cross traffic, at most this long, before the test starts
+        no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
+            [default: false]
+        contract: Contracted rates, DOWN/UP, such as 50mbit/10mbit
+        fail_above: Exit with 1 if the 95th percentile of the delay added in a direction is above this
+        title: Name of the run in its report
+        output: Recording to write [default: tailback-DATE-TIME.rec in this directory]
+        full: Print all figures with their evidence, instead of an answer of one screen [default: false]
+        print_plan: Print the plan as JSON and stop [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("test",),
+        {"server": server},
+        {"link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        not_json=("full",),
+        progress=progress,
+    )
+
+
+def probe(
+    probe: str,
+    server: str | None = None,
+    *,
+    link: Iterable[str] | str | None = None,
+    set: Pairs | None = None,
+    virtual: bool = False,
+    seed: int | None = None,
+    others: str | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    also: Iterable[str] | str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    budget: str | None = None,
+    interface: str | None = None,
+    hold_off: Duration | bool | None = None,
+    no_wait: bool = False,
+    beside_others: bool = False,
+    every: Duration | None = None,
+    times: int | None = None,
+    title: str | None = None,
+    output: Path | None = None,
+    print_plan: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Run one experiment: the highest rate without loss, the largest burst, the best size ….
+
+    Args:
+        probe: Experiment with its parameters: KIND or KIND:key=value,key=value
+        server: Server: a name or address, with :PORT if it is not the default port
+        link: Run both ends on this machine, over this emulated link: a name (see `tailback list links`) or TOML
+            file. If repeated, the first is the near end, with a router between one and the next
+        set: Change one value of the emulated link, such as up.queue=codel; of the second of several links,
+            hop2.up.queue=codel
+        virtual: Run in virtual time instead of emulating the link: needs no privileges, takes seconds [default:
+            false]
+        seed: Seed of the run in virtual time [default: 1]
+        others: Add random cross traffic at this rate to the emulated uplink, in packets of mixed sizes
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        also: Address beside the server's that the probe may send to: a second address of the server, or your
+            own public one (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        budget: Upper limit on traffic, both directions combined [default: 100MB]
+        interface: Interface whose counters show cross traffic [default: the interface towards the server]
+        hold_off: Wait until there is no cross traffic, at most this long, instead of giving up
+        no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
+            [default: false]
+        beside_others: Do not abort when there is cross traffic [default: false]
+        every: Repeat at this interval (start to start), each run into its own recording
+        times: Number of runs with --every [default: until interrupted]
+        title: Name of the run in its report
+        output: Recording to write [default: tailback-DATE-TIME.rec in this directory]
+        print_plan: Print the plan as JSON and stop [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("probe",),
+        {"probe": probe, "server": server},
+        {"link": link, "set": set, "virtual": virtual, "seed": seed, "others": others, "key_file": key_file, "pin": pin, "also": also, "ipv4": ipv4, "ipv6": ipv6, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "beside_others": beside_others, "every": every, "times": times, "title": title, "output": output, "print_plan": print_plan},
+        not_json=("every",),
+        progress=progress,
+    )
+
+
+def monitor(
+    *targets: str,
+    config: Path | None = None,
+    print_config: bool = False,
+    interval: Duration | None = None,
+    ipv4: str | bool | None = None,
+    ipv6: str | bool | None = None,
+    interface: Iterable[str] | str | None = None,
+    traffic_interval: Duration | None = None,
+    lost_after: Duration | None = None,
+    flush: Duration | None = None,
+    keep_free: str | None = None,
+    max_size: str | None = None,
+    title: str | None = None,
+    output: Path | None = None,
+    duration: Duration | None = None,
+    on_outage: str | None = None,
+    webhook: str | None = None,
+    mail: str | None = None,
+    alert_after: Duration | None = None,
+    alert_delay: Duration | None = None,
+    alert_loss: float | None = None,
+    metrics: Path | None = None,
+    web: str | None = None,
+    web_token: str | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    print_plan: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Record delay, traffic and availability for weeks.
+
+    Args:
+        targets: Targets to probe; at most one SERVER
+        config: TOML file with settings, named as the options; an option here precedes it
+        print_config: Print all settings and their origin as TOML, for --config, and stop [default: false]
+        interval: Interval between probes, 1 ms to 1 h [default: 100 ms]
+        ipv4: Use IPv4 only
+        ipv6: Use IPv6 only
+        interface: Interface whose traffic and availability are recorded; may be repeated [default: the
+            interface towards the first target]
+        traffic_interval: Interval between readings of the interface's counters [default: 100 ms]
+        lost_after: Time after which an unanswered probe is lost; an answer after that is recorded as late
+            [default: 10 s]
+        flush: Interval at which rows are written to disk: a power cut costs at most this much [default: 500 ms]
+        keep_free: Thin old detail if less than this is left on the disk [default: 5 % of it, at most 1 GB]
+        max_size: Thin old detail if the recording is larger than this
+        title: Name of the recording in reports
+        output: Recording to write; an existing one is continued [default: monitor.rec]
+        duration: Stop after this time
+        on_outage: Command to run when a target stops answering, and when it answers steadily again. It finds
+            the target in $TAILBACK_TARGET, `down` or `up` in $TAILBACK_STATE, and the silence in
+            $TAILBACK_SECONDS. The book has the words of --alert-delay and --alert-loss
+        webhook: Address to which the same is posted as JSON, by curl(1)
+        mail: Address to which the same is mailed, by sendmail(8)
+        alert_after: Silence that is an outage, and time of answers that ends it [default: 10 s, and 10
+            intervals at least]
+        alert_delay: Alert if 5 % of a minute's round trips are at least this long; over at three quarters of it
+        alert_loss: Alert if at least this share of a minute's probes is lost; over at half of it
+        metrics: File to write the state to, in Prometheus' text format, for the textfile collector of
+            node_exporter
+        web: Address on which to serve the page, its live state, and /metrics for Prometheus, such as
+            127.0.0.1:8117
+        web_token: Token that readers of --web need [default: none on a loopback address, elsewhere a random
+            one, which is printed]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        print_plan: Print the plan as JSON and stop [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("monitor",),
+        {"targets": targets},
+        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def status(
+    recording: Path,
+    *,
+    last: Duration | None = None,
+    max_silence: Duration | None = None,
+    csv: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Show the state of a monitor that runs elsewhere, from its recording.
+
+    Args:
+        recording: Recording of a monitor
+        last: Time before now to which the figures belong, at most 7 days [default: 1h]
+        max_silence: Exit with 1 if a target has not answered for longer than this, or if no process writes the
+            recording
+        csv: Print one row a target with plain numbers [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("status",),
+        {"recording": recording},
+        {"last": last, "max_silence": max_silence, "csv": csv},
+        not_json=("csv",),
+        progress=progress,
+    )
+
+
+def serve(
+    *,
+    listen: Iterable[str] | str | None = None,
+    keys: Path | None = None,
+    state: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_only: bool = False,
+    allow: Iterable[str] | str | None = None,
+    max_clients: int | None = None,
+    bytes_per_hour: str | None = None,
+    total_bytes_per_hour: str | None = None,
+    allow_listen: str | None = None,
+    max_rate: str | None = None,
+    max_udp_rate: str | None = None,
+    log: Literal["json"] | None = None,
+    metrics: Path | None = None,
+    user: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Run the server: answer probes, receive uploads, send downloads.
+
+    Args:
+        listen: Address and port to listen on
+        keys: File of the users who are served, a line "NAME KEY" for each key; read again when it changes and
+            on SIGHUP [default: everybody is served]
+        state: Directory in which the server keeps its TLS key [default: $STATE_DIRECTORY, or tailback-serve
+            below $XDG_STATE_HOME or ~/.local/state]
+        tls_cert: Certificate of your own (PEM), instead of one that the server makes
+        tls_key: Private key of --tls-cert (PEM)
+        tls_only: Refuse clients whose control messages are not inside TLS 1.3 [default: false]
+        allow: Serve clients of this network only, such as 192.0.2.0/24; may be repeated [default: all]
+        max_clients: Clients served at once [default: 64]
+        bytes_per_hour: Bytes that one client may move in an hour, both directions combined [default: 100 GB]
+        total_bytes_per_hour: Bytes that all clients together may move in an hour [default: 1000 GB]
+        allow_listen: Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback
+            probe nat`, `ports`, `ipv6`, `middlebox` and `check` need some [default: none]
+        max_rate: Upper limit on the rate of all that the server sends and asks for, both directions combined
+            [default: none]
+        max_udp_rate: Upper limit on the sum of all UDP load and trains [default: 10 Gbit/s]
+        log: Write one line for each session that ends and each refusal to standard output
+        metrics: Write counters for Prometheus to this file every ten seconds (textfile collector of
+            node_exporter)
+        user: User to become once the ports are open, if started as root [default: nobody]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("serve",),
+        {},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "log": log, "metrics": metrics, "user": user},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def serve_keys_add(
+    name: str,
+    *,
+    keys: Path,
+    until: str | None = None,
+    passphrase: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Add a key, and print the line for the client's --key-file.
+
+    Args:
+        name: Name of the user: 1 to 32 letters, digits, dots, dashes or underscores
+        keys: File of keys, made with mode 0600 if there is none
+        until: Last day on which the key is valid (UTC), such as 2027-01-31 [default: no end]
+        passphrase: Read a passphrase from standard input instead of making a random key; it is stored stretched
+            [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("serve", "keys", "add"),
+        {"name": name},
+        {"keys": keys, "until": until, "passphrase": passphrase},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def serve_keys_list(
+    *,
+    keys: Path,
+    progress: Progress = None,
+) -> Answer:
+    """List users and fingerprints of their keys.
+
+    Args:
+        keys: File of keys, made with mode 0600 if there is none
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("serve", "keys", "list"),
+        {},
+        {"keys": keys},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def serve_keys_remove(
+    name: str,
+    *,
+    keys: Path,
+    fingerprint: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Remove the keys of a user.
+
+    Args:
+        name: Name of the user
+        keys: File of keys, made with mode 0600 if there is none
+        fingerprint: Remove this key only, as `list` shows it
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("serve", "keys", "remove"),
+        {"name": name},
+        {"keys": keys, "fingerprint": fingerprint},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def control_plan(
+    *,
+    wan: str,
+    progress: Progress = None,
+) -> Answer:
+    """Show the hook, the signals and the blockers; change nothing.
+
+    Args:
+        wan: Interface towards the modem
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("control", "plan"),
+        {},
+        {"wan": wan},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def control_run(
+    *,
+    config: Path | None = None,
+    print_config: bool = False,
+    wan: str | None = None,
+    server: str | None = None,
+    apply: str | bool | None = None,
+    direction: Literal["up", "down", "both"] | None = None,
+    law: Literal["sawtooth", "pie"] | None = None,
+    target: Duration | None = None,
+    cap: Duration | None = None,
+    capacity: str | None = None,
+    no_ecn: str | bool | None = None,
+    interval: Duration | None = None,
+    overhead: int | None = None,
+    small: str | None = None,
+    exempt: Iterable[str] | str | None = None,
+    ipv4: str | bool | None = None,
+    ipv6: str | bool | None = None,
+    output: Path | None = None,
+    title: str | None = None,
+    max_size: str | None = None,
+    duration: Duration | None = None,
+    metrics: Path | None = None,
+    dry_run: bool = False,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    print_plan: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Control the link until interrupted; a dry run without --apply.
+
+    Args:
+        config: TOML file with settings, named as the options; an option here precedes it
+        print_config: Print all settings and their origin as TOML, for --config, and stop [default: false]
+        wan: Interface towards the modem
+        server: Machine beyond the link that runs `tailback serve`
+        apply: Mark and drop packets; otherwise nothing is changed
+        direction: Directions to control [default: up]
+        law: Law that decides on uploads [default: sawtooth]
+        target: Wait to hold [default: 20 ms]
+        cap: Wait above which every packet of an upload is dropped [default: 40 ms]
+        capacity: Capacity of the uplink to start with [default: learned]
+        no_ecn: Drop ECN-capable packets instead of marking them
+        interval: Interval between probes, 5 ms to 200 ms [default: 20 ms]
+        overhead: Bytes that the link adds to each IP packet; may be negative [default: 0]
+        small: IP packets of at most this size are never marked or dropped [default: 256 B]
+        exempt: DSCP that is never marked or dropped; may be repeated [default: 46 and 44]
+        ipv4: Use IPv4 only
+        ipv6: Use IPv6 only
+        output: Recording to write; a number is added if it exists [default: control.rec]
+        title: Name of the recording in reports
+        max_size: Thin old detail if the recording is larger than this
+        duration: Stop after this time
+        metrics: Write the state for Prometheus to this file once a second (textfile collector of node_exporter)
+        dry_run: Decide and record, but change nothing (the default) [default: false]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        print_plan: Print the plan as JSON and stop [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("control", "run"),
+        {},
+        {"config": config, "print_config": print_config, "wan": wan, "server": server, "apply": apply, "direction": direction, "law": law, "target": target, "cap": cap, "capacity": capacity, "no_ecn": no_ecn, "interval": interval, "overhead": overhead, "small": small, "exempt": exempt, "ipv4": ipv4, "ipv6": ipv6, "output": output, "title": title, "max_size": max_size, "duration": duration, "metrics": metrics, "dry_run": dry_run, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def control_status(
+    *,
+    wan: str,
+    progress: Progress = None,
+) -> Answer:
+    """Show the state of a run.
+
+    Args:
+        wan: Interface towards the modem
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("control", "status"),
+        {},
+        {"wan": wan},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def control_stop(
+    *,
+    wan: str,
+    progress: Progress = None,
+) -> Answer:
+    """Stop a run and restore the interface.
+
+    Args:
+        wan: Interface towards the modem
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("control", "stop"),
+        {},
+        {"wan": wan},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def control_prove(
+    *,
+    wan: str,
+    server: str,
+    go: bool = False,
+    measure: Literal["delay", "call", "goodput"] | None = None,
+    load: Literal["up", "down", "both"] | None = None,
+    flows: int | None = None,
+    pairs: int | None = None,
+    block: Duration | None = None,
+    wash_out: Duration | None = None,
+    budget: str | None = None,
+    seed: int | None = None,
+    output: Path | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    page: Path | None = None,
+    run: Iterable[str] | str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Prove the benefit: blocks with and without control in random order.
+
+    Args:
+        wan: Interface towards the modem
+        server: Machine beyond the link that runs `tailback serve`
+        go: Run the blocks, instead of showing the plan [default: false]
+        measure: Figure that control is to improve [default: delay]
+        load: Directions that bulk transfers fill [default: up]
+        flows: TCP connections in each loaded direction [default: 4]
+        pairs: Pairs of blocks [default: 8]
+        block: Counted part of each block [default: 30 s]
+        wash_out: Loaded time before each block [default: 5 s]
+        budget: Upper limit on the traffic, all blocks combined [default: 4GB]
+        seed: Seed of the order of the blocks [default: 1]
+        output: Directory for the recordings of the blocks [default: tailback-prove-DATE-TIME in this directory]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        page: Write an HTML page with the plots to this file, too
+        run: Options of `tailback control run`
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("control", "prove"),
+        {},
+        {"wan": wan, "server": server, "go": go, "measure": measure, "load": load, "flows": flows, "pairs": pairs, "block": block, "wash_out": wash_out, "budget": budget, "seed": seed, "output": output, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "page": page, "run": run},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def emulate(
+    *links: str,
+    command: Iterable[str] | str | None = None,
+    set: Pairs | None = None,
+    far: str | None = None,
+    routed: bool = False,
+    seed: int | None = None,
+    output: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Run any program behind an emulated link.
+
+    Args:
+        links: Links by name (see `tailback list links`) or TOML file, near end first
+        command: Program to run behind the link, and its arguments
+        set: Change one value of every link, such as up.queue=codel, or of one link, such as hop2.up.queue=codel
+        far: Shell command to run at the far end at the same time
+        routed: Put a router between one link and the next: each link is a hop of its own [default: false]
+        seed: Seed of losses and jitter: the same seed gives the same losses and jitter [default: 1]
+        output: Record the queues of the links: a recording for `analyse` and `report`
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("emulate",),
+        {"links": links},
+        {"command": command, "set": set, "far": far, "routed": routed, "seed": seed, "output": output},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def analyse(
+    *recordings: Path,
+    markdown: bool = False,
+    csv: bool = False,
+    statistics: bool = False,
+    full: bool = False,
+    from_: Time | None = None,
+    to: Time | None = None,
+    zone: str | None = None,
+    window: Duration | None = None,
+    sliding: Duration | None = None,
+    span: Iterable[str] | str | None = None,
+    exclude: Path | None = None,
+    exclude_faults: bool = False,
+    limits: Iterable[float] | float | None = None,
+    services: Iterable[str] | str | None = None,
+    fail: bool = False,
+    together: bool = False,
+    hidden_queue: bool = False,
+    queue: bool = False,
+    every: Duration | None = None,
+    tables: Path | None = None,
+    rate_up: str | None = None,
+    rate_down: str | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Print the answer or the statistics of recordings, even of incomplete ones.
+
+    Args:
+        recordings: Recordings to analyse
+        markdown: Print the tables as Markdown [default: false]
+        csv: Print CSV: statistics as one row a figure with plain numbers, other answers as their tables
+            [default: false]
+        statistics: Print statistics, even of a recording of `tailback test` [default: false]
+        full: Print all tables of statistics, instead of one screen [default: false]
+        from_: Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z
+        to: End of the time range
+        zone: Time zone of days, and of times given without one, such as Europe/Oslo [default: this host's]
+        window: Also give figures for each window of this length, such as 10min
+        sliding: Length of the sliding window [default: 10min, or a tenth of a short recording]
+        span: Also give figures for this span; may be repeated
+        exclude: File of times to exclude: `[[exclude]]` entries with from, to and reason
+        exclude_faults: Exclude times in which the base line shows a fault of the instrument [default: false]
+        limits: Delay limits for which the reliability is given, in ms
+        services: Services to check the link against: `built-in` (smart grid, power automation), or a file of
+            `[[table]]` with `[[table.service]]`
+        fail: Exit with 1 if a service fails, in the recording or any part of it. If no service is asked for: if
+            calls, games, video, web or work fail [default: false]
+        together: Treat the recordings, or the targets of one, as redundant uplinks and report their combined
+            availability [default: false]
+        hidden_queue: Estimate the modem's hidden queue from bytes sent and one RTT sample per interval
+            [default: false]
+        queue: Estimate the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product
+            and their ratio [default: false]
+        every: Interval between RTT samples, with --hidden-queue [default: 1s]
+        tables: Print the tables that this file lays out, with published values beside the computed ones
+        rate_up: Uplink rate, to find the times at which the uplink was full [default: estimated, if possible]
+        rate_down: Downlink rate, to find the times at which the downlink was full [default: estimated, if
+            possible]
+        target: Analyse this target only
+        threads: Cores to use [default: all]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("analyse",),
+        {"recordings": recordings},
+        {"markdown": markdown, "csv": csv, "statistics": statistics, "full": full, "from_": from_, "to": to, "zone": zone, "window": window, "sliding": sliding, "span": span, "exclude": exclude, "exclude_faults": exclude_faults, "limits": limits, "services": services, "fail": fail, "together": together, "hidden_queue": hidden_queue, "queue": queue, "every": every, "tables": tables, "rate_up": rate_up, "rate_down": rate_down, "target": target, "threads": threads},
+        not_json=("csv", "markdown", "tables"),
+        progress=progress,
+    )
+
+
+def compare(
+    *recordings: str,
+    output: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Compare recordings: before and after, networks, media and rounds.
+
+    Args:
+        recordings: Recordings to compare, or NAME=RECORDING,RECORDING… for rounds; the first is the reference
+        output: Page (.html) to write, with the tables and the distributions of all networks in one plot a phase
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("compare",),
+        {"recordings": recordings},
+        {"output": output},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def report(
+    *recordings: Path,
+    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "daily", "heat", "availability", "queue", "control", "sequence", "in-flight", "throughput"] | None = None,
+    connection: str | None = None,
+    from_: Time | None = None,
+    to: Time | None = None,
+    zone: str | None = None,
+    target: str | None = None,
+    interface: str | None = None,
+    size: str | None = None,
+    theme: Literal["light", "dark"] | None = None,
+    output: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Draw recordings: one HTML page, or single plots as SVG, PDF or PNG.
+
+    Args:
+        recordings: Recordings to plot
+        plot: Plot to draw, for SVG and PNG [default: rtt]
+        connection: Connection of a capture: its number, or both ends as they are listed, 'A:PORT>B:PORT'
+            [default: the one with the most data]
+        from_: Begin of the time range, such as 2026-05-16T09:17 or 2026-05-16T09:17:20Z [default: the
+            recording's begin]
+        to: End of the time range [default: the recording's end]
+        zone: Time zone of days and hours, and of times given without one, such as Europe/Oslo [default: this
+            host's]
+        target: Target whose round trips are drawn, if several were probed [default: udp, or the one probed
+            most]
+        interface: Interface whose traffic is drawn [default: the interface that carried most]
+        size: Width of an SVG or PDF, in mm, cm, in, pt or px; the height follows
+        theme: Colours of an SVG, PDF or PNG [default: light]
+        output: File to write [default: report.html in the recording, comparison.html in this directory for
+            several; with --plot, PLOT.svg there]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("report",),
+        {"recordings": recordings},
+        {"plot": plot, "connection": connection, "from_": from_, "to": to, "zone": zone, "target": target, "interface": interface, "size": size, "theme": theme, "output": output},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def import_(
+    *files: Path,
+    output: Path | None = None,
+    format: str | None = None,
+    zone: str | None = None,
+    start: Time | None = None,
+    interval: Time | None = None,
+    rate_unit: Literal["bit", "kbit", "mbit"] | None = None,
+    title: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and traffic monitors' CSV.
+
+    Args:
+        files: Files to import, in the order of time if one continues another
+        output: Recording to write [default: the first file's name, ending in .rec]
+        format: Format of the files [default: found from their content]
+        zone: Time zone of local times in the files, such as Europe/Oslo [default: this host's]
+        start: Time of the first probe, for ping and fping without -D, such as 2026-05-04T15:55:00Z [default:
+            time of the file's last change]
+        interval: Interval between probes, for ping and fping without -D [default: as the text says, or 1s]
+        rate_unit: Unit of the traffic monitor's rates: its flag -p [default: kbit]
+        title: Name of the recording in reports, such as "home ADSL" [default: ]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("import",),
+        {"files": files},
+        {"output": output, "format": format, "zone": zone, "start": start, "interval": interval, "rate_unit": rate_unit, "title": title},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def twin(
+    recording: Path,
+    *,
+    link: str | None = None,
+    set: Pairs | None = None,
+    output: Path | None = None,
+    export: Path | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    page: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Fit a model of a link to the recording of a test, and check the model.
+
+    Args:
+        recording: Recording of `tailback test`
+        link: Link to check against the recording, instead of fitting one: a name (see `tailback list links`) or
+            TOML file
+        set: Change one value of that link, such as up.queue=codel
+        output: Link file to write [default: twin.toml in the recording]
+        export: Write the link for mahimahi, TheaterQ, Rattan and Linux tc into this directory
+        seed: First seed of the simulated runs [default: 1]
+        threads: Cores to use [default: all]
+        page: Write an HTML page with the plots to this file, too
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("twin",),
+        {"recording": recording},
+        {"link": link, "set": set, "output": output, "export": export, "seed": seed, "threads": threads, "page": page},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def whatif(
+    of: str,
+    *,
+    set: Pairs | None = None,
+    cure: Iterable[str] | str | None = None,
+    for_: Literal["calls", "gaming", "web", "bulk", "all"] | None = None,
+    load: Literal["up", "down", "both", "evening", "work"] | None = None,
+    seeds: int | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    anyway: bool = False,
+    page: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Try cures on the twin of a link, and rank them.
+
+    Args:
+        of: Recording of `tailback test`, or a link: a name (see `tailback list links`) or TOML file
+        set: Change one value of the link, such as up.queue=codel
+        cure: Cure to try; without any, the usual ones
+        for_: Use that ranks the cures [default: all]
+        load: Directions that bulk transfers fill, or the traffic of a household: evening, work [default: both]
+        seeds: Number of seeds of each cure [default: 30]
+        seed: First seed [default: 1]
+        threads: Cores to use [default: all]
+        anyway: Ask a twin that its recording rejects [default: false]
+        page: Write an HTML page with the plots to this file, too
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("whatif",),
+        {"of": of},
+        {"set": set, "cure": cure, "for_": for_, "load": load, "seeds": seeds, "seed": seed, "threads": threads, "anyway": anyway, "page": page},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def prove(
+    of: str,
+    *,
+    set: Pairs | None = None,
+    cure: str | None = None,
+    on: str | None = None,
+    off: str | None = None,
+    go: bool = False,
+    wash_out: Duration | None = None,
+    flows: int | None = None,
+    budget: str | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    measure: Literal["delay", "call", "page", "goodput"] | None = None,
+    load: Literal["up", "down", "both", "evening", "work"] | None = None,
+    pairs: int | None = None,
+    block: Duration | None = None,
+    virtual: bool = False,
+    seed: int | None = None,
+    threads: int | None = None,
+    anyway: bool = False,
+    output: Path | None = None,
+    page: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Prove a cure: on and off in random blocks, with a test of the difference.
+
+    Args:
+        of: Recording of `tailback test`, or a link: a name (see `tailback list links`) or TOML file; with --on,
+            a server
+        set: Change one value of the link, such as up.queue=codel
+        cure: Cure as in `tailback whatif`, or "best" for the best of the usual ones
+        on: Shell command that switches the cure on; with a server
+        off: Shell command that switches the cure off
+        go: Run the commands and fill the link, instead of showing the plan [default: false]
+        wash_out: Loaded time before each block on a real link [default: 5 s]
+        flows: TCP connections in each loaded direction of a real link [default: 4]
+        budget: Upper limit on the traffic over a real link, all blocks combined [default: 4GB]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        measure: Figure that the cure is to improve [default: delay]
+        load: Directions that bulk transfers fill, or the traffic of a household: evening, work [default: both]
+        pairs: Pairs of blocks [default: 8]
+        block: Counted part of each block [default: 10 s; by the link's rate in virtual time]
+        virtual: Simulate the blocks in virtual time: needs no privileges, takes seconds [default: false]
+        seed: Seed of the order of the blocks, and of simulated ones [default: 1]
+        threads: Cores to use in virtual time [default: all]
+        anyway: Ask a twin that its recording rejects [default: false]
+        output: Directory for the recordings of the blocks [default: tailback-prove-DATE-TIME in this directory]
+        page: Write an HTML page with the plots to this file, too
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("prove",),
+        {"of": of},
+        {"set": set, "cure": cure, "on": on, "off": off, "go": go, "wash_out": wash_out, "flows": flows, "budget": budget, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "measure": measure, "load": load, "pairs": pairs, "block": block, "virtual": virtual, "seed": seed, "threads": threads, "anyway": anyway, "output": output, "page": page},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def sim(
+    scenario: Path,
+    *,
+    set: Pairs | None = None,
+    sweep: Pairs | None = None,
+    seeds: int | None = None,
+    print: bool = False,
+    output: Path | None = None,
+    pcap: Pairs | None = None,
+    snaplen: int | None = None,
+    threads: int | None = None,
+    keep: Path | None = None,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Simulate a scenario, packet by packet, in virtual time.
+
+    Args:
+        scenario: Scenario as a TOML file
+        set: Change one value, such as link.rate='2 Mbit/s' or flow.0.tcp.controller=reno
+        sweep: Run with each of these values, such as link.queue=codel,pie (separated by ; if values contain
+            commas)
+        seeds: Number of seeds, starting at the scenario's; figures get 95 % confidence intervals [default: 1]
+        print: Print the whole scenario with the origin of each value, and run nothing [default: false]
+        output: Write a recording; with a sweep, a directory with one recording for each value
+        pcap: Capture the packets at the entry of a link, for Wireshark: packets that enter the link, before its
+            queue, and packets that leave the link in the other direction. LINK is the name of a link or a host;
+            --print shows them
+        snaplen: Bytes of each packet to capture [default: 128]
+        threads: Cores to use [default: all]
+        keep: Directory of finished runs: each run is kept there as soon as it ends, and a kept run is not made
+            again, so that a sweep can be interrupted and continued
+        shard: Make only this part of the runs, such as 2/8: several processes or machines share a sweep. The
+            same command without --shard then prints the figures of all
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("sim",),
+        {"scenario": scenario},
+        {"set": set, "sweep": sweep, "seeds": seeds, "print": print, "output": output, "pcap": pcap, "snaplen": snaplen, "threads": threads, "keep": keep, "shard": shard},
+        not_json=("shard",),
+        progress=progress,
+    )
+
+
+def model(
+    name: str | None = None,
+    *parameters: Pairs,
+    traffic: Path | None = None,
+    plot: Pairs | None = None,
+    show: Iterable[str] | str | None = None,
+    output: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Evaluate a formula: buffer sizes, queues, TCP throughput, reliability.
+
+    Args:
+        name: Name of the formula
+        parameters: Parameters of the formula, with their units
+        traffic: Use the traffic of a capture (pcap, pcapng, gzip, zstd), or of the output of `tailback trace
+            --traffic --json`
+        plot: Plot the figures against this parameter, over a range of its values
+        show: Figures to plot, separated by commas [default: the first except the load]
+        output: SVG file to write the plot to
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("model",),
+        {"name": name, "parameters": parameters},
+        {"traffic": traffic, "plot": plot, "show": show, "output": output},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def trace(
+    *files: Path,
+    top: int | None = None,
+    keep_copies: bool = False,
+    plots: Path | None = None,
+    connection: str | None = None,
+    annotate: Path | None = None,
+    output: Path | None = None,
+    csv: Path | None = None,
+    traffic: bool = False,
+    step: Duration | None = None,
+    home: Iterable[str] | str | None = None,
+    far: Iterable[Path] | Path | None = None,
+    live: str | None = None,
+    duration: Duration | None = None,
+    write: Path | None = None,
+    snaplen: int | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Analyse a packet capture: rates, retransmissions and their causes, round trips, breaks.
+
+    Args:
+        files: Captures to read; several are read in order, as parts of one
+        top: Number of directions to show, those with the most data first [default: 20]
+        keep_copies: Count packets that were captured twice (on two interfaces, by a mirror port) as two
+            [default: false]
+        plots: Directory to write plots to, as SVG: of one connection; with --traffic or --far, of all packets
+        connection: Show one connection with each of its events, and plot it with --plots: its number, or both
+            ends as they are listed, 'A:PORT>B:PORT' [default of --plots: the one with the most data]
+        annotate: Write a copy as pcapng, with a remark for Wireshark beside each packet that shows a problem
+        output: Keep every connection and packet as a recording (Parquet tables), for `tailback analyse` and
+            `tailback report`
+        csv: Directory to write the tables to, as CSV
+        traffic: Describe the traffic as a whole: arrival rates, sizes and gaps of TCP, UDP and both, the
+            distributions that fit them, the Hurst parameter, and unsolicited packets [default: false]
+        step: Step of time for counting arrivals, such as 10ms [default: ten packets on average]
+        home: Local addresses: packets from elsewhere that these did not ask for are unsolicited [default: the
+            one address that is in nearly all packets, or the private ones]
+        far: Capture of the same traffic at the far end: both are matched packet by packet. Reports losses
+            between them, delays in each direction, and changes to packets. Repeat for the parts of one capture
+        live: Capture packets on this interface until Ctrl-C, or for --duration; needs root or CAP_NET_RAW
+        duration: Stop after this time, such as 10min
+        write: Write the captured packets to this file as well, as pcapng
+        snaplen: Bytes of each packet to read and keep: headers need no more [default: 192]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("trace",),
+        {"files": files},
+        {"top": top, "keep_copies": keep_copies, "plots": plots, "connection": connection, "annotate": annotate, "output": output, "csv": csv, "traffic": traffic, "step": step, "home": home, "far": far, "live": live, "duration": duration, "write": write, "snaplen": snaplen},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def list_(
+    what: Literal["links", "disciplines", "controllers", "probes", "sources"],
+    *,
+    progress: Progress = None,
+) -> Answer:
+    """List links, disciplines, controllers, sources or experiments.
+
+    Args:
+        what:
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("list",),
+        {"what": what},
+        {},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def run(
+    plan: Path,
+    *,
+    output: Path | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    print_plan: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Run a plan, or repeat the run that made a recording.
+
+    Args:
+        plan: Plan as a JSON file, or a recording whose plan is run again
+        output: Recording or report to write [default: as the plan says]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        print_plan: Print the plan as JSON and stop [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("run",),
+        {"plan": plan},
+        {"output": output, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def completions(
+    shell: Literal["bash", "elvish", "fish", "powershell", "zsh"],
+    *,
+    progress: Progress = None,
+) -> Answer:
+    """Print completions for a shell.
+
+    Args:
+        shell: Shell that reads the script
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("completions",),
+        {"shell": shell},
+        {},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def man(
+    directory: Path,
+    *,
+    progress: Progress = None,
+) -> Answer:
+    """Write man pages of all verbs to a directory.
+
+    Args:
+        directory: Directory for the pages; it is created if it is missing
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("man",),
+        {"directory": directory},
+        {},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def hub(
+    *,
+    data: Path | None = None,
+    listen: str | None = None,
+    quota_per_point: str | None = None,
+    quota: str | None = None,
+    web: str | None = None,
+    web_token: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Run the hub of a fleet: invite points, hand out the plan, keep recordings.
+
+    Args:
+        data: Directory of the hub [default: hub]
+        listen: Address and port to listen on [default: 127.0.0.1:8443]
+        quota_per_point: Upper limit on the recordings kept for one point; more stay at the point
+        quota: Upper limit on the recordings kept for all points
+        web: Address on which to serve the dashboard, such as 127.0.0.1:8118: the state of all points and their
+            latest recordings
+        web_token: Token that readers of --web need [default: none on a loopback address, elsewhere a random
+            one, which is printed]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub",),
+        {},
+        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "web": web, "web_token": web_token},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def hub_invite(
+    *,
+    name: str,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Print a one-time code with which a new point joins within seven days.
+
+    Args:
+        name: Name of the point: lower-case letters, digits and -
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub", "invite"),
+        {},
+        {"name": name, "data": data},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def hub_revoke(
+    *,
+    name: str,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """End the access of a point; its recordings stay.
+
+    Args:
+        name: Name of the point
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub", "revoke"),
+        {},
+        {"name": name, "data": data},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def hub_forget(
+    *,
+    name: str,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """End the access of a point and delete all of its recordings.
+
+    Args:
+        name: Name of the point
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub", "forget"),
+        {},
+        {"name": name, "data": data},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def agent(
+    *,
+    data: Path | None = None,
+    join: Iterable[str] | str | None = None,
+    agree: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Run a measuring point of a fleet: follow the hub's plan, upload recordings.
+
+    Args:
+        data: Directory of the agent: its key, its plan and the recordings that are not uploaded yet [default:
+            agent]
+        join: Hub to join, and the one-time code; needed once
+        agree: Agree to what a point sends, without the question; the text is shown in any case [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("agent",),
+        {},
+        {"data": data, "join": join, "agree": agree},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def fleet_status(
+    *,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Print the state of each point, judged by the data that came back.
+
+    Args:
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "status"),
+        {},
+        {"data": data},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def fleet_plan(
+    file: Path,
+    *,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Check, sign and publish a plan; points fetch it with their next report.
+
+    Args:
+        file: Plan as TOML; docs/book/fleet.md shows one
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "plan"),
+        {"file": file},
+        {"data": data},
+        not_json=None,
+        progress=progress,
+    )
