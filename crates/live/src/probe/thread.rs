@@ -181,11 +181,13 @@ impl Driver {
     }
 
     fn read_counters(&mut self) {
-        if let Some(counters) = &mut self.counters {
-            self.system_calls += 1;
-            let row = counters.row(self.clock);
+        let Some(counters) = &mut self.counters else {
+            return;
+        };
+        self.system_calls += 1;
+        if let Some(row) = counters.row(self.clock) {
             // As with all rows: nobody listens any more when the run is being given up.
-            row.map(|row| self.rows.send(Row::Counter(row)));
+            let _ = self.rows.send(Row::Counter(row));
         }
     }
 
