@@ -120,7 +120,7 @@ fn what_cannot_be_drawn_or_imported_says_why() {
     std::fs::write(dir.join("letter.txt"), "Dear Sir or Madam\n").unwrap();
     refused(
         "import letter.txt",
-        3,
+        2,
         &["Dear Sir", "Known: delay, dropped"],
     );
     refused(
