@@ -731,7 +731,8 @@ def compare(
     """Compare recordings: before and after, networks, media and rounds.
 
     Args:
-        recordings: Recordings to compare, or NAME=RECORDING,RECORDING… for rounds; the first is the reference
+        recordings: Recordings to compare, or [MEDIUM/]NAME=RECORDING,RECORDING… for rounds; the first is the
+            reference
         output: Page (.html) to write, with the tables and the distributions of all networks in one plot a phase
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """

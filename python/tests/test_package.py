@@ -273,6 +273,9 @@ class LongCalls(Case):
     """Calls that take long."""
 
     def test_ctrl_c_ends_a_call_soon(self):
+        # A process that a shell starts in the background ignores Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         pressed = []
 
         def press():
