@@ -95,12 +95,6 @@ pub trait Steers {
     fn due(&self) -> Time;
     /// Updates capacity and law.
     fn update(&mut self, now: Time) -> Decision;
-    /// RTT of the path with an empty queue, if known.
-    fn base_rtt(&self) -> Option<Duration>;
-    /// Tells if packets pass that the host does not count: then nothing is signalled.
-    fn set_unseen(&mut self, unseen: bool);
-    /// Tells that a shaper follows the decisions, and keeps a queue that never runs empty.
-    fn set_shaped(&mut self);
     /// True while a signal to a sender would shorten the wait.
     fn signals_help(&self, now: Time) -> bool;
     /// Bytes that may pass; `None`: no limit.
@@ -130,18 +124,6 @@ impl Steers for Controller {
 
     fn update(&mut self, now: Time) -> Decision {
         Controller::update(self, now)
-    }
-
-    fn base_rtt(&self) -> Option<Duration> {
-        Controller::base_rtt(self)
-    }
-
-    fn set_unseen(&mut self, unseen: bool) {
-        Controller::set_unseen(self, unseen);
-    }
-
-    fn set_shaped(&mut self) {
-        Controller::set_shaped(self);
     }
 
     fn signals_help(&self, now: Time) -> bool {
@@ -180,6 +162,11 @@ impl Agent {
     pub fn new(settings: Upload, draws: Rng, now: Time) -> Agent {
         Agent::of(Controller::new(settings), draws, now)
     }
+
+    /// Tells the controller if packets leave that the kernel does not count.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.controller.set_unseen(unseen);
+    }
 }
 
 impl<C: Steers> Agent<C> {
@@ -197,22 +184,12 @@ impl<C: Steers> Agent<C> {
         }
     }
 
-    /// Tells the controller if packets pass that the kernel does not count.
-    pub fn set_unseen(&mut self, unseen: bool) {
-        self.controller.set_unseen(unseen);
-    }
-
     /// Sets the interval between probes: orders need not be renewed much more often.
     pub fn set_interval(&mut self, interval: Duration) {
         self.pace = (
             (interval / 2).clamp(BUSY, BUSY_MOST),
             interval.clamp(IDLE, IDLE_MOST),
         );
-    }
-
-    /// Tells the controller that a shaper follows its decisions.
-    pub fn set_shaped(&mut self) {
-        self.controller.set_shaped();
     }
 
     /// Controller of the direction.

@@ -54,10 +54,6 @@ pub struct Inbound {
     sawtooth: Sawtooth,
     judge: Judge,
     trust: Trust,
-    /// True while packets arrive that the host does not count.
-    unseen: bool,
-    /// True if a shaper keeps a queue that never runs empty: while the link is loaded, waits show no longer route.
-    shaped: bool,
     /// Time of the last report, and bytes received by then.
     received: (Time, u64),
     /// Bytes received when the last answer came.
@@ -82,8 +78,6 @@ impl Inbound {
             sawtooth: Sawtooth::default(),
             judge: Judge::default(),
             trust: Trust::default(),
-            unseen: false,
-            shaped: false,
             received: (Time::ZERO, 0),
             answered: 0,
             fresh: Vec::new(),
@@ -101,8 +95,7 @@ impl Inbound {
 
     /// Wait that the law acts on; `None` if it is unknown or not that of this gateway's traffic.
     fn own_wait(&self, now: Time) -> Option<Duration> {
-        let trusted = self.trust == Trust::Good && !self.unseen;
-        self.wait(now).filter(|_| trusted)
+        self.wait(now).filter(|_| self.trust == Trust::Good)
     }
 
     /// Places the answers on the service curve. Bytes are spread evenly between two reports.
@@ -143,8 +136,7 @@ impl Steers for Inbound {
     }
 
     fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let kept = |c: Capacity| self.shaped && self.judge.is_loaded(now, self.received.1, c.value);
-        let idle = self.received.1 - self.answered <= IDLE && !self.capacity.is_some_and(kept);
+        let idle = self.received.1 - self.answered <= IDLE;
         self.answered = self.received.1;
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
@@ -190,7 +182,7 @@ impl Steers for Inbound {
             target: self.settings.target,
             cap: Duration::MAX,
             trust: self.trust,
-            unseen: self.unseen,
+            unseen: false,
             doubtful: self.down.is_doubtful(now),
             learning: self.capacity.is_none(),
         });
@@ -202,18 +194,6 @@ impl Steers for Inbound {
             signals: std::mem::take(&mut self.signals),
             why,
         }
-    }
-
-    fn base_rtt(&self) -> Option<Duration> {
-        self.base.get()
-    }
-
-    fn set_unseen(&mut self, unseen: bool) {
-        self.unseen = unseen;
-    }
-
-    fn set_shaped(&mut self) {
-        self.shaped = true;
     }
 
     fn signals_help(&self, now: Time) -> bool {

@@ -10,6 +10,5 @@ pub mod download;
 mod oneway;
 pub mod queue;
 mod sawtooth;
-pub mod shape;
 pub mod trust;
 pub mod upload;

@@ -142,11 +142,6 @@ impl Why {
             Some(_) => Why::Short,
         }
     }
-
-    /// True while the wait is known and that of this gateway's own queue.
-    pub fn is_own(self) -> bool {
-        !matches!(self, Why::Blind | Why::Others | Why::Bypassed | Why::Unseen)
-    }
 }
 
 /// Bytes that may pass before the hidden queue exceeds the cap.
@@ -197,8 +192,6 @@ pub struct Controller {
     trust: Trust,
     /// True while packets leave that the host does not count.
     unseen: bool,
-    /// True if a shaper keeps a queue that never runs empty: while the link is loaded, waits show no longer route.
-    shaped: bool,
     due: Time,
     signals: u64,
 }
@@ -239,7 +232,6 @@ impl Controller {
             judge,
             trust: Trust::default(),
             unseen: false,
-            shaped: false,
             due: Time::ZERO,
             signals: 0,
         }
@@ -271,11 +263,6 @@ impl Controller {
     /// Tells if packets leave that the host does not count: then nothing is signalled.
     pub fn set_unseen(&mut self, unseen: bool) {
         self.unseen = unseen;
-    }
-
-    /// Tells that a shaper follows the decisions, and keeps a queue that never runs empty.
-    pub fn set_shaped(&mut self) {
-        self.shaped = true;
     }
 
     /// True while a signal to a sender would shorten the wait.
@@ -391,8 +378,7 @@ impl Controller {
     /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on
     /// its departure. The clocks need not agree.
     pub fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let kept = |c: Capacity| self.shaped && self.judge.is_loaded(now, self.total(), c.value);
-        let idle = self.queue.backlog(sent.departed) <= 3000.0 && !self.capacity.is_some_and(kept);
+        let idle = self.queue.backlog(sent.departed) <= 3000.0;
         let longer = self.base.sample(now, rtt, idle);
         let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
@@ -453,11 +439,6 @@ impl Controller {
         if let Some(seen) = (self.curve.newest_rate(noise)).filter(|s| s.high < before.value) {
             self.learn(seen);
         }
-    }
-
-    /// RTT of the path with an empty queue, if known.
-    pub fn base_rtt(&self) -> Option<Duration> {
-        self.base.get()
     }
 
     /// Probability of a signal per packet, of a law that has one.
