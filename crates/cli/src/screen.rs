@@ -5,6 +5,8 @@
 use crate::status::{columns, cut, padded};
 use base::print::{DELAY, SPAN, percent};
 use live::monitor::{MonitorStatus, TargetStatus};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ops::monitor::history::{History, Recent, Second};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -15,6 +17,7 @@ use ratatui::widgets::Paragraph;
 use report::terminal::{Growing, Style, shown};
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -22,8 +25,8 @@ use std::time::Duration;
 
 /// Lengths of the shown time, s.
 const ZOOMS: [usize; 4] = [60, 300, 900, 3_600];
-/// Longest wait for a key.
-const WAIT: Duration = Duration::from_millis(200);
+/// Longest wait for a key, ms.
+const WAIT_MS: u16 = 200;
 /// Messages that are kept, and those that are shown.
 const MESSAGES: usize = 100;
 const MESSAGES_SHOWN: usize = 2;
@@ -378,9 +381,20 @@ fn locked(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
     screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a key for a moment; returns true if it asks to stop.
+/// Waits for a key for a moment; returns true if it asks to stop. Fails if the terminal is gone: crossterm would read its end
+/// again and again, and never return.
 fn key(screen: &Mutex<Screen>) -> io::Result<bool> {
-    if !event::poll(WAIT)? {
+    let input = io::stdin();
+    let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, PollTimeout::from(WAIT_MS)) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    if fds[0].revents().is_some_and(|r| r.intersects(gone)) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    if !event::poll(Duration::ZERO)? {
         return Ok(false);
     }
     Ok(match event::read()? {

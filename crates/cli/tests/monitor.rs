@@ -420,3 +420,50 @@ fn a_recording_that_is_still_written_has_the_outage_that_lasts() {
         serde_json::Value::Null
     );
 }
+
+/// Calls of read() of a process so far.
+fn reads(id: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/io")).expect("its counts");
+    let line = text.lines().find_map(|l| l.strip_prefix("syscr: "));
+    line.expect("a count").parse().expect("a number")
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_the_screen_and_the_monitor_measures_on() {
+    let dir = TempDir::new("terminal-gone");
+    let recording = dir.join("m.rec");
+    let ends = nix::pty::openpty(None, None).expect("a terminal");
+    let slave = std::fs::File::from(ends.slave);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tailback"));
+    command
+        .args(["monitor", "icmp:127.0.0.1", "--interval", "100ms", "-o"])
+        .arg(&recording)
+        .stdin(slave.try_clone().expect("a descriptor"))
+        .stdout(slave.try_clone().expect("a descriptor"))
+        .stderr(slave);
+    let mut child = Killed(command.spawn().expect("the program runs"));
+    drop(command);
+    let mut master = std::fs::File::from(ends.master);
+    let mut seen = Vec::new();
+    // Its screen stands once it has drawn a target's row.
+    while !String::from_utf8_lossy(&seen).contains("127.0.0.1") {
+        let mut part = [0; 4096];
+        let n = std::io::Read::read(&mut master, &mut part).expect("it draws");
+        seen.extend_from_slice(&part[..n]);
+    }
+    drop(master);
+    let second = std::time::Duration::from_secs(1);
+    std::thread::sleep(second);
+    let before = reads(child.0.id());
+    std::thread::sleep(second);
+    let after = reads(child.0.id());
+    assert!(
+        after - before < 1000,
+        "{} reads in a second",
+        after - before
+    );
+    assert!(
+        child.0.try_wait().expect("its state").is_none(),
+        "it still measures"
+    );
+}

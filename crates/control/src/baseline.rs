@@ -1,10 +1,10 @@
 //! RTT of the path with an empty queue.
 //!
 //! **Method.** The base is the smallest RTT of the last [`WINDOW`]. A route that became longer is noticed where it cannot be
-//! queueing: if every sample of five seconds taken while the gateway's own queue estimate was empty exceeds the base by
-//! 3 ms, the smallest of these is the new base.
+//! queueing: if every sample of 1.5 s that was taken while the gateway's own traffic left the link idle exceeds the
+//! base by 3 ms, and the samples lie close together, the smallest of these is the new base. A queue of others wanders.
 //!
-//! **Limits.** A load that never lets the queue run empty for the whole window raises the base to the queue's floor.
+//! **Limits.** A queue of others that stands still counts as a longer route. A load that never lets the queue run empty for the whole window raises the base to the queue's floor.
 
 use base::{Duration, Time};
 use std::collections::VecDeque;
@@ -12,19 +12,33 @@ use std::collections::VecDeque;
 /// Time after which a minimum is forgotten.
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// Time after which higher RTTs of an idle link are those of another route.
-const ROUTE: Duration = Duration::from_secs(5);
+const ROUTE: Duration = Duration::from_millis(1500);
 /// Samples that this takes.
 const SAMPLES: u32 = 20;
 /// Smallest step that is a change of the route.
 const STEP: Duration = Duration::from_millis(3);
+/// Mean of the samples above their minimum that a route may have, in seconds and as a share of its step; a queue of others
+/// has more.
+const JITTER_S: f64 = 2e-3;
+const SPREAD: f64 = 0.1;
 
 /// Smallest RTT, with its time, and candidates for the time after it.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     /// RTTs that are smaller than all later ones: monotone queue.
     minima: VecDeque<(Time, Duration)>,
-    /// Start, number and minimum of idle samples that all exceed the base.
-    longer: Option<(Time, u32, Duration)>,
+    /// Idle samples that all exceed the base.
+    longer: Option<Longer>,
+}
+
+/// Idle samples that all exceed the base.
+#[derive(Clone, Copy, Debug)]
+struct Longer {
+    since: Time,
+    count: u32,
+    least: Duration,
+    /// Sum of what they exceed the base by, seconds.
+    sum_s: f64,
 }
 
 impl Base {
@@ -59,10 +73,27 @@ impl Base {
         if !idle {
             return false;
         }
-        let (since, count, least) = self.longer.unwrap_or((now, 0, rtt));
-        let least = least.min(rtt);
-        self.longer = Some((since, count + 1, least));
-        if now.saturating_since(since) < ROUTE || count + 1 < SAMPLES {
+        let longer = self.longer.get_or_insert(Longer {
+            since: now,
+            count: 0,
+            least: rtt,
+            sum_s: 0.0,
+        });
+        longer.count += 1;
+        longer.least = longer.least.min(rtt);
+        longer.sum_s += rtt.saturating_sub(base).as_secs_f64();
+        let Longer {
+            since,
+            count,
+            least,
+            sum_s,
+        } = *longer;
+        if now.saturating_since(since) < ROUTE || count < SAMPLES {
+            return false;
+        }
+        let step_s = least.saturating_sub(base).as_secs_f64();
+        if sum_s / f64::from(count) > (1.0 + SPREAD) * step_s + JITTER_S {
+            self.longer = None;
             return false;
         }
         self.restart(now, least);

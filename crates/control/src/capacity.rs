@@ -32,6 +32,10 @@ const FEWEST_EXACT: usize = 4;
 const EXACT: f64 = 0.3;
 /// Share of [`WINDOW`] that the samples have to span.
 const SPAN: f64 = 0.15;
+/// Share of the known capacity below which a slope has to be shown by the waits, and the standard deviation of waits that
+/// shows it, as a multiple of that of the exits about their line.
+const LOWER: f64 = 0.9;
+const FOLLOWED: f64 = 2.0;
 /// Most points kept.
 const MOST: usize = 2048;
 
@@ -102,14 +106,16 @@ impl ServiceCurve {
     }
 
     /// Rate between the exits of the newest two packets, whose errors are at most `noise`; `None` unless the second
-    /// left the gateway while the first still waited, so that the queue stood.
+    /// left the gateway while the first still waited, so that the queue stood, and waited longer: after a step of the
+    /// route, both wait alike.
     pub fn newest_rate(&self, noise: Duration) -> Option<Capacity> {
         let n = self.points.len();
         let (a, b) = (self.points.get(n.checked_sub(2)?)?, self.points.back()?);
         let (span, bytes) = (b.0 - a.0, b.1 - a.1);
         let noise = 2.0 * noise.as_secs_f64();
         let stood = b.0 - b.2 <= a.0 && span > noise && bytes > 0.0;
-        stood.then(|| Capacity {
+        let grew = b.2 - a.2 > noise;
+        (stood && grew).then(|| Capacity {
             value: bytes / span,
             low: bytes / (span + noise),
             high: bytes / (span - noise),
@@ -128,8 +134,10 @@ impl ServiceCurve {
         }
     }
 
-    /// Slope since the queue was last empty, if that is long enough; else that of the whole window.
-    pub fn slope(&self) -> Option<Slope> {
+    /// Slope since the queue was last empty, if that is long enough; else that of the whole window. A slope below `known`
+    /// is a lower capacity only if the waits follow the bytes: a longer route delays each packet alike, and the slope is then
+    /// that of the arrivals.
+    pub fn slope(&self, known: Option<Capacity>) -> Option<Slope> {
         let since = self
             .empty
             .map_or(0, |t| self.points.partition_point(|p| p.0 <= t));
@@ -137,13 +145,24 @@ impl ServiceCurve {
             let few_s = (FEW / c.value).clamp(STOOD.as_secs_f64(), FEW_MOST_S);
             self.points.iter().skip(since).all(|p| p.2 >= few_s)
         };
+        let lower = |c: &Capacity| known.is_some_and(|k| c.value < LOWER * k.value);
         self.regress(since)
-            .filter(stood)
-            .map(Slope::Full)
-            .or_else(|| self.regress(0).map(Slope::AtLeast))
+            .filter(|(c, error_s)| stood(c) && (!lower(c) || self.follows(since, *error_s)))
+            .map(|(c, _)| Slope::Full(c))
+            .or_else(|| self.regress(0).map(|(c, _)| Slope::AtLeast(c)))
     }
 
-    fn regress(&self, since: usize) -> Option<Capacity> {
+    /// True if the waits vary by more than the exits do about their line, of that standard deviation.
+    fn follows(&self, since: usize, error_s: f64) -> bool {
+        let waits = || self.points.iter().skip(since).map(|p| p.2);
+        let count = waits().count() as f64;
+        let mean = waits().sum::<f64>() / count;
+        let variance = waits().map(|w| (w - mean).powi(2)).sum::<f64>() / count;
+        variance > (FOLLOWED * error_s).powi(2)
+    }
+
+    /// Slope of the packets from that index on, and the standard deviation of the exits about it, seconds.
+    fn regress(&self, since: usize) -> Option<(Capacity, f64)> {
         let kept = || self.points.iter().skip(since);
         let n = self.points.len() - since.min(self.points.len());
         let (first, last) = (self.points.get(since)?, self.points.back()?);
@@ -165,7 +184,8 @@ impl ServiceCurve {
         let residuals: f64 = points()
             .map(|p| (p.0 - mx - time_per_byte * (p.1 - my)).powi(2))
             .sum();
-        let error = (residuals / (count - 2.0) / syy).sqrt() * stats::student_t95(count - 2.0);
+        let deviation_s = (residuals / (count - 2.0)).sqrt();
+        let error = deviation_s / syy.sqrt() * stats::student_t95(count - 2.0);
         let rate = |time: f64| 1.0 / time.max(1e-12);
         let capacity = Capacity {
             value: rate(time_per_byte),
@@ -177,7 +197,7 @@ impl ServiceCurve {
             },
         };
         let exact = capacity.high - capacity.low <= EXACT * capacity.value;
-        (n >= FEWEST || exact).then_some(capacity)
+        (n >= FEWEST || exact).then_some((capacity, deviation_s))
     }
 }
 
@@ -200,7 +220,7 @@ mod tests {
     }
 
     fn full(curve: &ServiceCurve) -> Capacity {
-        match curve.slope() {
+        match curve.slope(None) {
             Some(Slope::Full(c)) => c,
             other => panic!("{other:?}"),
         }
@@ -237,7 +257,7 @@ mod tests {
                 let wait = Duration::from_secs_f64((5.0 + 4.0 * i as f64 + noise) / 1e3);
                 curve.sample(Time::from_millis(20 * i as u64), 30_000 * i as u64, wait);
             }
-            curve.slope()
+            curve.slope(None)
         };
         let Some(Slope::Full(c)) = probes([0.0, 0.3, -0.3, 0.0]) else {
             panic!("{:?}", probes([0.0, 0.3, -0.3, 0.0]));
@@ -250,16 +270,23 @@ mod tests {
     fn two_packets_of_a_standing_queue_show_a_rate_and_two_that_met_none_do_not() {
         let mut curve = ServiceCurve::default();
         let ms = Duration::from_millis;
-        // 1 MB/s: 20 kB leave the modem in 20 ms.
+        // 1 MB/s: 30 kB leave the modem in 30 ms.
         curve.sample(Time::from_millis(0), 20_000, ms(30));
         assert_eq!(curve.newest_rate(ms(1)), None);
-        curve.sample(Time::from_millis(20), 40_000, ms(30));
+        curve.sample(Time::from_millis(20), 50_000, ms(40));
         let c = curve.newest_rate(ms(1)).expect("the queue stood");
         assert!((c.value - 1e6).abs() < 1.0, "{c:?}");
-        assert!((c.low * 22e-3 - 20e3).abs() < 1.0 && (c.high * 18e-3 - 20e3).abs() < 1.0);
-        assert_eq!(curve.newest_rate(ms(11)), None, "noise hides the span");
+        assert!((c.low * 32e-3 - 30e3).abs() < 1.0 && (c.high * 28e-3 - 30e3).abs() < 1.0);
+        curve.sample(Time::from_millis(40), 70_000, ms(40));
+        assert_eq!(
+            curve.newest_rate(ms(1)),
+            None,
+            "a longer route delays both alike"
+        );
+        curve.sample(Time::from_millis(60), 100_000, ms(50));
+        assert_eq!(curve.newest_rate(ms(16)), None, "noise hides the span");
         // The first one has left when the next one comes.
-        curve.sample(Time::from_millis(60), 60_000, ms(5));
+        curve.sample(Time::from_millis(120), 160_000, ms(55));
         assert_eq!(curve.newest_rate(ms(1)), None);
     }
 
@@ -270,8 +297,8 @@ mod tests {
         for i in 0..200u64 {
             curve.sample(Time::from_millis(2 * i), 1500 * (i + 1), Duration::ZERO);
         }
-        let Some(Slope::AtLeast(c)) = curve.slope() else {
-            panic!("{:?}", curve.slope());
+        let Some(Slope::AtLeast(c)) = curve.slope(None) else {
+            panic!("{:?}", curve.slope(None));
         };
         assert!((c.value / 0.75e6 - 1.0).abs() < 1e-6, "{c:?}");
     }

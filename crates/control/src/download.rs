@@ -11,18 +11,14 @@
 //! Senders that ignore marks and drops are not held back.
 
 use crate::agent::Steers;
-use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
 use crate::oneway::{OneWay, Probe};
-use crate::queue::Sent;
+use crate::queue::{self, Sent};
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
 use crate::upload::{Decision, Findings, Room, SILENCE, UPDATE, Why};
 use base::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
-
-/// Bytes between two answers up to which the direction is idle.
-const IDLE: u64 = 3000;
 
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +43,8 @@ impl Default for Download {
 #[derive(Clone, Debug)]
 pub struct Inbound {
     settings: Download,
-    base: Base,
+    /// RTT of the newest answer without its wait.
+    path: Duration,
     down: OneWay,
     curve: ServiceCurve,
     capacity: Option<Capacity>,
@@ -56,8 +53,8 @@ pub struct Inbound {
     trust: Trust,
     /// Time of the last report, and bytes received by then.
     received: (Time, u64),
-    /// Bytes received when the last answer came.
-    answered: u64,
+    /// Bytes received above those that leave the link idle; zero: it is idle.
+    load: f64,
     /// Arrival and wait of answers since the last report.
     fresh: Vec<(Time, Duration)>,
     /// Arrival and wait of the newest answer.
@@ -71,7 +68,7 @@ impl Inbound {
     pub fn new(settings: Download) -> Inbound {
         Inbound {
             settings,
-            base: Base::default(),
+            path: Duration::ZERO,
             down: OneWay::default(),
             curve: ServiceCurve::default(),
             capacity: None,
@@ -79,7 +76,7 @@ impl Inbound {
             judge: Judge::default(),
             trust: Trust::default(),
             received: (Time::ZERO, 0),
-            answered: 0,
+            load: 0.0,
             fresh: Vec::new(),
             newest: None,
             due: Time::ZERO,
@@ -102,6 +99,8 @@ impl Inbound {
     fn place(&mut self, now: Time, total: u64) {
         let (before, had) = self.received;
         let span_s = now.saturating_since(before).as_secs_f64();
+        let capacity = self.capacity.map_or(f64::INFINITY, |c| c.value);
+        self.load = queue::left_over(self.load, (total - had) as f64, span_s, capacity);
         for (at, wait) in self.fresh.drain(..) {
             let share = match span_s > 0.0 {
                 true => (at.saturating_since(before).as_secs_f64() / span_s).min(1.0),
@@ -126,7 +125,7 @@ impl Steers for Inbound {
         let Some(wait) = self.own_wait(now) else {
             return 0;
         };
-        let rtt = self.base.get().unwrap_or_default() + wait;
+        let rtt = self.path + wait;
         let long = wait > self.settings.target;
         let signals = (0..packets.min(MOST_SIGNALS.into()))
             .filter(|_| self.sawtooth.strikes(now, long, rtt))
@@ -136,20 +135,18 @@ impl Steers for Inbound {
     }
 
     fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let idle = self.received.1 - self.answered <= IDLE;
-        self.answered = self.received.1;
-        let longer = self.base.sample(now, rtt, idle);
-        let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
             departed: sent.departed,
             rtt,
             reading_ns: (rtt.as_nanos() as i64).wrapping_sub(up_ns),
-            idle,
+            idle: self.load <= 0.0,
+            predicted: None,
         };
-        let (wait, longer_down) = self.down.probed(now, probe, rise);
-        if longer | longer_down {
+        let (wait, longer) = self.down.probed(now, probe);
+        if longer {
             self.curve = ServiceCurve::default();
         }
+        self.path = rtt.saturating_sub(wait);
         let arrived = sent.departed + rtt;
         self.newest = Some((now, wait));
         self.judge.sample(wait);
@@ -164,7 +161,7 @@ impl Steers for Inbound {
         self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let newest = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.received.1, newest);
-        match (self.curve.slope(), self.capacity) {
+        match (self.curve.slope(self.capacity), self.capacity) {
             _ if self.trust == Trust::Others => {}
             (Some(Slope::Full(seen)), _) => {
                 self.capacity = Some(seen.after(self.capacity));

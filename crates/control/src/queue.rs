@@ -27,6 +27,22 @@ const OWN: f64 = 1500.0;
 /// Arrivals within this time count as one.
 const STEP: Duration = Duration::from_micros(500);
 
+/// Share of the capacity that leaves a link idle now and then, and the rate that does so where the capacity is unknown.
+const IDLE_SHARE: f64 = 0.9;
+const IDLE_LEAST: f64 = 8_000.0;
+/// Longest queue that bytes alone are taken to have left, in seconds of that rate.
+const LONGEST_S: f64 = 1.0;
+
+/// Backlog that follows from bytes alone, at a little less than the capacity: zero if they leave the link idle. `before` was
+/// there `span_s` earlier, and `arrived` bytes passed since.
+pub(crate) fn left_over(before: f64, arrived: f64, span_s: f64, capacity: f64) -> f64 {
+    let rate = match capacity.is_finite() {
+        true => IDLE_SHARE * capacity,
+        false => IDLE_LEAST,
+    };
+    (before + arrived - rate * span_s).clamp(0.0, rate * LONGEST_S)
+}
+
 /// Departure of a packet from the gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
@@ -45,6 +61,8 @@ struct Step {
     total: u64,
     arrived: f64,
     backlog: f64,
+    /// Backlog that follows from the bytes alone, without samples.
+    unsampled: f64,
 }
 
 /// Estimate of the backlog, in bytes.
@@ -111,6 +129,13 @@ impl HiddenQueue {
         self.steps.back().map_or(0.0, |s| self.drained(s, now))
     }
 
+    /// True if the bytes handed over left the link idle when that packet departed, whatever the samples say: a delay that
+    /// stays is then none of this queue.
+    pub fn is_idle(&self, sent: Sent) -> bool {
+        self.step_of(sent)
+            .is_some_and(|i| self.steps[i].unsampled <= 0.0)
+    }
+
     /// Time that a packet handed over at `now` waits.
     pub fn wait(&self, now: Time) -> Duration {
         Duration::from_secs_f64(self.backlog(now) / self.bytes_per_s)
@@ -162,13 +187,18 @@ impl HiddenQueue {
             total: self.total,
             arrived,
             backlog: 0.0,
+            unsampled: 0.0,
         };
+        let (before, at) = (self.steps.back()).map_or((0.0, since), |s| (s.unsampled, s.at));
+        let span_s = now.saturating_since(at).as_secs_f64();
+        step.unsampled = left_over(before, arrived, span_s, self.bytes_per_s);
         step.backlog = self.after(self.backlog(since), &step);
         match self.steps.back_mut() {
             Some(last) if now == last.at => {
                 last.total = self.total;
                 last.arrived += arrived;
                 last.backlog = step.backlog;
+                last.unsampled = step.unsampled;
             }
             _ => self.steps.push_back(step),
         }

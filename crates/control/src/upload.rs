@@ -44,6 +44,9 @@ const SURPRISES: i32 = 2;
 const LEAST_NOISE_S: f64 = 1e-3;
 /// Bytes of the packet that crosses a limit: it passes whole.
 const FRAME: f64 = 1500.0;
+/// Packets that may wait in any case (RFC 8033, section 4.1, for the first number), and those above which each is dropped.
+const TARGET_FRAMES: f64 = 2.0;
+const CAP_FRAMES: f64 = 4.0;
 /// Time without samples after which the wait is unknown.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
@@ -176,7 +179,10 @@ pub struct Controller {
     settings: Upload,
     queue: HiddenQueue,
     curve: ServiceCurve,
+    /// RTT, of a host that sees ACKs.
     base: Base,
+    /// RTT without the wait, as of the newest sample: with the queue of the other direction.
+    path: Duration,
     /// One-way delay up, of a host whose probes show it.
     up: OneWay,
     /// Capacity in use, bytes per second.
@@ -221,6 +227,7 @@ impl Controller {
             queue: HiddenQueue::new(capacity.map_or(f64::INFINITY, |c| c.value)),
             curve: ServiceCurve::default(),
             base: Base::default(),
+            path: Duration::ZERO,
             up: OneWay::default(),
             capacity,
             pie: (params, PieLaw::new(&params)),
@@ -265,10 +272,25 @@ impl Controller {
         self.unseen = unseen;
     }
 
+    /// Wait to hold: no sender sends less than a packet at a time, so a slow link takes the time of two.
+    fn target(&self) -> Duration {
+        self.settings.target.max(self.frames(TARGET_FRAMES))
+    }
+
+    /// Wait above which every packet is dropped.
+    fn cap(&self) -> Duration {
+        self.settings.cap.max(self.frames(CAP_FRAMES))
+    }
+
+    /// Time that the link takes for so many packets; zero while its capacity is unknown.
+    fn frames(&self, count: f64) -> Duration {
+        let capacity = self.capacity.map_or(f64::INFINITY, |c| c.value);
+        Duration::from_secs_f64((count * FRAME / capacity).min(1.0))
+    }
+
     /// True while a signal to a sender would shorten the wait.
     pub fn signals_help(&self, now: Time) -> bool {
-        self.own_wait(now)
-            .is_some_and(|w| w > self.settings.target / 2)
+        self.own_wait(now).is_some_and(|w| w > self.target() / 2)
     }
 
     /// Judges a packet that is about to be handed over, and counts it unless it is dropped. `draw` returns a uniform
@@ -282,7 +304,7 @@ impl Controller {
     ) -> Verdict {
         let verdict = match self.own_wait(now) {
             None => Verdict::Forward,
-            Some(wait) if wait > self.settings.cap => Verdict::Drop,
+            Some(wait) if wait > self.cap() => Verdict::Drop,
             Some(wait) => self.judge(now, wait, ecn, draw),
         };
         self.signals += u64::from(verdict != Verdict::Forward);
@@ -323,10 +345,10 @@ impl Controller {
         let wait = self.own_wait(now)?;
         match self.capacity {
             Some(c) => Some(Room {
-                bytes: self.settings.cap.as_secs_f64() * c.value - self.queue.backlog(now) - FRAME,
+                bytes: self.cap().as_secs_f64() * c.value - self.queue.backlog(now) - FRAME,
                 rate: c.value,
             }),
-            None => (wait > self.settings.cap).then_some(Room {
+            None => (wait > self.cap()).then_some(Room {
                 bytes: 0.0,
                 rate: 0.0,
             }),
@@ -352,8 +374,8 @@ impl Controller {
                 law.judge(params, backlog, ecn, draw)
             }
             Law::Sawtooth => {
-                let rtt = self.base.get().unwrap_or_default() + wait;
-                if !self.sawtooth.strikes(now, wait > self.settings.target, rtt) {
+                let rtt = self.path + wait;
+                if !self.sawtooth.strikes(now, wait > self.target(), rtt) {
                     Verdict::Forward
                 } else if self.settings.ecn && ecn.is_capable() {
                     Verdict::Mark
@@ -367,30 +389,29 @@ impl Controller {
     /// Adds an RTT sample. An ACK that was delayed by the receiver (not `prompt`) can only show that the wait is shorter
     /// than estimated.
     pub fn sample(&mut self, now: Time, sent: Sent, rtt: Duration, prompt: bool) {
-        let idle = self.queue.backlog(sent.departed) <= 3000.0;
-        if self.base.sample(now, rtt, idle) {
+        if self.base.sample(now, rtt, self.queue.is_idle(sent)) {
             self.curve = ServiceCurve::default();
         }
         let base = self.base.get().unwrap_or(rtt);
+        self.path = base;
         self.waited(now, sent, rtt.saturating_sub(base), prompt);
     }
 
     /// Adds the answer to a probe: its RTT, and the reading of the far clock on its arrival minus that of this clock on
     /// its departure. The clocks need not agree.
     pub fn probed(&mut self, now: Time, sent: Sent, rtt: Duration, up_ns: i64) {
-        let idle = self.queue.backlog(sent.departed) <= 3000.0;
-        let longer = self.base.sample(now, rtt, idle);
-        let rise = rtt.saturating_sub(self.base.get().unwrap_or(rtt));
         let probe = Probe {
             departed: sent.departed,
             rtt,
             reading_ns: up_ns,
-            idle,
+            idle: self.queue.is_idle(sent),
+            predicted: self.capacity.and_then(|_| self.queue.wait_of(sent)),
         };
-        let (wait, longer_up) = self.up.probed(now, probe, rise);
-        if longer | longer_up {
+        let (wait, longer) = self.up.probed(now, probe);
+        if longer {
             self.curve = ServiceCurve::default();
         }
+        self.path = rtt.saturating_sub(wait);
         self.waited(now, sent, wait, true);
     }
 
@@ -457,7 +478,7 @@ impl Controller {
         self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.total(), probed);
-        match (self.curve.slope(), self.capacity) {
+        match (self.curve.slope(self.capacity), self.capacity) {
             // The rate of others' queue is not that of the link.
             _ if self.trust == Trust::Others => {}
             (Some(Slope::Full(seen)), _) => {
@@ -478,8 +499,8 @@ impl Controller {
         self.judge.signalled(self.signals);
         let why = Why::of(&Findings {
             wait,
-            target: self.settings.target,
-            cap: self.settings.cap,
+            target: self.target(),
+            cap: self.cap(),
             trust: self.trust,
             unseen: self.unseen,
             doubtful: self.up.is_doubtful(now),

@@ -27,8 +27,11 @@ enum Probes {
     Queue,
     /// No queue at all.
     Bypass,
-    /// A queue of others that lasts so long, in seconds, and that of the load.
+    /// A queue of others that grows from so many seconds to twice as many and falls back, as TCP's does; and that of the
+    /// load.
     Others(f64),
+    /// A route that is longer by so many seconds, and the queue of the load.
+    Longer(f64),
 }
 
 /// Gateway in front of a link, with reports each 5 ms and probes each 20 ms.
@@ -44,6 +47,8 @@ struct Script {
     /// Wait that a full load keeps, and that of the other direction, s.
     level_s: f64,
     down_s: f64,
+    /// Time in which a queue of others grows, s.
+    period_s: f64,
     /// Far clock minus near clock, ns.
     ahead_ns: i64,
     /// Reason of the last decision.
@@ -62,6 +67,7 @@ impl Script {
             backlog: 0.0,
             level_s: 16e-3,
             down_s: 0.0,
+            period_s: log(&mut rng, 0.3, 3.0),
             ahead_ns: 0,
             rng,
             now: Time::ZERO,
@@ -117,7 +123,11 @@ impl Script {
         let up = Duration::from_secs_f64(match probes {
             Probes::Queue => own_s,
             Probes::Bypass => 0.0,
-            Probes::Others(s) => own_s + s,
+            Probes::Others(s) => {
+                let grown = (now.as_secs_f64() / self.period_s).fract();
+                own_s + s * (1.0 + grown)
+            }
+            Probes::Longer(s) => own_s + s,
         });
         let answered = Answered {
             sent: Sent {
@@ -137,16 +147,39 @@ fn a_queue_of_others_is_not_answered_with_cuts() {
     for number in 0..200 {
         let mut s = Script::new(number, "others");
         // Others fill the link behind the gateway, which sends a fiftieth of its rate.
-        let others = Probes::Others(0.03 + 0.1 * uniform(&mut s.rng));
+        let wait_s = 0.03 + 0.1 * uniform(&mut s.rng);
+        let others = Probes::Others(wait_s);
         let soon = s.run(1.0, 0.02, others);
         let later = s.run(8.0, 0.02, others);
         if later > 0 || s.why != Why::Others {
             faults.push(format!("{number}: {soon} cut, then {later}, {:?}", s.why));
         }
         // Its own load makes the queue its own again.
-        s.run(2.0, 1.0, others);
+        s.run(2.0, 1.0, Probes::Longer(wait_s));
         if s.why == Why::Others {
             faults.push(format!("{number}: its own load does not count"));
+        }
+    }
+    assert!(faults.is_empty(), "seed {SEED}: {faults:#?}");
+}
+
+#[test]
+fn a_longer_route_is_learned_while_the_link_is_half_idle() {
+    let mut faults = Vec::new();
+    for number in 0..200 {
+        let mut s = Script::new(number, "longer");
+        let longer = Probes::Longer(log(&mut s.rng, 5e-3, 0.1));
+        let share = 0.7 * uniform(&mut s.rng);
+        let soon = s.run(7.0, share, longer);
+        let later = s.run(5.0, share, longer);
+        // A load on the longer route meets a queue of its own, which stays below the target.
+        s.level_s = 6e-3;
+        let loaded = s.run(3.0, 1.0, longer);
+        if later + loaded > 0 || s.why != Why::Short {
+            faults.push(format!(
+                "{number}: {soon}, {later}, {loaded} cut, {:?}",
+                s.why
+            ));
         }
     }
     assert!(faults.is_empty(), "seed {SEED}: {faults:#?}");
@@ -256,7 +289,7 @@ fn signals_that_nobody_took_are_revoked_when_the_queue_is_short() {
     for number in 0..50 {
         let mut s = Script::new(number, "revoked");
         // A long queue, then nothing that may be signalled, then a new flow on an idle link.
-        s.run(1.0, 1.0, Probes::Others(0.03));
+        s.run(1.0, 1.0, Probes::Longer(0.03));
         s.run(3.0, 0.0, Probes::Queue);
         let cut = s.run(0.5, 0.25, Probes::Queue);
         assert_eq!(

@@ -310,3 +310,85 @@ fn a_gateway_stands_on_one_side_of_the_link_and_behind_it_needs_probes() {
     ));
     assert!(blind.contains("probe"), "{blind}");
 }
+
+/// Upload beside downloads that nobody controls.
+struct Both {
+    text: String,
+    shown: String,
+    /// Scenario without control, whose own buffer holds 40 ms.
+    shallow: String,
+}
+
+fn both(number: u64) -> Both {
+    let mut rng = Streams::new(SEED).stream(&format!("control/both/{number}"));
+    let (up, down) = (log(&mut rng, 3e6, 30e6), log(&mut rng, 3e6, 100e6));
+    let delay_ms = log(&mut rng, 4.0, 25.0);
+    let flows = [1, 1, 2, 4, 8][(5.0 * uniform(&mut rng)) as usize];
+    let downs = [1, 2, 4][(3.0 * uniform(&mut rng)) as usize];
+    let (buffer_s, buffer_down_s) = (log(&mut rng, 0.5, 2.0), log(&mut rng, 0.05, 0.5));
+    let law = ["sawtooth", "pie"][usize::from(number % 2 == 1)];
+    let train = up * (0.9 + 0.2 * uniform(&mut rng));
+    let text = |buffer_s: f64| {
+        format!(
+            "duration = \"30 s\"\nwarmup = \"8 s\"\ntopology = \"linear\"\n\
+             [link]\nrate = \"{up:.0} bit/s\"\ndelay = \"{delay_ms:.2} ms\"\nqueue = \"fifo:bytes={:.0}\"\n\
+             [reverse]\nrate = \"{down:.0} bit/s\"\ndelay = \"{delay_ms:.2} ms\"\nqueue = \"fifo:bytes={:.0}\"\n\
+             [tcp]\ncontroller = \"cubic:variant=linux,hystart=classic\"\n\
+             [control]\nhost = \"kernel\"\n[control.upload]\nlaw = \"{law}\"\ncapacity = \"{train:.0} bit/s\"\n\
+             [[flow]]\nkind = \"probe\"\nsize = \"120 B\"\ngap = \"20 ms\"\n\
+             [[flow]]\nkind = \"bulk\"\nstart = \"1 s\"\nstagger = \"1 ms\"\ncount = {flows}\n\
+             [[flow]]\nkind = \"bulk\"\nstart = \"2 s\"\nstagger = \"1 ms\"\nbackwards = true\ncount = {downs}\n",
+            up / 8.0 * buffer_s,
+            down / 8.0 * buffer_down_s,
+        )
+    };
+    let shown = format!(
+        "{law} {:.1} up, {:.1} Mbit/s down, RTT {:.0} ms, {flows} and {downs} flows, buffers {:.0} and {:.0} ms",
+        up * 1e-6,
+        down * 1e-6,
+        2.0 * delay_ms,
+        1e3 * buffer_s,
+        1e3 * buffer_down_s,
+    );
+    Both {
+        text: text(buffer_s),
+        shown,
+        shallow: text(0.04),
+    }
+}
+
+/// ACKs of the upload wait in the download's queue, so no short queue fills the link: its use is compared with that of a
+/// modem whose own buffer is short.
+#[test]
+fn an_upload_beside_downloads_keeps_a_short_queue() {
+    let (mut faults, mut shares) = (Vec::new(), Vec::new());
+    for number in 0..24 {
+        let Both {
+            text,
+            shown,
+            shallow,
+        } = both(number);
+        let (off, shallow, on) = (run(&text, false), run(&shallow, false), run(&text, true));
+        let [before, shallow, after] = [&off, &shallow, &on].map(|o| &o.links[0]);
+        let rmse = on.control.as_ref().unwrap().wait_rmse_ms.unwrap();
+        let share = after.utilisation / shallow.utilisation;
+        println!(
+            "{number} {shown}: p95 {:.0} -> {:.1} ms, use {:.1} %, with a buffer of 40 ms {:.1} %, wait error {rmse:.1} ms",
+            before.queue_ms.p95,
+            after.queue_ms.p95,
+            100.0 * after.utilisation,
+            100.0 * shallow.utilisation,
+        );
+        shares.push(share);
+        if after.queue_ms.p95 > 40.0 || rmse > 5.0 || share < 0.55 {
+            faults.push(shown);
+        }
+    }
+    shares.sort_by(f64::total_cmp);
+    println!(
+        "share of that use: least {:.2}, median {:.2}",
+        shares[0], shares[12]
+    );
+    assert!(shares[12] > 0.9, "seed {SEED}: {shares:?}");
+    assert!(faults.is_empty(), "seed {SEED}: {faults:#?}");
+}
