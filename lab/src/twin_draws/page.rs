@@ -1,6 +1,7 @@
 //! Page of the book.
 
 use super::Args;
+use super::beyond::Beyond;
 use super::cures::Cures;
 use super::fits::Fits;
 use super::wrong::Wrong;
@@ -10,7 +11,7 @@ use std::fmt::Write;
 pub fn page(
     args: &Args,
     groups: &[(&str, &Fits)],
-    wrong: &[Wrong],
+    (wrong, beyond): (&[Wrong], &[Beyond]),
     cures: &Cures,
     false_positives: u64,
 ) -> String {
@@ -59,6 +60,14 @@ pub fn page(
             w.doubtful,
             w.refused,
             w.tried - w.rejected - w.doubtful - w.refused
+        );
+    }
+    text += "\n## Links with more than a twin has\n\n| | links | right | cannot tell | wrong |\n|---|---|---|---|---|\n";
+    for b in beyond {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            b.what, b.links, b.right, b.untold, b.wrong
         );
     }
     let _ = writeln!(
