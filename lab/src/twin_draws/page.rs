@@ -15,11 +15,14 @@ pub fn page(
     cures: &Cures,
     false_positives: u64,
 ) -> String {
-    let mut text = include_str!("page.md").replace("=SEED", &format!("={}", args.seed));
+    let mut text = include_str!("page.md")
+        .replace("=SEED", &format!("={}", args.seed))
+        .replace("=COUNT", &format!("={}", args.count));
     let _ = writeln!(
         text,
-        "Seed {}, {}.\n",
+        "Seed {}, {} links of each group, {}.\n",
         args.seed,
+        args.count,
         jiff::Zoned::now().strftime("%-d %B %Y")
     );
     text += "## Fits\n\n| | links | refused | agrees | doubtful | rejected | rate | rate at 100 ms | buffer | buffer in its interval | held-out p95 | of the mean | by chance | W1/p95 | score | CPU s a fit |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
