@@ -57,8 +57,9 @@ draws: build ## the test on random links, each seed others, half an hour: docs/b
 	$(CARGO) run --release --package lab -- draws \
 	--seed $(SEED) --virtual 400 --namespaces 40 --page docs/book/draws.md
 
+LINKS ?= 24
 twin-draws: ## twins of random links in virtual time, each seed others: docs/book/twin-draws.md
-	$(CARGO) run --release --package lab -- twin-draws --seed $(SEED) --page docs/book/twin-draws.md
+	$(CARGO) run --release --package lab -- twin-draws --seed $(SEED) --count $(LINKS) --page docs/book/twin-draws.md
 
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package lab -- accuracy > accuracy.tmp

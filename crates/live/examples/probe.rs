@@ -1,5 +1,6 @@
 //! A reflector or a prober by itself, for `bench/probe.py`:
-//! `probe serve ADDR:PORT` and `probe ADDR:PORT INTERVAL_US COUNT`.
+//! `probe serve ADDR:PORT` and `probe ADDR:PORT INTERVAL_US COUNT [INTERFACE]`: with an interface, its counters are read at
+//! each probe.
 
 use base::Duration;
 use base::record::{Row, Status};
@@ -15,8 +16,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["serve", addr] => serve(addr.parse()?),
-        [addr, interval_us, count] => probe(addr.parse()?, interval_us.parse()?, count.parse()?),
-        _ => Err("usage: probe serve ADDR:PORT | probe ADDR:PORT INTERVAL_US COUNT".into()),
+        [addr, interval_us, count, ref interface @ ..] if interface.len() < 2 => probe(
+            addr.parse()?,
+            interval_us.parse()?,
+            count.parse()?,
+            interface.first().copied(),
+        ),
+        _ => Err(
+            "usage: probe serve ADDR:PORT | probe ADDR:PORT INTERVAL_US COUNT [INTERFACE]".into(),
+        ),
     }
 }
 
@@ -39,16 +47,19 @@ fn probe(
     server: SocketAddr,
     interval_us: u64,
     count: u64,
+    interface: Option<&str>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let interval = Duration::from_micros(interval_us);
     let plan = ProbePlan {
         interval,
         shortest_interval: interval,
+        interface: interface.map(Into::into),
         ..ProbePlan::new(server)
     };
     let clock = Clock::start();
     let (rows, inbox) = mpsc::channel();
     let prober = Prober::start(plan, clock, rows)?;
+    prober.count(true);
     let mut rtts = Vec::new();
     let mut late = Vec::new();
     let mut host = Vec::new();

@@ -136,6 +136,13 @@ impl<'a> Sockets<'a> {
         }
     }
 
+    /// Has the interface's counters read at each probe while a load runs: the service curve of a link needs a queue.
+    fn count_loads(&self) {
+        if let Some(prober) = &self.prober {
+            prober.count(!self.loads.is_empty());
+        }
+    }
+
     fn browse(
         &mut self,
         browse: &Browse,
@@ -314,6 +321,7 @@ impl Host for Sockets<'_> {
                 let plan = self.session(probing);
                 let prober = Prober::start(plan, self.setup.clock, self.setup.rows.clone())?;
                 self.prober = Some(prober);
+                self.count_loads();
             }
         }
         Ok(())
@@ -364,6 +372,7 @@ impl Host for Sockets<'_> {
         let started = Load::start(plan, self.setup.clock, self.setup.rows.clone())?;
         self.loads.push((load.number, started));
         self.running.push(load.clone());
+        self.count_loads();
         Ok(())
     }
 
@@ -390,6 +399,7 @@ impl Host for Sockets<'_> {
                 self.stopped.push((plan, self.loads.remove(at).1.stop()));
             }
         }
+        self.count_loads();
     }
 
     fn collect(&mut self) -> Vec<Ended> {

@@ -10,7 +10,7 @@ use base::record::{Counter, Event, Row, Text, Traffic};
 use base::{BitsPerSec, Duration};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
@@ -38,64 +38,20 @@ pub enum TrafficError {
     Thread(#[source] io::Error),
 }
 
-/// Bytes since the interface came up, link-layer headers included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counters {
-    rx: u64,
-    tx: u64,
-}
-
-/// Bytes and packets that an interface sent, or received.
+/// Bytes and packets since the interface came up, link-layer headers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct Passed {
     pub bytes: u64,
     pub packets: u64,
 }
 
-/// Counters of what one interface sent, or received, kept open.
-pub(crate) struct SentReader {
-    file: File,
-    text: String,
-    interface: Text,
-    /// Columns before the counter of bytes.
-    skipped: usize,
-}
-
-impl SentReader {
-    pub fn open(interface: &str) -> io::Result<SentReader> {
-        Ok(SentReader {
-            file: File::open(COUNTERS)?,
-            text: String::new(),
-            interface: interface.into(),
-            skipped: 8,
-        })
-    }
-
-    /// Counters of what the interface received.
-    pub fn open_received(interface: &str) -> io::Result<SentReader> {
-        let reader = SentReader::open(interface)?;
-        Ok(SentReader {
-            skipped: 0,
-            ..reader
-        })
-    }
-
-    /// Counters now; `None` while there is no such interface.
-    pub fn read(&mut self) -> io::Result<Option<Sent>> {
-        self.text.clear();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut self.text)?;
-        let line = |l: &str| {
-            let (name, numbers) = l.rsplit_once(':')?;
-            let mut columns = numbers.split_ascii_whitespace().skip(self.skipped);
-            (name.trim() == &*self.interface).then_some(())?;
-            Some(Sent {
-                bytes: columns.next()?.parse().ok()?,
-                packets: columns.next()?.parse().ok()?,
-            })
-        };
-        Ok(self.text.lines().skip(2).find_map(line))
-    }
+/// Counters of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Received by this host.
+    pub rx: Passed,
+    /// Sent by this host.
+    pub tx: Passed,
 }
 
 /// Names of the interfaces here.
@@ -110,8 +66,15 @@ fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
     text.lines().skip(2).filter_map(|line| {
         let (name, numbers) = line.rsplit_once(':')?;
         let mut columns = numbers.split_ascii_whitespace();
-        let rx = columns.next()?.parse().ok()?;
-        let tx = columns.nth(7)?.parse().ok()?;
+        let mut number = |skipped: usize| columns.nth(skipped)?.parse().ok();
+        let rx = Passed {
+            bytes: number(0)?,
+            packets: number(0)?,
+        };
+        let tx = Passed {
+            bytes: number(6)?,
+            packets: number(0)?,
+        };
         Some((name.trim(), Counters { rx, tx }))
     })
 }
@@ -225,8 +188,8 @@ impl Reader {
         Some(Counter {
             t_ns: clock.unix_ns(),
             interface: self.interface.clone(),
-            rx_bytes: counters.rx.cast_signed(),
-            tx_bytes: counters.tx.cast_signed(),
+            rx_bytes: counters.rx.bytes.cast_signed(),
+            tx_bytes: counters.tx.bytes.cast_signed(),
         })
     }
 }
@@ -328,8 +291,8 @@ impl Sampler {
         let both = self.before.zip(after);
         let i = Interval {
             length,
-            rx: both.and_then(|(b, a)| counted(b.rx, a.rx, length)),
-            tx: both.and_then(|(b, a)| counted(b.tx, a.tx, length)),
+            rx: both.and_then(|(b, a)| counted(b.rx.bytes, a.rx.bytes, length)),
+            tx: both.and_then(|(b, a)| counted(b.tx.bytes, a.tx.bytes, length)),
         };
         self.recent
             .lock()
@@ -379,18 +342,17 @@ mod tests {
             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
             lo:    3193      29    0    0    0     0          0         0     3194      29    0    0    0     0       0          0\n\
             veth:1: 296277007 10975    0    0    0     0          0         0   18446744073709551615    7511    0    0    0     0       0          0\n";
+        let passed = |(bytes, packets)| Passed { bytes, packets };
+        let counters = |name: &'static str, rx, tx| {
+            let (rx, tx) = (passed(rx), passed(tx));
+            (name, Counters { rx, tx })
+        };
         let all: Vec<_> = parse(text).collect();
         assert_eq!(
             all,
             [
-                ("lo", Counters { rx: 3193, tx: 3194 }),
-                (
-                    "veth:1",
-                    Counters {
-                        rx: 296_277_007,
-                        tx: u64::MAX
-                    }
-                )
+                counters("lo", (3193, 29), (3194, 29)),
+                counters("veth:1", (296_277_007, 10975), (u64::MAX, 7511)),
             ]
         );
     }

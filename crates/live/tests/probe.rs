@@ -188,6 +188,42 @@ fn probes_come_back_with_kernel_times_over_ipv4_and_ipv6() {
 }
 
 #[test]
+fn counters_of_the_interface_are_read_only_while_asked_for() {
+    let mut far = Far::start("127.0.0.1:0", None);
+    let (rows, inbox) = mpsc::channel();
+    let plan = ProbePlan {
+        interface: Some("lo".into()),
+        ..plan(far.addr)
+    };
+    let prober = Prober::start(plan, Clock::start(), rows).unwrap();
+    let next = || {
+        let patience = std::time::Duration::from_secs(20);
+        inbox.recv_timeout(patience).expect("rows go on")
+    };
+    let mut probes = 0;
+    while probes < 20 {
+        match next() {
+            Row::Delay(_) => probes += 1,
+            Row::Counter(c) => panic!("nobody asked for {c:?}"),
+            _ => {}
+        }
+    }
+    prober.count(true);
+    let mut counted = Vec::new();
+    while counted.len() < 20 {
+        if let Row::Counter(c) = next() {
+            counted.push(c);
+        }
+    }
+    prober.stop();
+    far.stop();
+    assert!(counted.iter().all(|c| &*c.interface == "lo"));
+    // Each probe passes the loopback interface on its way.
+    assert!(counted.windows(2).all(|w| w[1].tx_bytes > w[0].tx_bytes));
+    assert!(counted.windows(2).all(|w| w[1].t_ns > w[0].t_ns));
+}
+
+#[test]
 fn a_server_on_all_addresses_answers_ipv4_clients_with_key_and_marks() {
     let far = Far::start("[::]:0", Some("open-sesame-open"));
     for address in ["127.0.0.1", "127.0.0.5", "::1"] {

@@ -118,6 +118,7 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     let (compared, waits) = work.compare(&twin, &sides)?;
     let (trust, mut because) = validate::verdict(&compared);
     because.extend(settled);
+    because.extend(moving(&sides));
     for (d, f) in fitted.iter_mut().enumerate() {
         if let Some(table) = &sides[d].table {
             // The file starts with the phase; the runs started it later.
@@ -191,6 +192,16 @@ pub fn check_with(
         because,
         runs: work.runs.load(Ordering::Relaxed),
         waits,
+    })
+}
+
+/// Sentences about rates that move: a recording does not tell a capacity that moves from traffic of others.
+fn moving(sides: &[Side; 2]) -> impl Iterator<Item = String> {
+    let moves = DIRECTIONS.map(|d| sides[d as usize].table.is_some().then_some(d));
+    moves.into_iter().flatten().map(|d| {
+        format!(
+            "the rate of the {d}link moves: if others share the link, it is what they left of it"
+        )
     })
 }
 
@@ -578,7 +589,13 @@ impl Work<'_> {
         let same = ties
             .iter()
             .all(|t| t.0.name == candidate.name && t.0.kind == candidate.kind);
-        let discipline = if same {
+        let by_a_law = candidate.kind != Discipline::DropTail;
+        let discipline = if same && by_a_law && side.table.is_some() {
+            Named::CannotTell {
+                cannot_tell:
+                    "the rate moves, and the drops of a law look like the traffic of others".into(),
+            }
+        } else if same {
             Named::Is(candidate.name.into())
         } else {
             let mut names: Vec<&str> = ties.iter().map(|t| t.1.name.as_str()).collect();
@@ -689,6 +706,9 @@ fn buffer(
 ) -> Figure {
     if kind != Discipline::DropTail {
         return match &side.size {
+            Figure::CannotTell { .. } if kind == Discipline::CannotTell => Figure::cannot_tell(
+                "the discipline is unknown, and only some have an end that the load meets",
+            ),
             Figure::CannotTell { .. } => Figure::cannot_tell(format!(
                 "the queue is kept short by {}: its end was never met",
                 candidate.label()

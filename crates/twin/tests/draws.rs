@@ -368,6 +368,9 @@ fn a_rate_that_moves_is_followed() {
                 f.discipline,
                 f.ties.len()
             );
+            if let (Some(_), Named::Is(name)) = (f.rate_seen, &f.discipline) {
+                assert_eq!(name, "fifo", "a rate that moves names no law");
+            }
         }
         for c in &twin.compared {
             println!(

@@ -8,7 +8,7 @@ mod judge;
 mod namespaces;
 mod page;
 pub mod results;
-mod truth;
+pub mod truth;
 pub mod virtual_time;
 
 use family::Kind;

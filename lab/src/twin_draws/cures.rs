@@ -44,7 +44,9 @@ pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
     let mut all = Cures::default();
     for draw in drawn(args, FIXED)?.into_iter().take(LINKS) {
         let rec = record(&draw, None)?;
-        let Ok(twin) = with_means(args, draw.number, |m| twin::fit(&rec, m)) else {
+        let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
+        // The command refuses the others, too.
+        let Some(twin) = found.ok().filter(twin::usable) else {
             continue;
         };
         let cures = cure::usual(&home(&draw.link, 1));
@@ -96,8 +98,8 @@ impl Cures {
                     Figure::Is { low, high, .. } => (high - low) / 2.0,
                     Figure::CannotTell { .. } => 0.0,
                 };
-                let half = ((high - low) / 2.0).hypot(own);
-                self.held += u64::from((real - value).abs() <= half);
+                let range = value - (value - low).hypot(own)..=value + (high - value).hypot(own);
+                self.held += u64::from(range.contains(&real));
                 self.errors.push((value / real.max(1.0) - 1.0).abs());
             }
         }

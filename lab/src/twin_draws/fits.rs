@@ -1,7 +1,8 @@
 //! Fits of many links, each compared with the truth.
 
-use super::{Args, drawn, mean_bps, record, with_means};
+use super::{Args, drawn, mean_bps, with_means};
 use crate::draws::family::Draw;
+use crate::draws::truth::{DirectionTruth, in_virtual_time, truth};
 use analysis::answer::Discipline;
 use base::Duration;
 use base::record::Recording;
@@ -49,7 +50,9 @@ pub struct Fits {
 pub fn fits(args: &Args, families: &[&str]) -> anyhow::Result<Fits> {
     let mut all = Fits::default();
     for draw in drawn(args, families)? {
-        let rec = record(&draw, None)?;
+        let outcome = sim::bufferbloat::run(&crate::draws::virtual_time::plan(&draw))?;
+        let truth = truth(&draw, in_virtual_time(&draw, &outcome.seen));
+        let rec = outcome.recording;
         all.links += 1;
         let began = super::processor_s();
         let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
@@ -61,6 +64,8 @@ pub fn fits(args: &Args, families: &[&str]) -> anyhow::Result<Fits> {
                     tell(&draw, &twin);
                 }
                 all.add(&draw, &rec, &twin);
+                all.name(&truth.up, &draw.link.up, &twin.up);
+                all.name(&truth.down, &draw.link.down, &twin.down);
                 all.against_link(args, &draw, &rec, &twin);
                 all.beside(args, &draw, &rec, &twin);
             }
@@ -118,10 +123,21 @@ impl Fits {
                 self.buffers_held += u64::from((low..=high).contains(&real));
             }
         }
-        match &fitted.discipline {
-            Named::CannotTell { .. } => self.untold += 1,
-            Named::Is(is) if is == truth_name(truth) => self.named += 1,
-            Named::Is(is) => self.misnamed.push(format!("{is} for {}", truth.queue)),
+    }
+
+    /// Judges the name of a discipline.
+    fn name(&mut self, truth: &DirectionTruth, spec: &DirectionSpec, fitted: &Option<Fitted>) {
+        let saw = &truth.saw;
+        let by_its_end = saw.dropped_full > 0 && saw.dropped_full >= 9 * saw.dropped_by_law;
+        match fitted.as_ref().map(|f| &f.discipline) {
+            None | Some(Named::CannotTell { .. }) => self.untold += 1,
+            Some(Named::Is(is)) if is == truth_name(spec) => self.named += 1,
+            // The law never acted: its queue was one with tail drop.
+            Some(Named::Is(is)) if is == "fifo" && by_its_end => self.named += 1,
+            Some(Named::Is(is)) => self.misnamed.push(format!(
+                "{is} for {}, which dropped {} packets at its end and {} before",
+                spec.queue, saw.dropped_full, saw.dropped_by_law
+            )),
         }
     }
 

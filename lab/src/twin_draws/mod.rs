@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p lab -- twin-draws --seed 1 --count 40`
 
+mod beyond;
 mod cures;
 mod fits;
 mod page;
@@ -47,6 +48,7 @@ enum Part {
     Radio,
     Disciplines,
     Wrong,
+    Beyond,
     Cures,
     Proofs,
 }
@@ -73,6 +75,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         true => wrong::caught(args)?,
         false => Vec::new(),
     };
+    let beyond = match wanted(Part::Beyond) {
+        true => beyond::beyond(args)?,
+        false => Vec::new(),
+    };
     let cures = match wanted(Part::Cures) {
         true => cures::agreement(args)?,
         false => cures::Cures::default(),
@@ -88,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ("radio links", &radio),
             ("disciplines", &disciplines),
         ],
-        &wrong,
+        (&wrong, &beyond),
         &cures,
         false_positives,
     );

@@ -1,6 +1,7 @@
 //! Page of the book.
 
 use super::Args;
+use super::beyond::Beyond;
 use super::cures::Cures;
 use super::fits::Fits;
 use super::wrong::Wrong;
@@ -10,15 +11,18 @@ use std::fmt::Write;
 pub fn page(
     args: &Args,
     groups: &[(&str, &Fits)],
-    wrong: &[Wrong],
+    (wrong, beyond): (&[Wrong], &[Beyond]),
     cures: &Cures,
     false_positives: u64,
 ) -> String {
-    let mut text = include_str!("page.md").replace("=SEED", &format!("={}", args.seed));
+    let mut text = include_str!("page.md")
+        .replace("=SEED", &format!("={}", args.seed))
+        .replace("=COUNT", &format!("={}", args.count));
     let _ = writeln!(
         text,
-        "Seed {}, {}.\n",
+        "Seed {}, {} links of each group, {}.\n",
         args.seed,
+        args.count,
         jiff::Zoned::now().strftime("%-d %B %Y")
     );
     text += "## Fits\n\n| | links | refused | agrees | doubtful | rejected | rate | rate at 100 ms | buffer | buffer in its interval | held-out p95 | of the mean | by chance | W1/p95 | score | CPU s a fit |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -59,6 +63,14 @@ pub fn page(
             w.doubtful,
             w.refused,
             w.tried - w.rejected - w.doubtful - w.refused
+        );
+    }
+    text += "\n## Links with more than a twin has\n\n| | links | right | cannot tell | wrong |\n|---|---|---|---|---|\n";
+    for b in beyond {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            b.what, b.links, b.right, b.untold, b.wrong
         );
     }
     let _ = writeln!(

@@ -4,7 +4,7 @@ use super::ControlError;
 use super::hook::{Exempt, Hook, Side};
 use super::run::Settings;
 use crate::clock::Clock;
-use crate::traffic::SentReader;
+use crate::traffic::Reader;
 use control::agent::{Counts, Orders};
 use std::io;
 
@@ -14,7 +14,11 @@ const ETHERNET: i64 = 14;
 /// Counters, and the hand that obeys orders if there is one.
 pub(super) enum Counters {
     Hook(Box<Hook>),
-    Kernel { reader: SentReader, first: Counts },
+    Kernel {
+        reader: Reader,
+        side: Side,
+        first: Counts,
+    },
 }
 
 impl Counters {
@@ -36,12 +40,9 @@ impl Counters {
                 exempt,
             )?)));
         }
-        let reader = match side {
-            Side::Egress => SentReader::open(&settings.wan),
-            Side::Ingress => SentReader::open_received(&settings.wan),
-        };
         let mut counters = Counters::Kernel {
-            reader: reader.map_err(local)?,
+            reader: Reader::open(&settings.wan).map_err(local)?,
+            side,
             first: Counts::default(),
         };
         let now = counters.read().map_err(local)?;
@@ -55,13 +56,21 @@ impl Counters {
     pub fn read(&mut self) -> io::Result<Counts> {
         match self {
             Counters::Hook(hook) => hook.counts(),
-            Counters::Kernel { reader, first } => {
-                let sent = reader.read()?.ok_or_else(|| {
+            Counters::Kernel {
+                reader,
+                side,
+                first,
+            } => {
+                let both = reader.read()?.ok_or_else(|| {
                     io::Error::new(io::ErrorKind::NotFound, "the interface is gone")
                 })?;
+                let passed = match side {
+                    Side::Egress => both.tx,
+                    Side::Ingress => both.rx,
+                };
                 Ok(Counts {
-                    bytes: sent.bytes.saturating_sub(first.bytes),
-                    packets: sent.packets.saturating_sub(first.packets),
+                    bytes: passed.bytes.saturating_sub(first.bytes),
+                    packets: passed.packets.saturating_sub(first.packets),
                     ..Counts::default()
                 })
             }

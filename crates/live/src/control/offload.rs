@@ -1,7 +1,7 @@
 //! Check that the hook sees what the interface sends: packets that a switch, an XDP program or a raw socket forwards past
 //! the hook fill the modem unseen, and cannot be signalled.
 
-use crate::traffic::SentReader;
+use crate::traffic::Reader;
 use std::io;
 
 /// Share of the interface's bytes that the hook has to see.
@@ -12,21 +12,21 @@ const FEW: u64 = 20_000;
 const SECONDS: u32 = 2;
 
 pub(super) struct Offload {
-    reader: SentReader,
+    reader: Reader,
     judge: Judge,
 }
 
 impl Offload {
     pub fn open(interface: &str) -> io::Result<Offload> {
         Ok(Offload {
-            reader: SentReader::open(interface)?,
+            reader: Reader::open(interface)?,
             judge: Judge::default(),
         })
     }
 
     /// Compares the counters; call it once a second. `seen` is what passed the hook so far, with Ethernet headers.
     pub fn check(&mut self, seen: u64) -> io::Result<bool> {
-        let sent = self.reader.read()?.map(|s| s.bytes);
+        let sent = self.reader.read()?.map(|c| c.tx.bytes);
         Ok(sent.is_some_and(|sent| self.judge.check(sent, seen)))
     }
 }

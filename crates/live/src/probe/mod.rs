@@ -50,7 +50,7 @@ pub struct ProbePlan {
     pub target: Text,
     /// Counter of sent and received packets, without trains.
     pub tally: Tally,
-    /// Interface whose counters are read at each probe.
+    /// Interface whose counters are read at each probe while [`Prober::count`] asks for it.
     pub interface: Option<Text>,
 }
 
@@ -206,6 +206,12 @@ impl Prober {
         // A thread that has ended has said why: see `health`.
         let _ = self.commands.send(Command::Interval(granted));
         granted
+    }
+
+    /// Reads the counters of the plan's interface at each probe from the next slot on, or no longer.
+    pub fn count(&self, counting: bool) {
+        // A thread that has ended has said why: see `health`.
+        let _ = self.commands.send(Command::Count(counting));
     }
 
     /// Sends `count` packets of `ip_size` back to back, which the server sends back together, and reads the rate of

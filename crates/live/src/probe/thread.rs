@@ -5,7 +5,7 @@ use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
 use crate::clock::Clock;
 use crate::timestamp::Batch;
 use crate::traffic::Reader;
-use base::record::Row;
+use base::record::{Counter, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::session::{Session, TrainResult};
 use measure::wire::MAX_LEN;
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex};
 
 pub(super) enum Command {
     Interval(Duration),
+    /// Reads the interface's counters at each probe, or no longer.
+    Count(bool),
     Train {
         count: u8,
         payload: usize,
@@ -42,8 +44,11 @@ pub(super) struct Driver {
     train: Option<RunningTrain>,
     /// Packets in the plan's tally.
     counted: u64,
-    /// Counters that are read at each probe.
+    /// Counters of the interface, which are read at each probe while `counting`.
     pub(super) counters: Option<Reader>,
+    counting: bool,
+    /// Readings since rows were handed over: a row at each probe would wake their receiver each time.
+    readings: Vec<Counter>,
 }
 
 struct RunningTrain {
@@ -95,6 +100,8 @@ impl Driver {
             train: None,
             counted: 0,
             counters: None,
+            counting: false,
+            readings: Vec::new(),
         }
     }
 
@@ -113,6 +120,7 @@ impl Driver {
                 Ok(Command::Interval(interval)) => {
                     self.session.set_interval(interval);
                 }
+                Ok(Command::Count(counting)) => self.counting = counting,
                 Ok(Command::Train {
                     count,
                     payload,
@@ -181,14 +189,11 @@ impl Driver {
     }
 
     fn read_counters(&mut self) {
-        let Some(counters) = &mut self.counters else {
+        let Some(counters) = self.counters.as_mut().filter(|_| self.counting) else {
             return;
         };
         self.system_calls += 1;
-        if let Some(row) = counters.row(self.clock) {
-            // As with all rows: nobody listens any more when the run is being given up.
-            let _ = self.rows.send(Row::Counter(row));
-        }
+        self.readings.extend(counters.row(self.clock));
     }
 
     fn look(&mut self) {
@@ -273,7 +278,8 @@ impl Driver {
     }
 
     fn hand_over_rows(&mut self) {
-        while let Some(row) = self.session.poll_row() {
+        let fates = std::iter::from_fn(|| self.session.poll_row());
+        for row in fates.chain(self.readings.drain(..).map(Row::Counter)) {
             // Nobody listens any more when the run is being given up; probing ends with it.
             let _ = self.rows.send(row);
         }
