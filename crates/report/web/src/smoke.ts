@@ -226,7 +226,7 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
     readout.replaceChildren();
     const d = t === null ? undefined : drawn.find((d) => (t - begin) / length < d.to && (t - begin) / length >= d.from);
     if (!d) {
-      readout.textContent = hint();
+      readout.textContent = `${hint()} Drag with Shift to move through time.`;
       return;
     }
     readout.append(element("b", "", `${stamp(zoned(begin + d.from * length))} to ${stamp(zoned(begin + d.to * length))}`));
@@ -257,6 +257,26 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
     all.classList.toggle("chosen", wide === span);
   };
 
+  /** Moves through time with the mouse, at most once a frame. */
+  const grab = (u: uPlot, begun: MouseEvent): void => {
+    const [from, to] = range;
+    let x = begun.clientX;
+    let asked = false;
+    const draw = (): void => {
+      asked = false;
+      const moved = ((x - begun.clientX) / u.over.clientWidth) * (to - from);
+      zoom(from - moved, to - moved);
+    };
+    const move = (e: MouseEvent): void => {
+      x = e.clientX;
+      if (!asked) requestAnimationFrame(draw);
+      asked = true;
+    };
+    document.addEventListener("mousemove", move);
+    document.addEventListener("mouseup", () => document.removeEventListener("mousemove", move), { once: true });
+    begun.preventDefault();
+  };
+
   const build = (width: number): uPlot[] => [
     new uPlot(
       {
@@ -264,7 +284,11 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
         height: width < 480 ? 240 : 320,
         legend: { show: false },
         tzDate: zoned,
-        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5, setScale: false }, bind: { dblclick: () => () => (zoom(begin, end), null) } },
+        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5, setScale: false }, bind: {
+            dblclick: () => () => (zoom(begin, end), null),
+            mousedown: (u, _, select) => (e) => (e.shiftKey ? (grab(u, e), null) : select(e)),
+          },
+        },
         scales: {
           x: { time: true, min: range[0], max: range[1] },
           y: show.log ? { distr: 3, range: () => [bottom, top] } : { range: () => [0, top] },

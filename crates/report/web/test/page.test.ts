@@ -147,6 +147,32 @@ for (const file of ["adsl", "fiber", "partial", "weeks", "live", "capture", "net
   }
 }
 
+test("dates are written as in ISO 8601", async () => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, locale: "en-US" });
+  const page = await context.newPage();
+  await page.addInitScript(() => {
+    const drawn: string[] = ((globalThis as unknown as { drawn: string[] }).drawn = []);
+    const fill = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+      drawn.push(text);
+      return fill.call(this, text, ...place);
+    };
+  });
+  await page.goto(pathToFileURL(join(out, "weeks.html")).href);
+  await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 4);
+  await settle(page);
+  const marks = async (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { drawn: string[] }).drawn.splice(0));
+  const days = await marks();
+  assert.ok(days.includes("06-03") && days.includes("2026"), days.join(" "));
+  // A closer look is marked with hours, and the day below them.
+  for (let i = 0; i < 4; i++) await page.locator("#smoke").getByRole("button", { name: "Zoom in", exact: true }).click();
+  await settle(page);
+  const hours = await marks();
+  assert.ok(hours.some((m) => /^\d\d:\d\d$/.test(m)) && hours.some((m) => /^(\d{4}-)?\d\d-\d\d$/.test(m)), hours.join(" "));
+  for (const mark of [...days, ...hours]) assert.ok(!/\/|[ap]m$/i.test(mark), mark);
+  await context.close();
+});
+
 test("the tables of three networks fit a page of 1280 px", async () => {
   const opened = await open("networks");
   const over = await opened.page.evaluate(() => [...document.querySelectorAll(".scroll")].map((s) => s.scrollWidth - s.clientWidth));
@@ -189,6 +215,17 @@ test("smoke is added up anew for what is looked at, and its percentiles are thos
     return to! - from!;
   };
   assert.ok(seconds(morning) < seconds(noon), `${morning} after ${noon}`);
+  // Dragging with Shift moves the picture with the mouse, and keeps its span.
+  await page.mouse.move(box.x + 0.2 * box.width, box.y + 60);
+  await page.keyboard.down("Shift");
+  await page.mouse.down();
+  await page.mouse.move(box.x + 0.6 * box.width, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await settle(page);
+  const earlier = await at(0.5);
+  assert.match(earlier, /^2026-06-10 02:/);
+  assert.equal(seconds(earlier), seconds(morning));
   await press("All");
   await settle(page);
   // As far out as it goes: one probe of a hundred took a second in the second week. Had columns been averaged, none would say so.
