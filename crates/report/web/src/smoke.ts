@@ -274,7 +274,6 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
     };
     document.addEventListener("mousemove", move);
     document.addEventListener("mouseup", () => document.removeEventListener("mousemove", move), { once: true });
-    begun.preventDefault();
   };
 
   const build = (width: number): uPlot[] => [
