@@ -125,7 +125,7 @@ fn fortnight() -> Material {
     m
 }
 
-/// A probe each two seconds for twelve hours, without those from 4 to 5 h and from 8:00:00 to 8:01:30.
+/// A probe each two seconds for twelve hours, each fourth of 400 ms and the others of 20 to 50 ms, without those from 4 to 5 h and from 8:00:00 to 8:01:30.
 fn gaps() -> Material {
     const SECOND: i64 = 1_000_000_000;
     let mut m = Material::new(
@@ -139,7 +139,10 @@ fn gaps() -> Material {
     let gaps = [4 * 3_600..5 * 3_600, 8 * 3_600..8 * 3_600 + 90];
     for t in (0..12 * 3_600).step_by(2) {
         if !gaps.iter().any(|g| g.contains(&t)) {
-            let rtt_ns = 20_000_000 + t * 7_919_000 % 30_000_000;
+            let rtt_ns = match t % 8 {
+                0 => 400_000_000,
+                _ => 20_000_000 + t * 7_919_000 % 30_000_000,
+            };
             m.probe(t * SECOND, Some(rtt_ns), Status::Ok);
         }
     }
