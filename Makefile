@@ -3,7 +3,8 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
+.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -51,6 +52,12 @@ python: wheel ## checks of the Python package with type checkers and consumers o
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
+
+weeks: build ## how fast the page of three weeks at ten probes a second is made, opens and moves: docs/book/monitor.md
+	python3 bench/weeks.py $(SCRATCH)/weeks 10
+	cd $(SCRATCH)/weeks && $(BIN) import delay.csv dropped.csv traffic.csv --output weeks.rec --zone Europe/Oslo
+	cd $(SCRATCH)/weeks && bash -c 'time $(BIN) report weeks.rec --output weeks.html'
+	node bench/page_speed.mjs file://$(SCRATCH)/weeks/weeks.html
 
 SEED ?= $(shell date +%Y%m%d)
 draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md

@@ -3,7 +3,7 @@
 //!
 //! **Method.** Runs are independent, so the errors of two figures add in squares. A difference counts if its 95 %
 //! interval leaves out zero. The first network is the reference. A figure of several rounds is their mean, with Student's
-//! interval of the spread between rounds. A figure of a medium, such as cable, is the mean of its networks', with Student's
+//! interval of the spread between rounds, without what is below zero: no delay, rate or size is negative. A figure of a medium, such as cable, is the mean of its networks', with Student's
 //! interval of the spread between them; of one network it is the network's own, and
 //! no change is told.
 //!
@@ -220,7 +220,7 @@ fn side_by_side(tests: Vec<Test>, all: &[Vec<Figure>]) -> BeforeAfter {
                 key: (*key).into(),
                 name: (*name).into(),
                 changes: others.iter().map(|f| change(&first, f, *more)).collect(),
-                figures,
+                figures: figures.into_iter().map(not_negative).collect(),
             }
         });
     BeforeAfter {
@@ -273,6 +273,18 @@ fn mean<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
         value: middle,
         low: middle - half,
         high: middle + half,
+    }
+}
+
+/// Cuts off the part of an interval below zero, which holds no figure. Changes are told from the whole interval.
+fn not_negative(figure: Figure) -> Figure {
+    match figure {
+        Figure::Is { value, low, high } if value >= 0.0 => Figure::Is {
+            value,
+            low: low.max(0.0),
+            high,
+        },
+        other => other,
     }
 }
 
@@ -366,6 +378,38 @@ mod tests {
             }
             let share = held as f64 / 2_000.0;
             assert!((0.935..0.965).contains(&share), "{n} rounds: {share}");
+        }
+    }
+
+    /// Users saw "212 ms (-2435 to 2859)". Delays of two rounds, with a tail as delays have.
+    #[test]
+    fn an_interval_of_rounds_does_not_reach_below_zero() {
+        for seed in 0..2_000 {
+            let mut rng = Streams::new(seed).stream("two rounds");
+            let mut round = || Figure::exactly(200.0 * (-uniform(&mut rng).max(1e-9).ln()));
+            let figures = [
+                mean([round(), round()].iter()),
+                mean([round(), round()].iter()),
+            ];
+            let rows = figures.each_ref().map(|f| vec![f.clone(); FIGURES.len()]);
+            let found = side_by_side(Vec::new(), &rows);
+            for (shown, whole) in found.rows[0].figures.iter().zip(&figures) {
+                let (Figure::Is { low, value, high }, Figure::Is { low: from, .. }) =
+                    (shown, whole)
+                else {
+                    panic!("seed {seed}: {shown:?}")
+                };
+                assert!(
+                    *low >= 0.0 && low <= value && value <= high,
+                    "seed {seed}: {shown:?}"
+                );
+                assert_eq!(*low, from.max(0.0), "seed {seed}");
+            }
+            assert_eq!(
+                found.rows[0].changes[0],
+                change(&figures[0], &figures[1], false),
+                "seed {seed}"
+            );
         }
     }
 

@@ -195,11 +195,15 @@ impl TwoClocks {
     pub fn offset_ns(&self) -> Figure {
         let shift = self.shift_ns as f64;
         match (self.up_ns, self.down_ns) {
-            (Some(up), Some(down)) => Figure::Is {
-                value: shift + (up - down) / 2.0,
-                low: shift - down,
-                high: shift + up,
-            },
+            (Some(up), Some(down)) => {
+                // A capture compared with itself has no delay, and sums of floating-point numbers may be below zero.
+                let (a, b) = (shift - down, shift + up);
+                Figure::Is {
+                    value: a.midpoint(b),
+                    low: a.min(b),
+                    high: a.max(b),
+                }
+            }
             (None, None) => Figure::cannot_tell("no packet was seen at both ends"),
             _ => Figure::cannot_tell("packets were seen in one direction only"),
         }
@@ -298,6 +302,36 @@ mod tests {
             let worst = with_truth.iter().map(|(s, w)| (fit.wait_ns(s) - w).abs()).fold(0.0, f64::max);
             prop_assert!(worst < stated + 0.1e6, "{worst} {stated}");
             prop_assert!(!fit.uneven());
+        }
+    }
+
+    /// A capture beside itself, or beside its copy with a constant offset: one clock, no delay.
+    #[test]
+    fn the_offset_of_a_capture_to_itself_lies_in_its_interval() {
+        for seed in 0..500 {
+            let mut rng = Streams::new(seed).stream("itself");
+            let mut draw = |most: f64| (uniform(&mut rng) * most) as i64;
+            let start = 1_700_000_000_000_000_000 + draw(1e15);
+            let shift = [0, draw(3.6e12)][seed as usize % 2];
+            let mut at = start;
+            let both = (0..200 + draw(500.0)).map(|_| {
+                at += 1 + draw(1e8);
+                (at, draw(2.0) == 0)
+            });
+            let seen = both.map(|(near_ns, up)| Seen {
+                near_ns,
+                far_ns: near_ns + shift,
+                up,
+            });
+            let offset = fit(&seen.collect::<Vec<_>>()).unwrap().offset_ns();
+            let Figure::Is { value, low, high } = offset else {
+                panic!("seed {seed}: {offset:?}")
+            };
+            assert!(low <= value && value <= high, "seed {seed}: {offset:?}");
+            assert!(
+                (value - shift as f64).abs() < 1e3,
+                "seed {seed}: {offset:?}"
+            );
         }
     }
 

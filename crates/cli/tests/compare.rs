@@ -202,7 +202,7 @@ fn networks_with_rounds_share_one_table_and_one_page() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(page.matches("<figure>").count(), 4, "a plot a phase");
+    assert_eq!(page.matches("<figure").count(), 4, "a plot a phase");
     let out = program.command(&[&["compare"], &networks[..]].concat());
     let (status, text) = testkit::in_terminal(out, 80, 24);
     assert!(status.success() && text.contains("Change from a"), "{text}");

@@ -191,6 +191,23 @@ fn no_option_is_ignored() {
         assert_eq!(out.status.code(), Some(2), "{args:?}: {told}");
         assert!(told.contains(word), "{args:?}: {told}");
     };
+    // The picture of a test's queue has no probes: a target was ignored.
+    let test = [
+        "test",
+        "--virtual",
+        "--phases",
+        "idle,up",
+        "-q",
+        "-o",
+        "t.rec",
+    ];
+    assert!(program().within(&dir).run(&test).status.success());
+    for option in ["--target", "--interface", "--zone"] {
+        let line = [
+            "report", "t.rec", "--plot", "queue", option, "No/Such", "-o", "x.svg",
+        ];
+        refused(&line, "No/Such");
+    }
     for rec in ["m.rec", "p.rec"] {
         for option in ["--target", "--interface", "--zone"] {
             for plot in ["rtt", "cdf", "smoke", "heat"] {

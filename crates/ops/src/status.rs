@@ -38,7 +38,8 @@ impl Answer {
     /// Text for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
         let s = &self.state;
-        let at = crate::times::stamp(s.at_ns);
+        const SECOND: i64 = 1_000_000_000;
+        let at = crate::times::stamp(s.at_ns.div_euclid(SECOND) * SECOND);
         let head = match &s.writer {
             Some(writer) => format!("{}: {writer} writes it. {at}", s.title),
             None => format!("{}: no process writes it. Last row: {at}", s.title),

@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         out.join("weeks.html"),
         report::plots::page(&[fortnight()], None),
     )?;
+    std::fs::write(out.join("gaps.html"), report::plots::page(&[gaps()], None))?;
     std::fs::write(out.join("networks.html"), networks())?;
     std::fs::write(
         out.join("live.html"),
@@ -121,6 +122,30 @@ fn fortnight() -> Material {
     }
     let at = |day: i64, hour: i64| begin + (day * 24 + hour) * 3_600 * SECOND;
     m.holes(&[(begin, at(14, 0))], &[(at(4, 16), at(4, 19))]);
+    m
+}
+
+/// A probe each two seconds for twelve hours, each fourth of 400 ms and the others of 20 to 50 ms, without those from 4 to 5 h and from 8:00:00 to 8:01:30.
+fn gaps() -> Material {
+    const SECOND: i64 = 1_000_000_000;
+    let mut m = Material::new(
+        Scope {
+            from_ns: 0,
+            to_ns: 12 * 3_600 * SECOND,
+            zone: jiff::tz::TimeZone::UTC,
+        },
+        "Two gaps",
+    );
+    let gaps = [4 * 3_600..5 * 3_600, 8 * 3_600..8 * 3_600 + 90];
+    for t in (0..12 * 3_600).step_by(2) {
+        if !gaps.iter().any(|g| g.contains(&t)) {
+            let rtt_ns = match t % 8 {
+                0 => 400_000_000,
+                _ => 20_000_000 + t * 7_919_000 % 30_000_000,
+            };
+            m.probe(t * SECOND, Some(rtt_ns), Status::Ok);
+        }
+    }
     m
 }
 

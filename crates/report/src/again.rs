@@ -162,7 +162,7 @@ pub fn page(all: &[(String, ProbeAnswer)]) -> String {
                         h1 { (question) }
                     }
                     @for p in over_the_day(all) {
-                        section { h2 { (p.title) } figure { (plot(&p).picture()) } }
+                        section { h2 { (p.title) } figure.still tabindex="0" { (plot(&p).picture()) } }
                     }
                     @for (i, (caption, table)) in tables(all).iter().enumerate() {
                         section { h2 { (caption) } (table.html(&format!("again-{i}"))) }

@@ -126,7 +126,7 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
                     section {
                         h2 { "Distribution" }
                         p { "What share of the probes was answered within a time. What was lost is never answered: a curve ends below 100 %." }
-                        figure { (distributions(c, of).picture()) }
+                        figure.still tabindex="0" { (distributions(c, of).picture()) }
                     }
                     @for (i, table) in comparison(c).iter().enumerate() {
                         section {

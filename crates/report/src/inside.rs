@@ -289,7 +289,7 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
                         @for remark in remarks(i) { p { (remark) } }
                     }
                     @for picture in pictures.iter().flatten() {
-                        section { figure { (picture.picture()) } }
+                        section { figure.still tabindex="0" { (picture.picture()) } }
                     }
                     @for (number, table) in tables(i).iter().enumerate() {
                         section {

@@ -214,7 +214,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                         }
                     }
                     @for p in &o.plots {
-                        section { figure { (plot(p).picture()) } }
+                        section { figure.still tabindex="0" { (plot(p).picture()) } }
                     }
                     @for (i, t) in o.tables.iter().enumerate() {
                         section { h2 { (t.title) } (table(t).html(&format!("table-{i}"))) }

@@ -57,7 +57,7 @@ impl Section {
             section {
                 h2 { (self.heading) }
                 @for line in &self.says { p { (line) } }
-                @for plot in &self.plots { figure { (plot.picture()) } }
+                @for plot in &self.plots { figure.still tabindex="0" { (plot.picture()) } }
                 @if let Some(table) = &self.table { (table.html(&format!("table-{number}"))) }
                 @if !self.note.is_empty() { p.evidence { (self.note) } }
             }

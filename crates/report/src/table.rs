@@ -205,6 +205,8 @@ pub struct Line {
 const GAP: usize = 2;
 /// Smallest width in which text is wrapped.
 const NARROWEST: usize = 20;
+/// Number of columns above which the cells of a page's table may wrap, so that it fits the page.
+const WIDE: usize = 7;
 /// Number of characters above which the text of a cell may be wrapped in a browser.
 const LONG: usize = 40;
 
@@ -381,7 +383,7 @@ impl Table {
         let head = |i: usize| (i > 0 && words[i]).then_some("words");
         html! {
             div.scroll role="region" tabindex="0" aria-label=(format!("{} (table)", self.title)) {
-                table {
+                table class=[(self.columns.len() > WIDE).then_some("wide")] {
                     thead { tr {
                         @for (i, c) in self.columns.iter().enumerate() {
                             th class=[head(i)] scope="col" { (c.heading()) @if i == 0 { span.hidden { (self.title) } } }

@@ -461,3 +461,41 @@ fn buffer(part: &Part) -> Finding {
     let alert = severity.map(|severity| too_large(severity, way, &found, at_least, held));
     Finding::with(&what, found, alert.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::{Figured, Outcome};
+    use base::noted::check::CheckNote;
+    use base::rng::{Streams, uniform};
+    use stats::Figure;
+
+    /// `test` gave a grade C to the 98 ms that `check` called fine: whatever the buffer, a grade below A is no "fine" here.
+    #[test]
+    fn a_buffer_that_costs_a_grade_is_not_fine() {
+        for seed in 0..1_000 {
+            let mut rng = Streams::new(seed).stream("check");
+            let held_ms = 10f64.powf(uniform(&mut rng) * 3.5);
+            let figured = |key: &str, value: f64| Figured::rate(key, key, Figure::exactly(value));
+            let part = Part {
+                title: "buffer up".into(),
+                note: CheckNote {
+                    probe: "buffer:direction=up".into(),
+                    began_ns: 0,
+                    ended_ns: 1,
+                    problem: None,
+                    bytes: 0,
+                },
+                spec: "buffer:direction=up".parse().expect("a kind"),
+                rows: Recording::default(),
+                outcome: Outcome {
+                    figures: vec![figured("queue_ms", held_ms), figured("link_bps", 1e6)],
+                    ..Outcome::default()
+                },
+            };
+            let is_good = ["A+", "A"].contains(&grade::letter(held_ms));
+            let is_fine = matches!(buffer(&part).state, State::Fine);
+            assert_eq!(is_fine, is_good, "seed {seed}: {held_ms} ms");
+        }
+    }
+}

@@ -14,6 +14,8 @@ const ALL: f64 = 7.3;
 const SCALE: f64 = 8.6;
 /// Cells of the scale, each three hours wide.
 const STEPS: usize = 5;
+/// Factor below which delays are drawn in one colour.
+const ALIKE: f64 = 1.05;
 /// Opacity of the smallest and of the largest delay. Dark text on the strongest colour, and light text on it in the dark
 /// mode, keep a contrast of 4.5 to 1.
 const OPACITY: (f64, f64) = (0.08, 0.78);
@@ -24,8 +26,8 @@ pub fn plot(m: &Material) -> PlotSpec {
     let p95 = |s: &Stretch| s.delays.quantile_ms(0.95);
     let values = || m.week.iter().chain(&hours).filter_map(p95);
     let (low, high) = values().fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
-    // Delays differ by factors: equal steps of colour are equal factors.
-    let heat = |v: f64| ((v / low).ln() / (high / low).max(1.0 + 1e-9).ln()).clamp(0.0, 1.0);
+    // Delays differ by factors: equal steps of colour are equal factors, and nearly equal delays have one colour.
+    let heat = |v: f64| ((v / low).ln() / (high / low).max(ALIKE).ln()).clamp(0.0, 1.0);
     let rows = DAYS.iter().zip(m.week.chunks(24)).enumerate();
     let rows = rows.map(|(d, (name, cells))| (d as f64, *name, cells));
     let rows: Vec<_> = rows.chain([(ALL, "all", &*hours)]).collect();
@@ -113,7 +115,7 @@ fn scale(
     (word, size): (&str, f64),
     opacity: impl Fn(f64) -> f64,
 ) -> Vec<Rectangle> {
-    let steps = if high / low < 1.05 { 1 } else { STEPS };
+    let steps = if high / low < ALIKE { 1 } else { STEPS };
     let step = |i: usize| {
         let v = low * (high / low).powf(i as f64 / (steps.max(2) - 1) as f64);
         let text = format!("{} {word}", number(v / size));

@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 pub const STRETCHES: usize = 800;
 /// Columns of the marks of loss.
 const COLUMNS: usize = 6_000;
+/// Time without a probe that interrupts a drawing, in usual intervals between two.
+const GAP: i64 = 5;
 /// Number of probes above which single ones are not drawn.
 const MOST_POINTS: usize = 12_000;
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -39,6 +41,14 @@ impl Stretch {
     pub fn loss(&self) -> Option<f64> {
         (self.sent() > 0).then(|| self.lost as f64 / self.sent() as f64)
     }
+}
+
+/// Neighbouring stretches drawn as one: from `from` to before `to`.
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub from: usize,
+    pub to: usize,
+    pub stretch: Stretch,
 }
 
 /// Bytes, and the time in which they were counted.
@@ -351,19 +361,13 @@ impl Material {
         Some(points)
     }
 
-    /// True if single probes can be drawn.
-    pub fn is_few(&self) -> bool {
-        self.points.as_ref().is_some_and(|p| !p.is_empty())
-    }
-
-    /// Merges neighbouring stretches until most have at least `least` probes.
-    pub fn joined(&self, least: u64) -> Vec<Stretch> {
-        let mut width = 1;
+    /// Merges neighbouring stretches, at least `width` each, until most columns have at least `least` probes.
+    pub fn joined(&self, least: u64, mut width: usize) -> Vec<Column> {
         loop {
-            let joined: Vec<Stretch> = self.stretches.chunks(width).map(sum).collect();
+            let joined = self.columns(width);
             let mut sent: Vec<u64> = joined
                 .iter()
-                .map(Stretch::sent)
+                .map(|c| c.stretch.sent())
                 .filter(|n| *n > 0)
                 .collect();
             sent.sort_unstable();
@@ -372,6 +376,25 @@ impl Material {
             }
             width *= 2;
         }
+    }
+
+    /// Merges stretches into columns of `width`. A column ends where probing ends, so none shows delays of time without probes.
+    pub fn columns(&self, width: usize) -> Vec<Column> {
+        let sent: Vec<u64> = self.stretches.iter().map(Stretch::sent).collect();
+        let mut edges: Vec<usize> = probed(&sent)
+            .into_iter()
+            .flat_map(|(a, b)| [a, b])
+            .collect();
+        edges.extend((0..=STRETCHES).step_by(width));
+        edges.push(STRETCHES);
+        edges.sort_unstable();
+        edges.dedup();
+        let column = |w: &[usize]| Column {
+            from: w[0],
+            to: w[1],
+            stretch: sum(&self.stretches[w[0]..w[1]]),
+        };
+        edges.windows(2).map(column).collect()
     }
 
     pub fn has_delays(&self) -> bool {
@@ -419,13 +442,33 @@ pub(super) fn interrupted(points: &[(i64, Option<f64>)]) -> Vec<(i64, Option<f64
     let mut line = Vec::with_capacity(points.len());
     let mut before: Option<i64> = None;
     for (t, ms) in points {
-        if let Some(b) = before.filter(|b| t - b > usual.saturating_mul(5)) {
+        if let Some(b) = before.filter(|b| t - b > usual.saturating_mul(GAP)) {
             line.push((b + (t - b) / 2, None));
         }
         before = Some(*t);
         line.push((*t, *ms));
     }
     line
+}
+
+/// Returns the spans of stretches in which probes were sent, each as its first stretch and the one after its last. Among
+/// them lies a time that is longer than five usual intervals between probes. `probed` of the page's script is the same.
+pub(super) fn probed(sent: &[u64]) -> Vec<(usize, usize)> {
+    let filled: Vec<usize> = (0..sent.len()).filter(|i| sent[*i] > 0).collect();
+    let middle = |mut values: Vec<u64>| {
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or(1)
+    };
+    let apart = middle(filled.windows(2).map(|w| (w[1] - w[0]) as u64).collect());
+    let each = middle(filled.iter().map(|i| sent[*i]).collect());
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for i in filled {
+        match spans.last_mut() {
+            Some((_, end)) if (i - *end) as u64 * each <= GAP as u64 * apart => *end = i + 1,
+            _ => spans.push((i, i + 1)),
+        }
+    }
+    spans
 }
 
 pub fn sum(parts: &[Stretch]) -> Stretch {
@@ -654,6 +697,71 @@ mod tests {
                 1,
                 "seed {seed}"
             );
+        }
+    }
+
+    /// Users saw smoke across hours without a probe. Rates of probes, gaps and spans are drawn; all bands and lines of
+    /// all plots stay within the time of the probes, and each of them reaches both its ends.
+    #[test]
+    fn no_band_reaches_into_a_gap() {
+        use crate::plot::Shape;
+        use crate::plots::Plot;
+        for seed in 0..200 {
+            let mut rng = base::rng::Streams::new(seed).stream("smoke");
+            let mut draw = |from: f64, to: f64| from + base::rng::uniform(&mut rng) * (to - from);
+            let hours = draw(1.0, 300.0) as i64;
+            let span_s = (hours * 3600) as f64;
+            // From three probes a stretch to one in four of them, or too many to keep.
+            let every_s = span_s / draw(200.0, 20_000.0);
+            let from_s = span_s * draw(0.1, 0.8);
+            let to_s = from_s + (every_s * 8.0 + 3.0 * span_s / STRETCHES as f64) * draw(1.0, 4.0);
+            let mut m = Material::new(scope(hours), "");
+            let probes = (0..)
+                .map(|i| f64::from(i) * every_s)
+                .take_while(|t| *t < span_s);
+            for t in probes.filter(|t| !(from_s..to_s).contains(t)) {
+                let rtt_ms = draw(20.0, 30.0);
+                m.probe((t * 1e9) as i64, Some((rtt_ms * 1e6) as i64), Status::Ok);
+            }
+            let slack = every_s + span_s / STRETCHES as f64;
+            for plot in [Plot::Smoke, Plot::Bounds, Plot::Rtt, Plot::Smoothed] {
+                for s in &plot.spec(&m).unwrap().panels[0].series {
+                    let drawn: Vec<(f64, bool)> = match &s.shape {
+                        Shape::Band(points) => points
+                            .iter()
+                            .map(|p| p.map_or((0.0, false), |p| (p.0, true)))
+                            .collect(),
+                        Shape::Line(points) => {
+                            points.iter().map(|(x, y)| (*x, y.is_some())).collect()
+                        }
+                        Shape::Strokes(s) => s
+                            .iter()
+                            .flat_map(|(a, b, _)| [(*a, true), (*b, true), (0.0, false)])
+                            .collect(),
+                        _ => continue,
+                    };
+                    let what = format!("{plot:?} {} of seed {seed}", s.class);
+                    for w in drawn.windows(2).filter(|w| w[0].1 && w[1].1) {
+                        let inside = w[1].0.min(to_s - slack) - w[0].0.max(from_s + slack);
+                        assert!(
+                            inside <= 0.0,
+                            "{what}: drawn from {} to {} s, no probes from {from_s} to {to_s} s",
+                            w[0].0,
+                            w[1].0
+                        );
+                    }
+                    let near = |t: f64| {
+                        drawn
+                            .iter()
+                            .any(|(x, there)| *there && (x - t).abs() <= slack)
+                    };
+                    let empty = drawn.iter().all(|p| !p.1);
+                    assert!(
+                        empty || near(from_s) && near(to_s),
+                        "{what}: ends before the gap"
+                    );
+                }
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! RTT, download and upload, one above the other on the same time axis (the thesis's figures 26, 29, 31, 32, 34).
 
 use super::calendar;
-use super::material::{Material, Stretch, interrupted, sum};
+use super::material::{Column, Material, STRETCHES, Stretch, interrupted, probed};
 use crate::plot::{Axis, Panel, PlotSpec, Series, Shape, nice_top};
 use base::print::{DELAY, RATE, number};
 
@@ -20,10 +20,10 @@ const HEIGHT: f64 = 220.0;
 
 pub fn rtt(m: &Material) -> PlotSpec {
     let Some(points) = m.points() else {
-        let stretches = m.joined(1);
-        let (top, cut) = top_of(m, &stretches);
+        let columns = m.joined(1, 1);
+        let (top, cut) = top_of(m, &columns);
         let what = format!("round trips and traffic{cut}");
-        return panels(m, &what, top, bands(m, &stretches, "all round trips"));
+        return panels(m, &what, top, bands(m, &columns, "all round trips"));
     };
     let top = nice_top(points.iter().filter_map(|p| p.1).fold(0.0, f64::max));
     let x = |t: i64| since(m, t);
@@ -66,15 +66,18 @@ pub(super) fn most_of(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     nice_top(stats::quantile(&values, share).unwrap_or_default() * 1.05)
 }
 
+/// Returns the start of a stretch, s.
+pub(super) fn start(m: &Material, stretch: usize) -> f64 {
+    m.length_ns() as f64 / 1e9 * stretch as f64 / STRETCHES as f64
+}
+
 /// Returns the top of the axis and an addition to the heading. Packets held back for minutes by an outage would hide
-/// all others. If the largest RTT is of a late answer and far above nearly all stretches, the axis ends at these, and
+/// all others. If the largest RTT is of a late answer and far above nearly all columns, the axis ends at these, and
 /// the heading says so.
-fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
+fn top_of(m: &Material, columns: &[Column]) -> (f64, String) {
     let largest = m.whole.delays.quantile_ms(1.0).unwrap_or_default();
-    let usual = most_of(
-        stretches.iter().filter_map(|s| s.delays.quantile_ms(1.0)),
-        0.97,
-    );
+    let each = columns.iter();
+    let usual = most_of(each.filter_map(|c| c.stretch.delays.quantile_ms(1.0)), 0.97);
     if largest > LATE_MS && largest > 4.0 * usual {
         (usual, format!(", largest {} cut off", DELAY.print(largest)))
     } else {
@@ -82,31 +85,51 @@ fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
     }
 }
 
-/// Returns a quantile of each stretch as a line.
-pub(super) fn quantile(m: &Material, stretches: &[Stretch], p: f64) -> Shape {
-    let count = stretches.len();
-    let points = stretches.iter().enumerate();
-    let points = points.map(|(i, s)| (middle(m, i, count), s.delays.quantile_ms(p)));
-    Shape::Line(points.collect())
+/// Returns a value of each column at its middle, and at the outer edges of neighbours that have one: nothing is drawn
+/// beyond the time in which it was measured.
+fn corners<T: Copy>(
+    m: &Material,
+    columns: &[Column],
+    of: impl Fn(&Stretch) -> Option<T>,
+) -> Vec<(f64, Option<T>)> {
+    let mut corners: Vec<(f64, Option<T>)> = Vec::with_capacity(columns.len() + 2);
+    let mut before: Option<T> = None;
+    for c in columns {
+        let (from, to) = (start(m, c.from), start(m, c.to));
+        let value = of(&c.stretch);
+        if before.is_some() != value.is_some() {
+            corners.push((from, before.or(value)));
+        }
+        corners.push(((from + to) / 2.0, value));
+        before = value;
+    }
+    corners.extend(before.map(|v| (start(m, STRETCHES), Some(v))));
+    corners
 }
 
-/// Returns the area between two quantiles of each stretch.
-pub(super) fn area(m: &Material, stretches: &[Stretch], low: f64, high: f64) -> Shape {
-    let count = stretches.len();
-    let points = stretches.iter().enumerate().map(|(i, s)| {
-        let (low, high) = (s.delays.quantile_ms(low)?, s.delays.quantile_ms(high)?);
-        Some((middle(m, i, count), low, high))
-    });
-    Shape::Band(points.collect())
+/// Returns a quantile of each column as a line.
+pub(super) fn quantile(m: &Material, columns: &[Column], p: f64) -> Shape {
+    Shape::Line(corners(m, columns, |s| s.delays.quantile_ms(p)))
 }
 
-/// Returns all RTTs of each stretch as an area, most of them as a darker one, the median as a line; losses at the top.
+/// Returns the area between two quantiles of each column.
+pub(super) fn area(m: &Material, columns: &[Column], low: f64, high: f64) -> Shape {
+    let both = |s: &Stretch| Some((s.delays.quantile_ms(low)?, s.delays.quantile_ms(high)?));
+    let corners = corners(m, columns, both).into_iter();
+    Shape::Band(
+        corners
+            .map(|(x, v)| v.map(|(low, high)| (x, low, high)))
+            .collect(),
+    )
+}
+
+/// Returns all RTTs of each column as an area, most of them as a darker one, the median as a line; losses at the top.
 /// The area of all has a name only where it is not bounded by lines.
-fn bands(m: &Material, stretches: &[Stretch], all: &str) -> Vec<Series> {
+fn bands(m: &Material, columns: &[Column], all: &str) -> Vec<Series> {
     let mut series = vec![
-        Series::new(all, "range", area(m, stretches, 0.0, 1.0)).sampled("swatch"),
-        Series::new("5 to 95 %", "range", area(m, stretches, 0.05, 0.95)).sampled("swatch dark"),
-        Series::new("median", "middle", quantile(m, stretches, 0.5)),
+        Series::new(all, "range", area(m, columns, 0.0, 1.0)).sampled("swatch"),
+        Series::new("5 to 95 %", "range", area(m, columns, 0.05, 0.95)).sampled("swatch dark"),
+        Series::new("median", "middle", quantile(m, columns, 0.5)),
     ];
     // Marks are faint if few of the stretch's probes, possibly thousands, were lost.
     let shades = [
@@ -115,23 +138,21 @@ fn bands(m: &Material, stretches: &[Stretch], all: &str) -> Vec<Series> {
         ("lost", "loss", 0.05, 1.0),
     ];
     series.extend(shades.map(|(name, class, from, to)| {
-        let lost = stretches.iter().enumerate();
-        let lost = lost.filter(|(_, s)| s.loss().is_some_and(|l| l > from && l <= to));
-        let at = lost.map(|(i, _)| middle(m, i, stretches.len()));
+        let lost = columns.iter();
+        let lost = lost.filter(|c| c.stretch.loss().is_some_and(|l| l > from && l <= to));
+        let at = lost.map(|c| (start(m, c.from) + start(m, c.to)) / 2.0);
         Series::new(name, class, Shape::Ticks(at.collect(), TICK))
     }));
     series
 }
 
 pub fn bounds(m: &Material) -> PlotSpec {
-    let stretches = m.joined(20);
-    let width = stretches.len().div_ceil(BOUNDS);
-    let stretches: Vec<Stretch> = stretches.chunks(width).map(sum).collect();
-    let (top, cut) = top_of(m, &stretches);
+    let columns = m.joined(20, STRETCHES / BOUNDS);
+    let (top, cut) = top_of(m, &columns);
     let what = format!("bounds of the round trips{cut}");
-    let mut series = bands(m, &stretches, "");
+    let mut series = bands(m, &columns, "");
     for (name, p) in [("smallest, largest", 0.0), ("", 1.0)] {
-        series.push(Series::new(name, "probe", quantile(m, &stretches, p)));
+        series.push(Series::new(name, "probe", quantile(m, &columns, p)));
     }
     panels(m, &what, top, series)
 }
@@ -139,8 +160,12 @@ pub fn bounds(m: &Material) -> PlotSpec {
 pub fn smoothed(m: &Material) -> PlotSpec {
     let count = m.stretches.len();
     let half = count / WINDOWS / 2;
+    let sent: Vec<u64> = m.stretches.iter().map(Stretch::sent).collect();
+    let spans = probed(&sent);
     let mean = |i: usize| {
-        if m.stretches[i].delays.is_empty() && !m.is_few() {
+        spans.iter().find(|(from, to)| (*from..*to).contains(&i))?;
+        let s = &m.stretches[i];
+        if s.delays.is_empty() && s.lost > 0 {
             return None;
         }
         let window = &m.stretches[i.saturating_sub(half)..(i + half + 1).min(count)];

@@ -123,7 +123,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                         h1 { (title) }
                         @if let Some(s) = statistics.filter(|_| !live) { p.says { (sentence(s, &m.scope.zone)) } }
                         dl.key {
-                            div { dt { "Probes" } dd { b { (m.whole.sent()) } } }
+                            div { dt { @if others.is_empty() { "Probes" } @else { "Probes, " (m.target) } } dd { b { (m.whole.sent()) } } }
                             @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { b { (percent(loss)) } " %" } } }
                             @for (name, value) in &figures(m) {
                                 @let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
@@ -183,7 +183,7 @@ fn pictures(m: &Material, main: bool) -> Markup {
                     } @else if matches!(plot, Plot::Heat | Plot::Availability | Plot::Daily) {
                         figure.cells { div { (picture) } }
                     } @else {
-                        figure { (picture) }
+                        figure.still tabindex="0" { (picture) }
                     }
                 }
             }

@@ -2,8 +2,8 @@
 //! known from SmokePing, and its 99th percentile. SmokePing cannot show that percentile, because its long spans are
 //! means of sorted pings. Here each stretch is the sum of its histograms.
 
-use super::material::{Material, Stretch};
-use super::over_time::{area, middle, most_of, quantile, time_axis};
+use super::material::{Material, STRETCHES, Stretch};
+use super::over_time::{area, most_of, quantile, start, time_axis};
 use crate::plot::{Axis, Panel, PlotSpec, Series, Shape};
 use base::print::{number, percent};
 
@@ -25,25 +25,20 @@ const LOSSES: [(f64, &str, &str); 8] = [
 const COLUMNS: usize = 400;
 
 pub fn plot(m: &Material) -> PlotSpec {
-    let mut stretches = m.joined(20);
-    if stretches.len() > COLUMNS {
-        stretches = stretches.chunks(2).map(super::material::sum).collect();
-    }
-    let count = stretches.len();
-    let tails = stretches.iter().filter_map(|s| s.delays.quantile_ms(0.99));
+    let columns = m.joined(20, STRETCHES / COLUMNS);
+    let tails = columns.iter();
+    let tails = tails.filter_map(|c| c.stretch.delays.quantile_ms(0.99));
     let top = most_of(tails, 0.98);
-    let puffs = PUFFS.map(|low| Series::new("", "puff", area(m, &stretches, low, 1.0 - low)));
+    let puffs = PUFFS.map(|low| Series::new("", "puff", area(m, &columns, low, 1.0 - low)));
     let mut series = Vec::from(puffs);
-    series.push(Series::new("p99", "p99", quantile(m, &stretches, 0.99)));
-    let half = middle(m, 0, count);
+    series.push(Series::new("p99", "p99", quantile(m, &columns, 0.99)));
     for (at, (_, class, name)) in LOSSES.iter().enumerate() {
-        let marked = stretches.iter().enumerate();
-        let marked = marked.filter(|(_, s)| colour(s) == Some(*class));
-        let strokes = marked.map(|(i, s)| {
-            let x = middle(m, i, count);
-            // A stretch without answers has no median: its mark is at the bottom.
-            let y = s.delays.quantile_ms(0.5).unwrap_or_default();
-            (x - half, x + half, y)
+        let marked = columns.iter();
+        let marked = marked.filter(|c| colour(&c.stretch) == Some(*class));
+        let strokes = marked.map(|c| {
+            // A column without answers has no median: its mark is at the bottom.
+            let y = c.stretch.delays.quantile_ms(0.5).unwrap_or_default();
+            (start(m, c.from), start(m, c.to), y)
         });
         let name = match at {
             0 => format!("median, lost %: {name}"),

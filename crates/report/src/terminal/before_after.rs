@@ -14,7 +14,8 @@ pub(crate) fn intervals(found: &BeforeAfter) -> String {
     };
     format!(
         "In brackets: the interval that holds the figure with 95 % confidence, by the spread between the rounds if there are \
-         several, else by that within the test{media}. A change is told if it is more than chance explains. \
+         several, else by that within the test{media}. An interval that begins at 0 has no lower limit: the runs differ too \
+         much to tell one. A change is told if it is more than chance explains. \
          RPM: round trips per minute."
     )
 }

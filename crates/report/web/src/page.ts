@@ -5,7 +5,7 @@ import { EXCHANGED, byId, digits, element } from "./dom";
 import { FONT, Plots, axis, colour, dates, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
 import { packets } from "./packets";
 import type { Line, PageCurves as Curves } from "./schema";
-import { BOUNDS, type Drawn, columns, decode, smoke } from "./smoke";
+import { BOUNDS, type Drawn, columns, decode, edges, smoke } from "./smoke";
 
 type Column = (number | null | undefined)[];
 
@@ -17,7 +17,8 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
   const show = { probe: true, flow: true, loss: true, log: false };
   // Of weeks there are no single probes: what is shown is drawn by the bounds of its columns, added up anew.
-  const cells = c.probes.t_s.length === 0 && c.smoke ? { counts: decode(c.smoke), smoke: c.smoke } : null;
+  const counts = c.probes.t_s.length === 0 && c.smoke ? decode(c.smoke) : null;
+  const cells = counts && c.smoke ? { counts, smoke: c.smoke, ends: edges(counts, c.smoke) } : null;
   const civil = c.from_s !== undefined;
   const begin = c.from_s ?? 0;
   const end = begin + c.span_s;
@@ -29,7 +30,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const bounds = (from: number, to: number): uPlot.AlignedData => {
     if (!cells) return [[]];
     const cell = (t: number): number => (t - begin) / length;
-    drawn = columns(cells.counts, cells.smoke, Math.max(0, Math.floor(cell(from) + 1e-6)), Math.min(cells.smoke.cells, Math.ceil(cell(to) - 1e-6)));
+    drawn = columns(cells.counts, cells.smoke, cells.ends, Math.max(0, Math.floor(cell(from) + 1e-6)), Math.min(cells.smoke.cells, Math.ceil(cell(to) - 1e-6)));
     const of = (at: number): Column => drawn.map((d) => d.at?.[at] ?? null);
     const { min, low, median, high, max } = BOUNDS;
     return [drawn.map((d) => begin + ((d.from + d.to) / 2) * length), of(max), of(min), of(high), of(low), of(median)] as uPlot.AlignedData;

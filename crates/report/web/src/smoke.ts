@@ -106,8 +106,32 @@ export function add(c: Cells, octave: number, from: number, to: number): Drawn {
   return drawn;
 }
 
-/** Columns of what lies between two cells: at most about `COLUMNS`, each of some twenty probes where there are as many. */
-export function columns(c: Cells, s: Smoke, from: number, to: number): Drawn[] {
+/** Time without a probe that interrupts a drawing, in usual intervals between two. */
+const GAP = 5;
+
+/** Cells at which probing begins and ends, in turn: the same rule as `probed` in `report/src/plots/material.rs`. */
+export function edges(c: Cells, s: Smoke): number[] {
+  const filled: number[] = [];
+  c.sent.forEach((n, i) => n > 0 && filled.push(i));
+  const middle = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 1;
+  const apart = middle(filled.slice(1).map((i, k) => i - filled[k]!));
+  const each = middle(filled.map((i) => c.sent[i]!));
+  // An interval of which only the sum is known lies at its middle.
+  const around = s.least > 1 ? s.least / 2 : 0;
+  const longest = Math.max((GAP * apart) / each, 2 * around);
+  const found: number[] = [];
+  for (const i of filled) {
+    if (found.length > 0 && i - found.at(-1)! <= longest) found[found.length - 1] = i + 1;
+    else found.push(i, i + 1);
+  }
+  return found.map((at, k) => Math.round(Math.min(s.cells, Math.max(0, k % 2 === 0 ? at - around : at + around))));
+}
+
+/**
+ * Columns of what lies between two cells: at most about `COLUMNS`, each of some twenty probes where there are as many. A
+ * column ends where probing ends, so that none shows delays of time without probes.
+ */
+export function columns(c: Cells, s: Smoke, ends: number[], from: number, to: number): Drawn[] {
   let width = Math.max(s.least, Math.ceil((to - from) / COLUMNS));
   let [sent, filled] = [0, 0];
   for (let i = from; i < to; i++) {
@@ -115,9 +139,12 @@ export function columns(c: Cells, s: Smoke, from: number, to: number): Drawn[] {
     filled += Number((c.sent[i] as number) > 0);
   }
   while ((sent / Math.max(1, filled)) * width < 20 && width * 20 < to - from) width *= 2;
-  const made: Drawn[] = [];
-  for (let at = Math.floor(from / width) * width; at < to; at += width) made.push(add(c, s.steps_per_octave, at, Math.min(s.cells, at + width)));
-  return made;
+  const first = Math.floor(from / width) * width;
+  const last = Math.min(s.cells, Math.ceil(to / width) * width);
+  const cuts = [...ends.filter((at) => at > first && at < last), last];
+  for (let at = first; at < last; at += width) cuts.push(at);
+  cuts.sort((a, b) => a - b);
+  return cuts.slice(1).flatMap((end, i) => (end > cuts[i]! ? [add(c, s.steps_per_octave, cuts[i]!, end)] : []));
 }
 
 export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number, zone: string | undefined): void {
@@ -125,6 +152,7 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
   const names = s.losses.map((upTo, i) => (i === 0 ? `<${upTo * 100}` : upTo > 0.999 && upTo < 1 ? "<100" : String(Math.round(upTo * 100))));
   const box = live(figure);
   const cells = decode(s);
+  const ends = edges(cells, s);
   const length = span / s.cells;
   const end = begin + span;
   const zoned = (t: number): Date => (zone ? uPlot.tzDate(new Date(t * 1e3), zone) : new Date(t * 1e3));
@@ -141,7 +169,7 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
 
   const bin = (): uPlot.AlignedData => {
     const cell = (t: number): number => (t - begin) / length;
-    drawn = columns(cells, s, Math.max(0, Math.floor(cell(range[0]) + 1e-6)), Math.min(s.cells, Math.ceil(cell(range[1]) - 1e-6)));
+    drawn = columns(cells, s, ends, Math.max(0, Math.floor(cell(range[0]) + 1e-6)), Math.min(s.cells, Math.ceil(cell(range[1]) - 1e-6)));
     const tails = drawn.flatMap((d) => (d.at ? [d.at[MEDIAN + 2] as number] : [])).sort((a, b) => a - b);
     top = (tails[Math.ceil(tails.length * 0.98) - 1] ?? 1) * 1.1;
     bottom = Math.min(...drawn.flatMap((d) => (d.at ? [d.at[0] as number] : [])), top) * 0.9;
@@ -198,7 +226,7 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
     readout.replaceChildren();
     const d = t === null ? undefined : drawn.find((d) => (t - begin) / length < d.to && (t - begin) / length >= d.from);
     if (!d) {
-      readout.textContent = hint();
+      readout.textContent = `${hint()} Drag with Shift to move through time.`;
       return;
     }
     readout.append(element("b", "", `${stamp(zoned(begin + d.from * length))} to ${stamp(zoned(begin + d.to * length))}`));
@@ -229,6 +257,25 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
     all.classList.toggle("chosen", wide === span);
   };
 
+  /** Moves through time with the mouse, at most once a frame. */
+  const grab = (u: uPlot, begun: MouseEvent): void => {
+    const [from, to] = range;
+    let x = begun.clientX;
+    let asked = false;
+    const draw = (): void => {
+      asked = false;
+      const moved = ((x - begun.clientX) / u.over.clientWidth) * (to - from);
+      zoom(from - moved, to - moved);
+    };
+    const move = (e: MouseEvent): void => {
+      x = e.clientX;
+      if (!asked) requestAnimationFrame(draw);
+      asked = true;
+    };
+    document.addEventListener("mousemove", move);
+    document.addEventListener("mouseup", () => document.removeEventListener("mousemove", move), { once: true });
+  };
+
   const build = (width: number): uPlot[] => [
     new uPlot(
       {
@@ -236,7 +283,11 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
         height: width < 480 ? 240 : 320,
         legend: { show: false },
         tzDate: zoned,
-        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5, setScale: false }, bind: { dblclick: () => () => (zoom(begin, end), null) } },
+        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5, setScale: false }, bind: {
+            dblclick: () => () => (zoom(begin, end), null),
+            mousedown: (u, _, select) => (e) => (e.shiftKey ? (grab(u, e), null) : select(e)),
+          },
+        },
         scales: {
           x: { time: true, min: range[0], max: range[1] },
           y: show.log ? { distr: 3, range: () => [bottom, top] } : { range: () => [0, top] },

@@ -126,7 +126,7 @@ interface Violation {
 }
 
 /** Every page that the sample holds, in both colour schemes and both widths: axe-core finds nothing serious. */
-for (const file of ["adsl", "fiber", "partial", "weeks", "capture", "networks"]) {
+for (const file of ["adsl", "fiber", "partial", "weeks", "live", "capture", "networks"]) {
   for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]] as const) {
     test(`axe-core finds nothing serious in ${file} at ${width} px, ${colorScheme}`, async () => {
       const opened = await open(file, { viewport: { width, height: 900 }, colorScheme });
@@ -146,6 +146,40 @@ for (const file of ["adsl", "fiber", "partial", "weeks", "capture", "networks"])
     });
   }
 }
+
+test("dates are written as in ISO 8601", async () => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, locale: "en-US" });
+  const page = await context.newPage();
+  await page.addInitScript(() => {
+    const drawn: string[] = ((globalThis as unknown as { drawn: string[] }).drawn = []);
+    const fill = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+      drawn.push(text);
+      return fill.call(this, text, ...place);
+    };
+  });
+  await page.goto(pathToFileURL(join(out, "weeks.html")).href);
+  await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 4);
+  await settle(page);
+  const marks = async (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { drawn: string[] }).drawn.splice(0));
+  const days = await marks();
+  assert.ok(days.includes("06-03") && days.includes("2026"), days.join(" "));
+  // A closer look is marked with hours, and the day below them.
+  for (let i = 0; i < 4; i++) await page.locator("#smoke").getByRole("button", { name: "Zoom in", exact: true }).click();
+  await settle(page);
+  const hours = await marks();
+  assert.ok(hours.some((m) => /^\d\d:\d\d$/.test(m)) && hours.some((m) => /^(\d{4}-)?\d\d-\d\d$/.test(m)), hours.join(" "));
+  for (const mark of [...days, ...hours]) assert.ok(!/\/|[ap]m$/i.test(mark), mark);
+  await context.close();
+});
+
+test("the tables of three networks fit a page of 1280 px", async () => {
+  const opened = await open("networks");
+  const over = await opened.page.evaluate(() => [...document.querySelectorAll(".scroll")].map((s) => s.scrollWidth - s.clientWidth));
+  assert.equal(over.length, 3);
+  assert.deepEqual(over.filter((px) => px > 0), []);
+  await close(opened);
+});
 
 test("smoke is added up anew for what is looked at, and its percentiles are those of the probes", async () => {
   const opened = await open("weeks", { timezoneId: "Asia/Kathmandu" });
@@ -181,6 +215,17 @@ test("smoke is added up anew for what is looked at, and its percentiles are thos
     return to! - from!;
   };
   assert.ok(seconds(morning) < seconds(noon), `${morning} after ${noon}`);
+  // Dragging with Shift moves the picture with the mouse, and keeps its span.
+  await page.mouse.move(box.x + 0.2 * box.width, box.y + 60);
+  await page.keyboard.down("Shift");
+  await page.mouse.down();
+  await page.mouse.move(box.x + 0.6 * box.width, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await settle(page);
+  const earlier = await at(0.5);
+  assert.match(earlier, /^2026-06-10 02:/);
+  assert.equal(seconds(earlier), seconds(morning));
   await press("All");
   await settle(page);
   // As far out as it goes: one probe of a hundred took a second in the second week. Had columns been averaged, none would say so.
@@ -216,7 +261,45 @@ const inked = (page: Page, figure: string, share: number, rgb: number[], within:
     [figure, share, rgb, within] as const,
   );
 
-for (const name of ["adsl", "fiber", "partial"]) {
+for (const figure of ["smoke", "over-time"]) {
+  test(`${figure} is empty where nothing was probed, and nowhere else`, async () => {
+    const opened = await open("gaps");
+    const { page } = opened;
+    const hex = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim());
+    const rgb = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    const look = async (from: number, to: number): Promise<void> => {
+      const box = await area(page, figure);
+      for (let x = 3; x < box.width - 3; x += 1) {
+        const t = from + ((to - from) * x) / box.width;
+        const edge = (3 * (to - from)) / box.width + 20;
+        const away = (gap: [number, number]): number => Math.max(gap[0] - t, t - gap[1]);
+        const nearest = Math.min(away([14_400, 18_000]), away([28_800, 28_890]));
+        if (Math.abs(nearest) < edge) continue;
+        const heights = await inked(page, figure, x / box.width, rgb, 220);
+        // Lines of the grid lie across everything: they are few.
+        if (nearest < 0) assert.ok(heights.length <= 12, `${heights.length} pixels are drawn at ${t} s, in the gap`);
+        else assert.ok(heights.length > 12, `only ${heights.length} pixels are drawn at ${t} s`);
+      }
+    };
+    await look(0, 43_200);
+    // The shorter gap is less than a column wide until one looks closer.
+    const box = await area(page, figure);
+    await page.mouse.move(box.x + (28_000 / 43_200) * box.width, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + (29_600 / 43_200) * box.width, box.y + 70, { steps: 4 });
+    await page.mouse.up();
+    await settle(page);
+    await page.screenshot({ path: join(out, `gaps-${figure}.png`), fullPage: true });
+    // The middle of the gap, 845 s of 1600 s from the left.
+    await page.mouse.move(box.x + 0.528 * box.width, box.y + box.height / 2);
+    assert.match(await readout(page, figure), /no probes/);
+    assert.deepEqual(opened.errors, []);
+    await close(opened);
+  });
+}
+
+// In "gaps" no probe takes between 50 and 400 ms: a slope from one to the other would be mass that no probe has.
+for (const name of ["adsl", "fiber", "partial", "gaps"]) {
   test(`the drawn distribution of ${name} is the one that is read, everywhere`, async () => {
     const opened = await open(name);
     const { page } = opened;
