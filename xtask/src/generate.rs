@@ -316,28 +316,6 @@ list sources` prints this table too.
     Ok(out)
 }
 
-fn unit_name(unit: Unit) -> String {
-    match unit {
-        Unit::Duration => "time".to_owned(),
-        Unit::Bytes => "bytes".to_owned(),
-        Unit::Rate => "rate".to_owned(),
-        Unit::Packets => "packets".to_owned(),
-        Unit::Count => "count".to_owned(),
-        Unit::Probability => "probability".to_owned(),
-        Unit::Number => "number".to_owned(),
-        Unit::Switch => "switch".to_owned(),
-        Unit::Choice(words) => words.join(" or "),
-        Unit::Address => "address".to_owned(),
-        Unit::Name => "name".to_owned(),
-        Unit::Url => "web address".to_owned(),
-        Unit::Text => "text".to_owned(),
-        Unit::Program => "datagrams to send".to_owned(),
-        Unit::List(Unit::Url) => "list of web addresses".to_owned(),
-        Unit::List(Unit::Address) => "list of addresses".to_owned(),
-        Unit::List(unit) => format!("list of {}s", unit_name(*unit).trim_end_matches('s')),
-    }
-}
-
 fn entry(out: &mut String, e: &Entry) -> Result<()> {
     let stop = if e.summary.ends_with('?') { "" } else { "." };
     write!(out, "\n## {}\n\n{}{stop}\n\n", e.name, e.summary)?;
@@ -346,7 +324,7 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
     }
     *out += "| parameter | unit | default | from | to | meaning | after |\n|---|---|---|---|---|---|---|\n";
     for p in e.parameters {
-        let unit = unit_name(p.unit);
+        let unit = p.unit;
         let default = p.default.unwrap_or("not set");
         let (doc, after) = (cell(p.doc), cell(p.section));
         let (from, to) = match p.unit {

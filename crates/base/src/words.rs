@@ -42,6 +42,32 @@ pub enum Unit {
     List(&'static Unit),
 }
 
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Duration => "time",
+            Unit::Bytes => "bytes",
+            Unit::Rate => "rate",
+            Unit::Packets => "packets",
+            Unit::Count => "count",
+            Unit::Probability => "probability",
+            Unit::Number => "number",
+            Unit::Switch => "switch",
+            Unit::Choice(words) => return f.write_str(&words.join(" or ")),
+            Unit::Address => "address",
+            Unit::Name => "name",
+            Unit::Url => "web address",
+            Unit::Text => "text",
+            Unit::Program => "datagrams to send",
+            Unit::List(Unit::Address) => "list of addresses",
+            Unit::List(Unit::Url) => "list of web addresses",
+            Unit::List(unit) => {
+                return write!(f, "list of {}s", unit.to_string().trim_end_matches('s'));
+            }
+        })
+    }
+}
+
 /// Parameter of an entry. `default`, `min` and `max` are written as a user would type them.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {

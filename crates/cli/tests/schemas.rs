@@ -95,6 +95,8 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ),
     ("fleet status --data @hub --json", 0, "fleet-status"),
     ("control plan --wan lo --json", 0, "control-place"),
+    ("list links --json", 0, "list"),
+    ("list probes --json", 0, "list"),
 ];
 
 /// Verbs with JSON that is checked elsewhere, with the place.

@@ -3,10 +3,9 @@
 use base::words::Entry;
 use report::table::{Column, Table, wrapped};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 
 /// Kind of thing to list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plan {
     /// Emulated links, and the keys of a link file.
@@ -21,72 +20,183 @@ pub enum Plan {
     Sources,
 }
 
-/// Lists all of one kind as text for a terminal of this width.
+/// All of one kind.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Listing {
+    /// Kind of the entries.
+    pub kind: Plan,
+    /// Entries in order.
+    pub entries: Vec<Item>,
+    /// Keys of each direction in a link file; of `links` only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<Key>,
+}
+
+/// One that can be chosen.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Item {
+    /// Name as it is written.
+    pub name: &'static str,
+    /// Summary in one line.
+    pub summary: String,
+    /// Time and bytes that it takes; of `probes` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes: Option<&'static str>,
+    /// Sources: RFC, paper or book.
+    pub sources: Vec<&'static str>,
+    /// Parameters in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// Parameter, with its values as they are written.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Parameter {
+    /// Name as it is written.
+    pub name: &'static str,
+    /// Kind of the value.
+    pub kind: String,
+    /// Default; absent: unset unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<&'static str>,
+    /// Smallest value; empty: none.
+    pub min: &'static str,
+    /// Largest value; empty: none.
+    pub max: &'static str,
+    /// Meaning in one line.
+    pub meaning: &'static str,
+    /// Source of the default; empty: none.
+    pub source: &'static str,
+}
+
+/// Key of a link file.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Key {
+    /// Name of the key.
+    pub name: &'static str,
+    /// Meaning in one line.
+    pub meaning: &'static str,
+    /// Values to choose from, if it takes a name with parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Item>,
+}
+
+impl Item {
+    fn of(entry: &Entry) -> Item {
+        let parameter = |p: &base::words::Parameter| Parameter {
+            name: p.name,
+            kind: p.unit.to_string(),
+            default: p.default,
+            min: p.min,
+            max: p.max,
+            meaning: p.doc,
+            source: p.section,
+        };
+        Item {
+            name: entry.name,
+            summary: entry.summary.to_owned(),
+            takes: None,
+            sources: entry.sources.to_vec(),
+            parameters: entry.parameters.iter().map(parameter).collect(),
+        }
+    }
+}
+
+/// Lists all of one kind.
 ///
 /// # Errors
 /// A preset that cannot be read, which a test rules out.
-pub fn run(plan: Plan, width: usize) -> anyhow::Result<String> {
-    let mut text = String::new();
-    match plan {
-        Plan::Links => links(&mut text, width)?,
-        Plan::Disciplines => {
-            for spec in link::qdisc::registry::QDISCS {
-                describe(&mut text, &spec.entry, width)?;
-            }
-        }
+pub fn run(plan: Plan) -> anyhow::Result<Listing> {
+    let items = |entries: &mut dyn Iterator<Item = &Entry>| entries.map(Item::of).collect();
+    let entries: Vec<Item> = match plan {
+        Plan::Links => presets()?,
+        Plan::Disciplines => items(&mut link::qdisc::registry::QDISCS.iter().map(|s| &s.entry)),
+        Plan::Controllers => items(&mut congestion::registry::CONTROLLERS.iter().map(|s| &s.entry)),
+        Plan::Sources => items(&mut sim::source::registry::SOURCES.iter().map(|s| &s.entry)),
         Plan::Probes => {
-            for spec in experiment::PROBES {
-                describe(&mut text, &spec.entry, width)?;
-                lines(&mut text, "    ", &format!("takes {}", spec.takes), width);
-            }
+            let probe = |spec: &experiment::spec::Spec| Item {
+                takes: Some(spec.takes),
+                ..Item::of(&spec.entry)
+            };
+            experiment::PROBES.iter().map(probe).collect()
         }
-        Plan::Controllers => {
-            for spec in congestion::registry::CONTROLLERS {
-                describe(&mut text, &spec.entry, width)?;
-            }
-        }
-        Plan::Sources => {
-            for spec in sim::source::registry::SOURCES {
-                describe(&mut text, &spec.entry, width)?;
-            }
-        }
-    }
-    Ok(text)
+    };
+    let keys = match plan {
+        Plan::Links => keys(),
+        _ => Vec::new(),
+    };
+    Ok(Listing {
+        kind: plan,
+        entries,
+        keys,
+    })
 }
 
-fn links(text: &mut String, width: usize) -> anyhow::Result<()> {
-    let words = || Table::new("", ["", ""].map(Column::words));
-    let mut presets = words();
+fn presets() -> anyhow::Result<Vec<Item>> {
+    let mut items = Vec::new();
     for preset in link::PRESETS {
-        presets.row(preset.name, [link::LinkSpec::named(preset.name)?.title]);
+        items.push(Item {
+            name: preset.name,
+            summary: link::LinkSpec::named(preset.name)?.title,
+            takes: None,
+            sources: Vec::new(),
+            parameters: Vec::new(),
+        });
     }
-    let keys = link::DIRECTION_KEYS.iter();
-    let keys = words().with(keys.map(|(key, meaning)| (format!("    {key}"), vec![*meaning])));
-    writeln!(
-        text,
-        "{}\nKeys of each direction in a link file:\n{}",
-        presets.text(width),
-        keys.text(width).trim_end()
-    )?;
-    for laws in link::laws() {
-        writeln!(text, "\nValues of {}:", laws.key)?;
-        let mut before: Vec<&str> = Vec::new();
-        for entry in laws.entries {
-            let keys: Vec<&str> = entry.parameters.iter().map(|p| p.name).collect();
-            if keys == before {
-                lines(
-                    text,
-                    "",
-                    &format!("{}: {}", entry.name, entry.summary),
-                    width,
-                );
-            } else {
-                describe(text, entry, width)?;
+    Ok(items)
+}
+
+fn keys() -> Vec<Key> {
+    let laws = link::laws();
+    let key = |(name, meaning): &(&'static str, &'static str)| Key {
+        name,
+        meaning,
+        values: (laws.iter().filter(|l| l.key == *name))
+            .flat_map(|l| l.entries.iter().map(|e| Item::of(e)))
+            .collect(),
+    };
+    link::DIRECTION_KEYS.iter().map(key).collect()
+}
+
+impl Listing {
+    /// Text for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = String::new();
+        if self.kind != Plan::Links {
+            for item in &self.entries {
+                describe(&mut text, item, width);
+                if let Some(takes) = item.takes {
+                    lines(&mut text, "    ", &format!("takes {takes}"), width);
+                }
             }
-            before = keys;
+            return text;
         }
+        let words = || Table::new("", ["", ""].map(Column::words));
+        let presets = words().with(
+            self.entries
+                .iter()
+                .map(|i| (i.name, vec![i.summary.clone()])),
+        );
+        let keys = (self.keys.iter()).map(|k| (format!("    {}", k.name), vec![k.meaning]));
+        let keys = words().with(keys);
+        text += &format!(
+            "{}\nKeys of each direction in a link file:\n{}\n",
+            presets.text(width),
+            keys.text(width).trim_end()
+        );
+        for key in self.keys.iter().filter(|k| !k.values.is_empty()) {
+            text += &format!("\nValues of {}:\n", key.name);
+            let mut before: Vec<&str> = Vec::new();
+            for item in &key.values {
+                let names: Vec<&str> = item.parameters.iter().map(|p| p.name).collect();
+                match names == before {
+                    true => heading(&mut text, item, width),
+                    false => describe(&mut text, item, width),
+                }
+                before = names;
+            }
+        }
+        text
     }
-    Ok(())
 }
 
 /// Writes a text in lines that fit the terminal; the first starts with `lead`, the others are indented further.
@@ -99,25 +209,20 @@ fn lines(out: &mut String, lead: &str, text: &str, width: usize) {
     }
 }
 
-fn describe(text: &mut String, entry: &Entry, width: usize) -> std::fmt::Result {
-    lines(
-        text,
-        "",
-        &format!("{}: {}", entry.name, entry.summary),
-        width,
-    );
-    let rows = entry.parameters.iter().map(|p| {
-        let default = p.default.unwrap_or("-").to_owned();
-        let cells = vec![
-            default,
-            match p.section {
-                "" => p.doc.to_owned(),
-                section => format!("{} ({section})", p.doc),
-            },
-        ];
+fn heading(text: &mut String, item: &Item, width: usize) {
+    lines(text, "", &format!("{}: {}", item.name, item.summary), width);
+}
+
+fn describe(text: &mut String, item: &Item, width: usize) {
+    heading(text, item, width);
+    let rows = item.parameters.iter().map(|p| {
+        let meaning = match p.source {
+            "" => p.meaning.to_owned(),
+            source => format!("{} ({source})", p.meaning),
+        };
+        let cells = vec![p.default.unwrap_or("-").to_owned(), meaning];
         (format!("    {}", p.name), cells)
     });
     let table = Table::new("", ["", "", ""].map(Column::words)).with(rows);
     text.push_str(&table.text(width));
-    Ok(())
 }

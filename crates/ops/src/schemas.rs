@@ -8,6 +8,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("control-place", schema_for!(crate::control::Place)),
         ("control-status", schema_for!(live::control::Status)),
         ("import", schema_for!(crate::import::Document)),
+        ("list", schema_for!(crate::list::Listing)),
         ("model", schema_for!(crate::model::Document)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),
     ];

@@ -1,14 +1,20 @@
 //! `tailback list`: links, disciplines, controllers, sources and probes to choose from.
 
-use super::{print, table_width};
+use super::{print, print_json, table_width};
 use crate::Outcome;
 use ops::list::Plan;
 
 #[derive(clap::Args)]
-#[command(about = "List links, disciplines, controllers, sources or experiments")]
+#[command(
+    about = "List links, disciplines, controllers, sources or experiments",
+    after_help = "Examples:\n  tailback list disciplines\n  tailback list probes --json"
+)]
 pub struct Args {
     #[arg(value_enum)]
     what: What,
+    /// Print JSON, with the range of each parameter (schema: schema/list.v1.json)
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -34,6 +40,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         What::Probes => Plan::Probes,
         What::Sources => Plan::Sources,
     };
-    print(&ops::list::run(plan, table_width())?)?;
+    carry_out(plan, args.json)
+}
+
+/// Prints all of one kind.
+pub fn carry_out(plan: Plan, json: bool) -> anyhow::Result<Outcome> {
+    let listing = ops::list::run(plan)?;
+    match json {
+        true => print_json(&listing)?,
+        false => print(&listing.text(table_width()))?,
+    }
     Ok(Outcome::Done)
 }

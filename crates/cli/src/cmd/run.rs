@@ -1,7 +1,7 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
-    AccessArgs, analyse, compare, control, emulate, import, model, monitor, print, probe, prove,
+    AccessArgs, analyse, compare, control, emulate, import, list, model, monitor, probe, prove,
     report, serve, sim, test, trace, twin, whatif,
 };
 use crate::Outcome;
@@ -55,10 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Emulate(p) => emulate::carry_out(p),
         Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),
-        Plan::List(p) => {
-            print(&ops::list::run(*p, super::table_width())?)?;
-            Ok(Outcome::Done)
-        }
+        Plan::List(p) => list::carry_out(*p, args.json),
         Plan::Model(p) => model::carry_out(p, args.json),
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (false, args.json)),
