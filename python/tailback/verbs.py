@@ -1108,7 +1108,7 @@ def list_(
         ("list",),
         {"what": what},
         {},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 

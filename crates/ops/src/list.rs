@@ -27,8 +27,7 @@ pub struct Listing {
     pub kind: Plan,
     /// Entries in order.
     pub entries: Vec<Item>,
-    /// Keys of each direction in a link file; of `links` only.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Keys of each direction in a link file; empty but for `links`.
     pub keys: Vec<Key>,
 }
 
@@ -75,8 +74,7 @@ pub struct Key {
     pub name: &'static str,
     /// Meaning in one line.
     pub meaning: &'static str,
-    /// Values to choose from, if it takes a name with parameters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Values to choose from; empty unless it takes a name with parameters.
     pub values: Vec<Item>,
 }
 
