@@ -80,6 +80,7 @@ class Verbs(Case):
             "model": (tb.model("bdp", "rate=700kbit/s", "rtt=19ms"), ["model", "bdp", "rate=700kbit/s", "rtt=19ms"]),
             "trace": (tb.trace("link.pcapng"), ["trace", "link.pcapng"]),
             "run": (tb.run("sim.rec", output="s1.rec"), ["run", "sim.rec", "-o", "s2.rec"]),
+            "list_": (tb.list_("links"), ["list", "links"]),
             "import_": (tb.import_("ping.txt", output="i.rec"), ["import", "ping.txt", "-o", "i.rec"]),
         }
         # The answer of an import names its recording.
@@ -101,8 +102,8 @@ class Verbs(Case):
             self.same(tb.analyse("home.rec", **options), "analyse", "home.rec", *words)
 
     def test_text_of_a_verb_without_json_is_the_commands(self):
-        for what in ["links", "disciplines", "probes"]:
-            self.assertEqual(tb.list_(what).text, command("list", what)[0])
+        for shell in ["bash", "fish"]:
+            self.assertEqual(verbs.completions(shell).text, command("completions", shell)[0])
 
 
 # Verbs that need rights, hosts or a moment of their own; the command's own tests run them.
