@@ -459,6 +459,8 @@ def control_run(
     apply: str | bool | None = None,
     direction: Literal["up", "down", "both"] | None = None,
     law: Literal["sawtooth", "pie"] | None = None,
+    shape_up: str | None = None,
+    shape_down: str | None = None,
     target: Duration | None = None,
     cap: Duration | None = None,
     capacity: str | None = None,
@@ -490,7 +492,10 @@ def control_run(
         apply: Mark and drop packets; otherwise nothing is changed
         direction: Directions to control [default: up]
         law: Law that decides on uploads [default: sawtooth]
-        target: Wait to hold [default: 20 ms]
+        shape_up: Change the rate of the HTB, TBF or CAKE at this interface instead of signalling uploads
+        shape_down: Change the rate of the HTB, TBF or CAKE at this IFB interface instead of signalling
+            downloads
+        target: Wait to hold [default: 20 ms; 10 ms of a shaper]
         cap: Wait above which every packet of an upload is dropped [default: 40 ms]
         capacity: Capacity of the uplink to start with [default: learned]
         no_ecn: Drop ECN-capable packets instead of marking them
@@ -516,7 +521,7 @@ def control_run(
     return _call(
         ("control", "run"),
         {},
-        {"config": config, "print_config": print_config, "wan": wan, "server": server, "apply": apply, "direction": direction, "law": law, "target": target, "cap": cap, "capacity": capacity, "no_ecn": no_ecn, "interval": interval, "overhead": overhead, "small": small, "exempt": exempt, "ipv4": ipv4, "ipv6": ipv6, "output": output, "title": title, "max_size": max_size, "duration": duration, "metrics": metrics, "dry_run": dry_run, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        {"config": config, "print_config": print_config, "wan": wan, "server": server, "apply": apply, "direction": direction, "law": law, "shape_up": shape_up, "shape_down": shape_down, "target": target, "cap": cap, "capacity": capacity, "no_ecn": no_ecn, "interval": interval, "overhead": overhead, "small": small, "exempt": exempt, "ipv4": ipv4, "ipv6": ipv6, "output": output, "title": title, "max_size": max_size, "duration": duration, "metrics": metrics, "dry_run": dry_run, "key_file": key_file, "pin": pin, "print_plan": print_plan},
         not_json=None,
         progress=progress,
     )

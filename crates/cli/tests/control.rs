@@ -10,7 +10,7 @@ use live::serve::{Keys, ServeConfig, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Instant;
 use testkit::networks::house::{House, Load, Modem, WAN, end};
 use testkit::networks::network::sh;
@@ -447,6 +447,269 @@ fn without_rights_the_plan_says_what_is_missing() {
     assert!(told.contains("CAP_BPF"), "{told}");
 }
 
+/// Output of `tc` at the gateway.
+fn tc(house: &House, args: &str) -> String {
+    let mut command = Command::new("tc");
+    command.args(args.split(' '));
+    let out = house.gateway().command(&mut command).output();
+    String::from_utf8_lossy(&out.expect("tc runs").stdout).into_owned()
+}
+
+/// Queue discipline or classes of an interface, as `tc` shows them.
+fn shaper(house: &House, kind: &str, device: &str) -> String {
+    tc(house, &format!("{kind} show dev {device}"))
+}
+
+/// Lines of the disciplines and classes of the WAN interface, without their counters, in order.
+fn rates(house: &House) -> Vec<String> {
+    let text = shaper(house, "qdisc", WAN) + &shaper(house, "class", WAN);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// TBF of one short queue.
+fn tbf(house: &House, verb: &str, device: &str, rate: f64) {
+    let text = format!(
+        "tc qdisc {verb} dev {device} root handle 1: tbf rate {rate:.0}bit burst 16kb latency 40ms"
+    );
+    sh(house.gateway(), &text);
+}
+
+/// HTB of that rate whose only leaf is short.
+fn htb(house: &House, device: &str, rate: f64) {
+    for text in [
+        "qdisc add dev DEVICE root handle 1: htb default 10",
+        "class add dev DEVICE parent 1: classid 1:1 htb rate RATE ceil RATE",
+        "class add dev DEVICE parent 1:1 classid 1:10 htb rate RATE ceil RATE",
+        "qdisc add dev DEVICE parent 1:10 pfifo limit 20",
+    ] {
+        let text = text.replace("DEVICE", device);
+        let text = text.replace("RATE", &format!("{rate:.0}bit"));
+        sh(house.gateway(), &format!("tc {text}"));
+    }
+}
+
+#[test]
+fn a_shaper_follows_the_uplink_and_gets_its_rate_back() {
+    let seed = seed();
+    println!("CONTROL_SEED={seed}");
+    real_time(|| {
+        let mut rng = Streams::new(seed).stream("shaped");
+        // Half of the link's rate, and more than it carries.
+        for (share, kind) in [(0.5, "tbf"), (1.6, "htb")] {
+            let rate = 6e6 * 5f64.powf(uniform(&mut rng));
+            let Some(house) = house(rate, 4.0 + 16.0 * uniform(&mut rng)) else {
+                return;
+            };
+            let server = house.serve();
+            match kind {
+                "tbf" => tbf(&house, "add", WAN, share * rate),
+                _ => htb(&house, WAN, share * rate),
+            }
+            let before = rates(&house);
+            let run = house.start(&["--apply", "--shape-up", WAN]);
+            assert!(house.programs().is_empty(), "a shaper needs no hook");
+            let on = house.upload(2, 9);
+            let during = rates(&house);
+            end(run, Signal::SIGTERM);
+            server.stop();
+            println!("{:.1} Mbit/s, {kind} of {share}: {on}", rate * 1e-6);
+            assert_ne!(during, before);
+            assert_eq!(rates(&house), before);
+            assert!(on.used >= 0.85 && on.p95_ms <= 40.0, "{on}");
+            let rows = store::read(house.dir.join("c.rec")).expect("a recording");
+            let last = rows.decision.last().expect("decisions");
+            let shaped = last.shaper_bps.expect("it shapes") as f64;
+            assert!((shaped / rate - 1.0).abs() < 0.3, "{shaped} of {rate}");
+            assert_eq!((last.drops, last.marks, last.signals), (0, 0, 0));
+        }
+    });
+}
+
+#[test]
+fn a_shaper_follows_downloads_behind_an_ifb_device() {
+    let seed = seed();
+    println!("CONTROL_SEED={seed}");
+    real_time(|| {
+        let mut rng = Streams::new(seed).stream("ifb");
+        let modem = Modem {
+            down: 8e6 * 4f64.powf(uniform(&mut rng)),
+            ..Modem::fixed(5e6, 4.0 + 16.0 * uniform(&mut rng))
+        };
+        let program = Path::new(env!("CARGO_BIN_EXE_tailback"));
+        let Some(house) = House::build(program, &modem) else {
+            return;
+        };
+        let server = house.serve();
+        for text in [
+            "ip link add ifb0 type ifb",
+            "ip link set ifb0 up",
+            "tc qdisc add dev link1 handle ffff: ingress",
+            "tc filter add dev link1 parent ffff: protocol all prio 1 u32 match u32 0 0 action mirred egress redirect dev ifb0",
+        ] {
+            sh(house.gateway(), text);
+        }
+        tbf(&house, "add", "ifb0", 1.5 * modem.down);
+        let before = shaper(&house, "qdisc", "ifb0");
+        let load = Load {
+            down: true,
+            ..Load::new(4, 9)
+        };
+        let run = house.start(&["--apply", "--direction", "down", "--shape-down", "ifb0"]);
+        let on = house.upload_as(&load);
+        let during = shaper(&house, "qdisc", "ifb0");
+        end(run, Signal::SIGTERM);
+        server.stop();
+        println!("{:.1} Mbit/s down: {on}", modem.down * 1e-6);
+        assert_ne!(during, before);
+        assert_eq!(shaper(&house, "qdisc", "ifb0"), before);
+        assert!(on.used >= 0.8 && on.p95_ms <= 60.0, "{on}");
+    });
+}
+
+/// Sends 20 Mbit/s of UDP from the LAN to the far end, until it is killed.
+const FLOOD: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+next = time.monotonic()
+while True:
+    for _ in range(18):
+        try:
+            s.sendto(bytes(1400), (sys.argv[1], 9))
+        except OSError:
+            pass
+    next += 0.01
+    time.sleep(max(0, next - time.monotonic()))
+"#;
+
+fn flood(house: &House) -> Child {
+    let mut flood = Command::new("python3");
+    flood.args(["-c", FLOOD, &FAR_V4.to_string()]);
+    let child = house.line.near().command(&mut flood).spawn();
+    child.expect("python3 runs")
+}
+
+#[test]
+fn a_killed_run_gives_the_shaper_its_rates_back() {
+    let seed = seed();
+    println!("CONTROL_SEED={seed}");
+    real_time(|| {
+        // A short buffer, so that the load of one run does not hold up the next.
+        let modem = Modem {
+            buffer: 60e3,
+            ..Modem::fixed(8e6, 5.0)
+        };
+        let Some(house) = House::build(Path::new(env!("CARGO_BIN_EXE_tailback")), &modem) else {
+            return;
+        };
+        htb(&house, WAN, 16e6);
+        let classes = || rates(&house);
+        let before = classes();
+        let mut server = house.serve();
+        let mut rng = Streams::new(seed).stream("shaper/kills");
+        let mut took: Vec<f64> = Vec::new();
+        for number in 0..20 {
+            if number == 10 {
+                server.stop();
+                server = house.serve();
+            }
+            let run = house.start(&["--apply", "--shape-up", WAN]);
+            let load = flood(&house);
+            let began = Instant::now();
+            while classes() == before {
+                assert!(began.elapsed() < 10 * SECOND, "the rate does not change");
+            }
+            std::thread::sleep(SECOND.mul_f64(0.3 * uniform(&mut rng)));
+            let pid = Pid::from_raw(run.id() as i32);
+            kill(pid, Signal::SIGKILL).expect("it runs");
+            let began = Instant::now();
+            while classes() != before {
+                assert!(began.elapsed() < 5 * SECOND, "{:?}", classes());
+            }
+            took.push(began.elapsed().as_secs_f64() * 1e3);
+            end(load, Signal::SIGKILL);
+            end(run, Signal::SIGKILL);
+        }
+        println!("restored after SIGKILL, ms: {took:.0?}");
+        server.stop();
+    });
+}
+
+#[test]
+fn a_run_that_hangs_loses_the_shaper_and_one_whose_shaper_is_changed_ends() {
+    real_time(|| {
+        let Some(house) = house(8e6, 5.0) else {
+            return;
+        };
+        let server = house.serve();
+        tbf(&house, "add", WAN, 16e6);
+        let before = shaper(&house, "qdisc", WAN);
+        let run = house.start(&["--apply", "--shape-up", WAN]);
+        let pid = Pid::from_raw(run.id() as i32);
+        let load = flood(&house);
+        let began = Instant::now();
+        while shaper(&house, "qdisc", WAN) == before {
+            assert!(began.elapsed() < 10 * SECOND, "the rate does not change");
+        }
+        kill(pid, Signal::SIGSTOP).expect("it runs");
+        let began = Instant::now();
+        while shaper(&house, "qdisc", WAN) != before {
+            assert!(
+                began.elapsed() < 6 * SECOND,
+                "it hangs and holds the shaper"
+            );
+        }
+        println!("restored {:?} after SIGSTOP", began.elapsed());
+        end(load, Signal::SIGKILL);
+        kill(pid, Signal::SIGCONT).expect("it is there");
+        let ended = run.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(3));
+
+        std::fs::remove_dir_all(house.dir.join("c.rec")).expect("it was written");
+        let run = house.start(&["--apply", "--shape-up", WAN]);
+        tbf(&house, "change", WAN, 7e6);
+        let theirs = shaper(&house, "qdisc", WAN);
+        let ended = run.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(3), "{told}");
+        assert!(told.contains("another program set the rate"), "{told}");
+        assert_eq!(shaper(&house, "qdisc", WAN), theirs);
+        server.stop();
+    });
+}
+
+#[test]
+fn interfaces_without_a_shaper_are_refused() {
+    let Some(house) = house(20e6, 2.0) else {
+        return;
+    };
+    let server = house.serve();
+    let refused = |args: &[&str], code: i32, says: &str| {
+        let mut all = vec!["run", "--wan", WAN, "--server", "10.77.0.2", "--apply"];
+        all.extend(args);
+        let out = house.output(&all);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains(says), "{args:?}: {told}");
+    };
+    refused(&["--shape-up", WAN], 3, "no shaper at its root");
+    refused(&["--shape-up", "nope"], 2, "no interface \"nope\"");
+    refused(&["--shape-down", "ifb0"], 2, "needs --direction down");
+    refused(
+        &["--direction", "down", "--shape-down", WAN],
+        2,
+        "names an IFB interface",
+    );
+    sh(house.gateway(), "tc qdisc add dev link1 root handle 1: htb");
+    for minor in [1, 2] {
+        let class = format!("tc class add dev link1 parent 1: classid 1:{minor} htb rate 5mbit");
+        sh(house.gateway(), &class);
+    }
+    refused(&["--shape-up", WAN], 3, "2 classes at its root");
+    server.stop();
+}
+
 /// Shell functions of OpenWrt, over one section; each command line that procd would start is printed.
 const OPENWRT: &str = r#"
 config_get() { eval "$1=\"\${cfg_$3-$4}\""; }
@@ -472,9 +735,10 @@ fn the_service_of_openwrt_starts_commands_that_the_program_knows() {
         assert!(out.status.success() && told.is_empty(), "{told}");
         String::from_utf8(out.stdout).expect("text")
     };
-    let settings = "kind=control cfg_wan=eth0 cfg_server=far cfg_apply=1 cfg_direction=both";
+    let settings = "kind=control cfg_wan=eth0 cfg_server=far cfg_apply=1 cfg_direction=both cfg_shape_up=eth0 cfg_shape_down=ifb0";
     let control = commands(settings);
     assert!(control.contains("--direction both --quiet"), "{control}");
+    assert!(control.contains("--shape-down ifb0"), "{control}");
     let monitor = commands("kind=monitor cfg_targets='a icmp:b' cfg_interface=eth0");
     assert!(monitor.contains("monitor a icmp:b --quiet"), "{monitor}");
     assert_eq!(commands("kind=control"), "", "no server, no command");

@@ -95,6 +95,10 @@ pub trait Steers {
     fn due(&self) -> Time;
     /// Updates capacity and law.
     fn update(&mut self, now: Time) -> Decision;
+    /// RTT of the newest answer without its wait, if one came.
+    fn path(&self) -> Option<Duration>;
+    /// Tells if packets pass that the host does not count: then nothing is signalled.
+    fn set_unseen(&mut self, unseen: bool);
     /// True while a signal to a sender would shorten the wait.
     fn signals_help(&self, now: Time) -> bool;
     /// Bytes that may pass; `None`: no limit.
@@ -124,6 +128,14 @@ impl Steers for Controller {
 
     fn update(&mut self, now: Time) -> Decision {
         Controller::update(self, now)
+    }
+
+    fn path(&self) -> Option<Duration> {
+        Controller::path(self)
+    }
+
+    fn set_unseen(&mut self, unseen: bool) {
+        Controller::set_unseen(self, unseen);
     }
 
     fn signals_help(&self, now: Time) -> bool {
@@ -162,11 +174,6 @@ impl Agent {
     pub fn new(settings: Upload, draws: Rng, now: Time) -> Agent {
         Agent::of(Controller::new(settings), draws, now)
     }
-
-    /// Tells the controller if packets leave that the kernel does not count.
-    pub fn set_unseen(&mut self, unseen: bool) {
-        self.controller.set_unseen(unseen);
-    }
 }
 
 impl<C: Steers> Agent<C> {
@@ -182,6 +189,11 @@ impl<C: Steers> Agent<C> {
             busy_until: now,
             pace: (BUSY, IDLE),
         }
+    }
+
+    /// Tells the controller if packets pass that the kernel does not count.
+    pub fn set_unseen(&mut self, unseen: bool) {
+        self.controller.set_unseen(unseen);
     }
 
     /// Sets the interval between probes: orders need not be renewed much more often.

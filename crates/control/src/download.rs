@@ -51,6 +51,8 @@ pub struct Inbound {
     sawtooth: Sawtooth,
     judge: Judge,
     trust: Trust,
+    /// True while packets arrive that the host does not count.
+    unseen: bool,
     /// Time of the last report, and bytes received by then.
     received: (Time, u64),
     /// Bytes received above those that leave the link idle; zero: it is idle.
@@ -75,6 +77,7 @@ impl Inbound {
             sawtooth: Sawtooth::default(),
             judge: Judge::default(),
             trust: Trust::default(),
+            unseen: false,
             received: (Time::ZERO, 0),
             load: 0.0,
             fresh: Vec::new(),
@@ -92,7 +95,8 @@ impl Inbound {
 
     /// Wait that the law acts on; `None` if it is unknown or not that of this gateway's traffic.
     fn own_wait(&self, now: Time) -> Option<Duration> {
-        self.wait(now).filter(|_| self.trust == Trust::Good)
+        let trusted = self.trust == Trust::Good && !self.unseen;
+        self.wait(now).filter(|_| trusted)
     }
 
     /// Places the answers on the service curve. Bytes are spread evenly between two reports.
@@ -179,7 +183,7 @@ impl Steers for Inbound {
             target: self.settings.target,
             cap: Duration::MAX,
             trust: self.trust,
-            unseen: false,
+            unseen: self.unseen,
             doubtful: self.down.is_doubtful(now),
             learning: self.capacity.is_none(),
         });
@@ -191,6 +195,14 @@ impl Steers for Inbound {
             signals: std::mem::take(&mut self.signals),
             why,
         }
+    }
+
+    fn path(&self) -> Option<Duration> {
+        self.newest.map(|_| self.path)
+    }
+
+    fn set_unseen(&mut self, unseen: bool) {
+        self.unseen = unseen;
     }
 
     fn signals_help(&self, now: Time) -> bool {

@@ -145,6 +145,11 @@ impl Why {
             Some(_) => Why::Short,
         }
     }
+
+    /// True while the wait is known and that of this gateway's own queue.
+    pub fn is_own(self) -> bool {
+        !matches!(self, Why::Blind | Why::Others | Why::Bypassed | Why::Unseen)
+    }
 }
 
 /// Bytes that may pass before the hidden queue exceeds the cap.
@@ -270,6 +275,11 @@ impl Controller {
     /// Tells if packets leave that the host does not count: then nothing is signalled.
     pub fn set_unseen(&mut self, unseen: bool) {
         self.unseen = unseen;
+    }
+
+    /// RTT of the newest sample without its wait, if one came.
+    pub fn path(&self) -> Option<Duration> {
+        self.newest.map(|_| self.path)
     }
 
     /// Wait to hold: no sender sends less than a packet at a time, so a slow link takes the time of two.

@@ -2,7 +2,8 @@
 //! address they were for.
 //!
 //! Transmit times are taken when the packet enters the kernel's packet scheduler (`SOF_TIMESTAMPING_TX_SCHED`), not at
-//! the driver: a queue on our own interface is part of the path, and waiting there must count. Receive times are taken
+//! the driver: a queue on our own interface is part of the path, and waiting there must count, except where a shaper of
+//! ours makes it ([`enable_at_driver`]). Receive times are taken
 //! when the driver hands the packet in. Both are wall time; see [`measure::clock::WallClock`].
 
 use crate::clock::{Clock, mono_ns, wall_ns};
@@ -28,6 +29,20 @@ pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     }
+    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
+    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
+}
+
+/// Enables receive times, and transmit times at the driver, behind the queue of our own interface.
+///
+/// # Errors
+/// The kernel has no timestamps for this socket.
+pub fn enable_at_driver(fd: RawFd) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_ID
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }

@@ -227,6 +227,8 @@ tables! {
         marks: i64,
         /// Packets dropped so far, those above the cap included.
         drops: i64,
+        /// Rate of the shaper; null without one.
+        shaper_bps: Option<i64>,
     }
 
     /// Load of the measuring host: one row per sample.

@@ -30,7 +30,15 @@ pub struct Settings {
     #[arg(long, value_name = "LAW")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub law: Option<LawArg>,
-    /// Wait to hold [default: 20 ms]
+    /// Change the rate of the HTB, TBF or CAKE at this interface instead of signalling uploads
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape_up: Option<String>,
+    /// Change the rate of the HTB, TBF or CAKE at this IFB interface instead of signalling downloads
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape_down: Option<String>,
+    /// Wait to hold [default: 20 ms; 10 ms of a shaper]
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Duration>,
@@ -150,6 +158,9 @@ impl Settings {
         };
         s.upload.target = self.target.unwrap_or(s.upload.target);
         s.download.target = self.target.unwrap_or(s.download.target);
+        s.shape.target = self.target.unwrap_or(s.shape.target);
+        s.shape_up.clone_from(&self.shape_up);
+        s.shape_down.clone_from(&self.shape_down);
         s.upload.cap = self.cap.unwrap_or(s.upload.cap);
         s.upload.capacity = self.capacity;
         s.upload.ecn = !self.no_ecn.unwrap_or(false);

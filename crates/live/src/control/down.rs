@@ -4,7 +4,9 @@
 use super::ControlError;
 use super::counters::Counters;
 use super::hook::Side;
+use super::offload::Offload;
 use super::run::{Settings, decision_row};
+use super::shaper::Shaping;
 use crate::clock::Clock;
 use base::record::{Decision as DecisionRow, Direction};
 use base::rng::Rng;
@@ -27,6 +29,9 @@ pub struct DownStatus {
     pub signals: u64,
     pub marks: u64,
     pub drops: u64,
+    /// Rate of the shaper, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shaper_bps: Option<f64>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,6 +41,10 @@ pub(super) struct Down {
     settings: Settings,
     clock: Clock,
     counters: Counters,
+    /// Shaper that follows the decisions, instead of signals.
+    shaping: Option<Shaping>,
+    /// Check that the shaper sees what arrives.
+    offload: Option<Offload>,
     agent: Agent<Inbound>,
     /// Time of the next idle row.
     idle_row: Time,
@@ -46,10 +55,16 @@ pub(super) struct Down {
 }
 
 impl Down {
-    /// Attaches the program to the ingress, unless this is a dry run.
+    /// Takes the shaper, or attaches the program to the ingress, unless this is a dry run.
     pub fn open(settings: &Settings, draws: Rng, clock: Clock) -> Result<Down, ControlError> {
-        let counters = Counters::open(settings, Side::Ingress, settings.apply)?;
         let now = clock.now();
+        let shaping = Shaping::of(settings.shape_down.as_deref(), settings, now)?;
+        let acts = settings.apply && shaping.is_none();
+        let counters = Counters::open(settings, Side::Ingress, acts)?;
+        let offload = match &shaping {
+            Some(_) if settings.apply => Some(Offload::open(&settings.wan, Side::Ingress)?),
+            _ => None,
+        };
         let mut agent = Agent::of(Inbound::new(settings.download), draws, now);
         agent.set_interval(settings.interval);
         Ok(Down {
@@ -57,6 +72,8 @@ impl Down {
             settings: settings.clone(),
             clock,
             counters,
+            shaping,
+            offload,
             idle_row: now,
             second_bytes: 0,
             rate: None,
@@ -65,8 +82,16 @@ impl Down {
     }
 
     /// Takes the answer to a probe.
-    pub fn answered(&mut self, now: Time, answered: &Answered) {
-        self.agent.answered(now, answered);
+    ///
+    /// # Errors
+    /// The shaper does not say how much waits in it.
+    pub fn answered(&mut self, now: Time, answered: &Answered) -> io::Result<()> {
+        let mut answered = *answered;
+        if let Some(shaping) = &self.shaping {
+            answered.rtt = answered.rtt.saturating_sub(shaping.own_wait()?);
+        }
+        self.agent.answered(now, &answered);
+        Ok(())
     }
 
     /// Renews the orders. Returns the row of a decision: each is one while there is traffic.
@@ -77,6 +102,9 @@ impl Down {
         let Some(decision) = decision else {
             return Ok(None);
         };
+        if let Some(shaping) = &mut self.shaping {
+            shaping.follow(&decision, self.agent.controller(), counts.bytes)?;
+        }
         let changed = self.last.is_none_or(|l| l.why != decision.why);
         let active = decision.signals > 0 || !decision.wait.is_zero();
         self.last = Some(decision);
@@ -86,19 +114,34 @@ impl Down {
         self.idle_row = now + SECOND;
         Ok(Some(DecisionRow {
             passed_bytes: counts.bytes as i64,
-            signals: self.agent.signals() as i64,
+            signals: self.signals() as i64,
             marks: counts.marks as i64,
             drops: counts.drops as i64,
+            shaper_bps: self.shaping.as_ref().map(|s| s.rate_bps() as i64),
             ..decision_row(&self.settings, Direction::Down, &decision, self.clock)
         }))
     }
 
+    /// Signals ordered so far; a shaper needs none.
+    fn signals(&self) -> u64 {
+        self.shaping.as_ref().map_or(self.agent.signals(), |_| 0)
+    }
+
     /// Closes a second that took `span`.
-    pub fn each_second(&mut self, span: Duration) {
+    ///
+    /// # Errors
+    /// Another program changes the shaper, or it is gone.
+    pub fn each_second(&mut self, span: Duration) -> io::Result<()> {
         let bytes = self.agent.seen().bytes;
         let passed = bytes.saturating_sub(self.second_bytes);
         self.rate = Some(passed as f64 * 8.0 / span.as_secs_f64());
         self.second_bytes = bytes;
+        if let Some(shaping) = &mut self.shaping {
+            let seen = shaping.each_second()?;
+            let check = self.offload.as_mut().map(|o| o.check(seen));
+            self.agent.set_unseen(check.transpose()?.unwrap_or(false));
+        }
+        Ok(())
     }
 
     pub fn status(&self) -> DownStatus {
@@ -110,9 +153,10 @@ impl Down {
             capacity_bps: self.last.and_then(|d| d.capacity).map(|c| c.value * 8.0),
             rate_bps: self.rate,
             passed_bytes: seen.bytes,
-            signals: self.agent.signals(),
+            signals: self.signals(),
             marks: seen.marks,
             drops: seen.drops,
+            shaper_bps: self.shaping.as_ref().map(Shaping::rate_bps),
         }
     }
 }

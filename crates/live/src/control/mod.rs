@@ -8,8 +8,10 @@ mod hook;
 mod offload;
 mod probes;
 mod run;
+mod shaper;
 
 pub use control::download::Download;
+pub use control::shape::Shape;
 pub use control::upload::{Law, Upload, Why};
 pub use desk::{Asked, ask};
 pub use down::DownStatus;
@@ -41,6 +43,8 @@ pub enum ControlError {
         "another `tailback control run` controls {interface}: stop it with `tailback control stop --wan {interface}`"
     )]
     Owned { interface: String },
+    #[error("cannot use {device} as a shaper: {why}")]
+    Shaper { device: String, why: String },
     #[error("no `tailback control run` is running on {interface}")]
     NotRunning { interface: String },
     #[error("the server {server} cannot be used: {why}. Nothing was changed")]

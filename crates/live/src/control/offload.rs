@@ -1,6 +1,8 @@
-//! Check that the hook sees what the interface sends: packets that a switch, an XDP program or a raw socket forwards past
-//! the hook fill the modem unseen, and cannot be signalled.
+//! Check that the hook, or the shaper, sees what the interface sends or receives: packets that a switch, an XDP program or
+//! a raw socket forwards past it fill the link unseen, and cannot be signalled or held.
 
+use super::ControlError;
+use super::hook::Side;
 use crate::traffic::Reader;
 use std::io;
 
@@ -13,21 +15,31 @@ const SECONDS: u32 = 2;
 
 pub(super) struct Offload {
     reader: Reader,
+    side: Side,
     judge: Judge,
 }
 
 impl Offload {
-    pub fn open(interface: &str) -> io::Result<Offload> {
+    pub fn open(interface: &str, side: Side) -> Result<Offload, ControlError> {
+        let reader = Reader::open(interface).map_err(|source| ControlError::Local {
+            what: "read the interface counters",
+            source,
+        })?;
         Ok(Offload {
-            reader: Reader::open(interface)?,
+            reader,
+            side,
             judge: Judge::default(),
         })
     }
 
     /// Compares the counters; call it once a second. `seen` is what passed the hook so far, with Ethernet headers.
     pub fn check(&mut self, seen: u64) -> io::Result<bool> {
-        let sent = self.reader.read()?.map(|c| c.tx.bytes);
-        Ok(sent.is_some_and(|sent| self.judge.check(sent, seen)))
+        let both = self.reader.read()?;
+        let passed = both.map(|c| match self.side {
+            Side::Egress => c.tx.bytes,
+            Side::Ingress => c.rx.bytes,
+        });
+        Ok(passed.is_some_and(|passed| self.judge.check(passed, seen)))
     }
 }
 

@@ -43,7 +43,8 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Opens a session with the server.
+    /// Opens a session with the server. With `at_driver`, probes leave when the driver sends them, behind the interface's
+    /// own queue.
     ///
     /// # Errors
     /// There is no server, it refuses us, or it does not answer within `patience`.
@@ -52,6 +53,7 @@ impl Probes {
         access: &Access,
         interval: Duration,
         patience: Duration,
+        at_driver: bool,
         clock: Clock,
     ) -> Result<Probes, ControlError> {
         let local = |what| move |source| ControlError::Local { what, source };
@@ -62,7 +64,11 @@ impl Probes {
             patience,
         };
         let key = peer.probe_key().map_err(|e| refused(e.to_string()))?;
-        let wire = Wire::open(Kind::Udp, server, clock).map_err(local("open a UDP socket"))?;
+        let mut wire = Wire::open(Kind::Udp, server, clock).map_err(local("open a UDP socket"))?;
+        if at_driver {
+            wire.stamp_at_driver()
+                .map_err(local("ask for times of the driver"))?;
+        }
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let now = clock.now();
         let params = Params {
@@ -126,7 +132,8 @@ impl Probes {
         }
     }
 
-    /// Sends what is due. `total` reads the bytes that have passed the gateway, right after each probe has left.
+    /// Sends what is due. `total` reads the bytes that have passed the gateway when a probe leaves it, right after each
+    /// was sent.
     pub fn transmit(&mut self, total: &mut dyn FnMut() -> u64) {
         let mut buffer = [0; MAX_LEN];
         loop {

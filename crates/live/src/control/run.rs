@@ -6,6 +6,7 @@ use super::down::{Down, DownStatus};
 use super::hook::Side;
 use super::offload::Offload;
 use super::probes::Probes;
+use super::shaper::Shaping;
 use super::{ControlError, check_interface, first};
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
@@ -15,6 +16,7 @@ use base::rng::Streams;
 use base::{Bytes, Duration, Time};
 use control::agent::{Agent, Counts};
 use control::download::Download;
+use control::shape::Shape;
 use control::upload::{Decision, Upload, Why};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -47,6 +49,15 @@ pub struct Settings {
     /// Target of the download.
     #[serde(default)]
     pub download: Download,
+    /// Interface whose shaper follows the uplink, instead of signals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape_up: Option<String>,
+    /// Interface whose shaper follows the downlink: an IFB device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape_down: Option<String>,
+    /// Target of the shapers.
+    #[serde(default)]
+    pub shape: Shape,
     /// Interval between probes.
     pub interval: Duration,
     /// Bytes that the link adds to each packet beyond its IP size; may be negative.
@@ -68,6 +79,9 @@ impl Default for Settings {
             directions: Directions::default(),
             upload: Upload::default(),
             download: Download::default(),
+            shape_up: None,
+            shape_down: None,
+            shape: Shape::default(),
             interval: Duration::from_millis(20),
             overhead: 0,
             small: Bytes::new(256),
@@ -96,6 +110,9 @@ pub struct Status {
     pub signals: u64,
     pub marks: u64,
     pub drops: u64,
+    /// Rate of the shaper of uploads, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shaper_bps: Option<f64>,
     /// State of the downloads, if they are controlled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<DownStatus>,
@@ -145,10 +162,12 @@ pub struct Gateway {
     desk: Desk,
     probes: Probes,
     counters: Counters,
+    /// Shaper that follows the decisions, instead of signals.
+    shaping: Option<Shaping>,
     /// Control of the downloads, if it is asked for.
     down: Option<Down>,
     agent: Agent,
-    /// Check of the hook's counters; none in a dry run, which reads the interface's own.
+    /// Check of the counters of hook or shaper; none in a dry run, which changes nothing.
     offload: Option<Offload>,
     began: Time,
     /// Times of the next idle row, and the next report.
@@ -184,11 +203,20 @@ impl Gateway {
         let Settings {
             interval, patience, ..
         } = settings;
-        let probes = Probes::open(server, access, interval, patience, clock)?;
+        let probes = Probes::open(
+            server,
+            access,
+            interval,
+            patience,
+            settings.shape_up.is_some(),
+            clock,
+        )?;
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let mut upload = settings.upload;
         let up = settings.directions != Directions::Down;
-        if upload.capacity.is_none() && up {
+        let shaping = Shaping::of(settings.shape_up.as_deref(), &settings, clock.now())?;
+        // A train through a shaper shows that.
+        if upload.capacity.is_none() && up && shaping.is_none() {
             let peer = Peer {
                 server,
                 access: access.clone(),
@@ -197,9 +225,9 @@ impl Gateway {
             upload.capacity = first::capacity(&peer, settings.overhead, clock);
         }
         let acts = settings.apply && up;
-        let counters = Counters::open(&settings, Side::Egress, acts)?;
-        let offload = acts.then(|| Offload::open(&settings.wan));
-        let offload = (offload.transpose()).map_err(local("read the interface counters"))?;
+        let counters = Counters::open(&settings, Side::Egress, acts && shaping.is_none())?;
+        let offload = acts.then(|| Offload::open(&settings.wan, Side::Egress));
+        let offload = offload.transpose()?;
         let now = clock.now();
         let streams = Streams::new(seed);
         let down = match settings.directions {
@@ -220,6 +248,7 @@ impl Gateway {
             desk,
             probes,
             counters,
+            shaping,
             down,
             began: now,
             idle_row: now,
@@ -258,12 +287,12 @@ impl Gateway {
             let counts = self.send()?;
             let now = self.clock.now();
             if counts.is_some() || now + SLACK >= self.agent.due() {
-                self.hear();
+                self.hear()?;
                 self.act(now, counts)?;
             }
             self.probes.advance(&mut self.rows.waiting);
             if now >= self.second {
-                self.each_second(now);
+                self.each_second(now)?;
                 overseer.status(&self.status());
             }
             if woken.signal && overseer.interrupted() {
@@ -294,13 +323,20 @@ impl Gateway {
     /// Sends probes that are due. Returns what had passed with the last of them, if any was sent.
     fn send(&mut self) -> io::Result<Option<Counts>> {
         let Gateway {
-            probes, counters, ..
+            probes,
+            counters,
+            shaping,
+            clock,
+            ..
         } = self;
         let mut failed = None;
         let mut newest = None;
         probes.transmit(&mut || match counters.read() {
             Ok(counts) => {
                 newest = Some(counts);
+                if let Some(shaping) = shaping {
+                    shaping.passed.read(clock.now(), counts.bytes);
+                }
                 counts.bytes
             }
             Err(e) => {
@@ -312,14 +348,19 @@ impl Gateway {
     }
 
     /// Hands answers to the agent.
-    fn hear(&mut self) {
+    fn hear(&mut self) -> io::Result<()> {
         let now = self.clock.now();
-        for answered in self.probes.look() {
+        for mut answered in self.probes.look() {
+            if let Some(shaping) = &self.shaping {
+                let sent = &mut answered.sent;
+                sent.total = shaping.passed.at(sent.departed).unwrap_or(sent.total);
+            }
             self.agent.answered(now, &answered);
             if let Some(down) = &mut self.down {
-                down.answered(now, &answered);
+                down.answered(now, &answered)?;
             }
         }
+        Ok(())
     }
 
     /// Renews the orders by these counters, or by what they are now.
@@ -331,6 +372,9 @@ impl Gateway {
         let (decision, orders) = self.agent.wake(now, counts);
         self.counters.order(&orders, self.clock)?;
         if let Some(decision) = decision {
+            if let Some(shaping) = &mut self.shaping {
+                shaping.follow(&decision, self.agent.controller(), counts.bytes)?;
+            }
             self.decided(now, decision);
         }
         if let Some(down) = &mut self.down {
@@ -356,27 +400,38 @@ impl Gateway {
         DecisionRow {
             applied: self.settings.apply && self.settings.directions != Directions::Down,
             passed_bytes: self.agent.seen().bytes as i64,
-            signals: self.agent.signals() as i64,
+            signals: self.signals() as i64,
             probability: self.agent.controller().probability(),
             marks: self.agent.seen().marks as i64,
             drops: self.agent.seen().drops as i64,
+            shaper_bps: self.shaping.as_ref().map(|s| s.rate_bps() as i64),
             ..decision_row(&self.settings, Direction::Up, decision, self.clock)
         }
     }
 
-    fn each_second(&mut self, now: Time) {
+    /// Signals ordered so far; a shaper needs none.
+    fn signals(&self) -> u64 {
+        self.shaping.as_ref().map_or(self.agent.signals(), |_| 0)
+    }
+
+    fn each_second(&mut self, now: Time) -> io::Result<()> {
         let span = now.saturating_since(self.second) + SECOND;
         let bytes = self.agent.seen().bytes.saturating_sub(self.second_bytes);
         self.rate = Some(bytes as f64 * 8.0 / span.as_secs_f64());
         self.second_bytes = self.agent.seen().bytes;
         if let Some(down) = &mut self.down {
-            down.each_second(span);
+            down.each_second(span)?;
         }
         self.second = now + SECOND;
+        let shaped = self
+            .shaping
+            .as_mut()
+            .map(Shaping::each_second)
+            .transpose()?;
         if let Some(offload) = &mut self.offload {
             let seen = self.agent.seen();
             let adjusted = adjustment(&self.settings, Side::Egress) * seen.packets as i64;
-            let seen = seen.bytes.saturating_add_signed(-adjusted);
+            let seen = shaped.unwrap_or(seen.bytes.saturating_add_signed(-adjusted));
             // Without the counters nothing speaks against the hook.
             let unseen = offload.check(seen).unwrap_or(false);
             self.agent.set_unseen(unseen);
@@ -393,6 +448,7 @@ impl Gateway {
             self.trouble = trouble;
         }
         self.rows.send();
+        Ok(())
     }
 
     fn status(&self) -> Status {
@@ -408,9 +464,10 @@ impl Gateway {
             capacity_bps: self.last.and_then(|d| d.capacity).map(|c| c.value * 8.0),
             rate_bps: self.rate,
             passed_bytes: self.agent.seen().bytes,
-            signals: self.agent.signals(),
+            signals: self.signals(),
             marks: self.agent.seen().marks,
             drops: self.agent.seen().drops,
+            shaper_bps: self.shaping.as_ref().map(Shaping::rate_bps),
             down: self.down.as_ref().map(Down::status),
             trouble: self.trouble.clone(),
         }
@@ -444,5 +501,6 @@ pub(super) fn decision_row(
         probability: None,
         marks: 0,
         drops: 0,
+        shaper_bps: None,
     }
 }

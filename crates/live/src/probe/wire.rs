@@ -62,6 +62,8 @@ pub struct Wire {
     pub remote: SocketAddr,
     pub local: Option<IpAddr>,
     tx: SentNumbers,
+    /// True if departures are those at the driver.
+    at_driver: bool,
     /// Number of datagrams sent since the last look.
     pub sends: u32,
     pub system_calls: u64,
@@ -88,6 +90,23 @@ pub enum Found<'a> {
 }
 
 impl Wire {
+    /// Takes departures at the driver from now on, behind the interface's own queue. Call it before the first datagram.
+    ///
+    /// # Errors
+    /// The kernel has no timestamps for this socket.
+    pub fn stamp_at_driver(&mut self) -> io::Result<()> {
+        self.at_driver = true;
+        self.stamp()
+    }
+
+    /// Asks for stamps; the kernel then numbers datagrams from zero.
+    fn stamp(&self) -> io::Result<()> {
+        match self.at_driver {
+            true => timestamp::enable_at_driver(self.fd()),
+            false => timestamp::enable(self.fd(), true),
+        }
+    }
+
     /// # Errors
     /// Such a socket is not allowed, or there is no route.
     pub fn open(kind: Kind, remote: SocketAddr, clock: Clock) -> io::Result<Wire> {
@@ -132,6 +151,7 @@ impl Wire {
             remote,
             local: local.map(|a| a.ip()),
             tx: SentNumbers::new(),
+            at_driver: false,
             sends: 0,
             system_calls: 0,
             last_look: clock.now(),
@@ -203,7 +223,7 @@ impl Wire {
         }
         // Whether the kernel counted a datagram that failed is its secret: begin anew.
         self.system_calls += 2;
-        if timestamp::enable(self.fd(), true).is_ok() {
+        if self.stamp().is_ok() {
             self.tx = SentNumbers::new();
         }
         result

@@ -5,6 +5,7 @@
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 pub(crate) mod exec;
+pub(crate) mod guard;
 pub(crate) mod interface;
 pub(crate) mod keeper;
 pub(crate) mod memory;

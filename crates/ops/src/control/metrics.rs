@@ -3,7 +3,6 @@
 //! **Source.** Prometheus documentation, "Exposition formats", text-based format 0.0.4.
 
 use super::Status;
-use live::control::Why;
 use std::fmt::Write;
 
 /// Metric: its name after `tailback_control_`, its type, its help, and its value; none if unknown.
@@ -26,13 +25,7 @@ const METRICS: &[Metric] = &[
         "acting",
         "gauge",
         "1 while the wait is known and trusted, 0 while every packet passes",
-        |s| {
-            let passes = matches!(
-                s.why,
-                Why::Blind | Why::Others | Why::Bypassed | Why::Unseen
-            );
-            Some(f64::from(u8::from(!passes)))
-        },
+        |s| Some(f64::from(u8::from(s.why.is_own()))),
     ),
     (
         "wait_seconds",
@@ -76,6 +69,18 @@ const METRICS: &[Metric] = &[
     ("drops_total", "counter", "Packets dropped", |s| {
         Some(s.drops as f64)
     }),
+    (
+        "shaper_bits_per_second",
+        "gauge",
+        "Rate of the shaper of uploads",
+        |s| s.shaper_bps,
+    ),
+    (
+        "down_shaper_bits_per_second",
+        "gauge",
+        "Rate of the shaper of downloads",
+        |s| s.down.as_ref()?.shaper_bps,
+    ),
     (
         "down_wait_seconds",
         "gauge",
@@ -134,6 +139,7 @@ pub fn render(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use live::control::Why;
 
     #[test]
     fn unknown_figures_are_left_out_and_names_cannot_break_the_text() {
@@ -151,6 +157,7 @@ mod tests {
             signals: 3,
             marks: 1,
             drops: 2,
+            shaper_bps: None,
             down: None,
             trouble: None,
         };

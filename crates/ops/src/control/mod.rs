@@ -90,6 +90,28 @@ impl Plan {
                 upload.target, upload.cap
             )));
         }
+        let Settings {
+            directions,
+            shape_up,
+            shape_down,
+            wan,
+            ..
+        } = &self.settings;
+        let idle = match directions {
+            Directions::Up => shape_down.as_ref().map(|_| ("--shape-down", "down")),
+            Directions::Down => shape_up.as_ref().map(|_| ("--shape-up", "up")),
+            Directions::Both => None,
+        };
+        if let Some((option, direction)) = idle {
+            return Err(usage(format!(
+                "{option} needs --direction {direction} or --direction both"
+            )));
+        }
+        if shape_down.as_ref() == Some(wan) {
+            return Err(usage(
+                "--shape-down names an IFB interface, to which arriving packets are redirected: the interface towards the modem shapes uploads",
+            ));
+        }
         if let Some(dscp) = exempt.iter().find(|&&d| d > 63) {
             return Err(usage(format!("--exempt {dscp}: a DSCP is from 0 to 63")));
         }
@@ -229,8 +251,12 @@ pub fn line(s: &Status) -> String {
     {
         carried = number.to_owned();
     }
+    let cut = |shaper: Option<f64>, marks: u64, drops: u64| match shaper {
+        Some(_) => format!("shaped to {}", rate(shaper)),
+        None => format!("{marks} CE, {drops} drops"),
+    };
     let mut line = format!(
-        "{}{}: {}, wait {}, {} of {}, {} CE, {} drops",
+        "{}{}: {}, wait {}, {} of {}, {}",
         s.wan,
         if s.applied { "" } else { " (dry)" },
         why.as_str().unwrap_or_default(),
@@ -238,20 +264,18 @@ pub fn line(s: &Status) -> String {
             .map_or("unknown".to_owned(), |w| format!("{w:.1} ms")),
         carried,
         capacity,
-        s.marks,
-        s.drops
+        cut(s.shaper_bps, s.marks, s.drops)
     );
     if let Some(down) = &s.down {
         let why = serde_json::to_value(down.why).unwrap_or_default();
         line.push_str(&format!(
-            "; down {}, wait {}, {} of {}, {} CE, {} drops",
+            "; down {}, wait {}, {} of {}, {}",
             why.as_str().unwrap_or_default(),
             down.wait_ms
                 .map_or("unknown".to_owned(), |w| format!("{w:.1} ms")),
             rate(down.rate_bps),
             rate(down.capacity_bps),
-            down.marks,
-            down.drops
+            cut(down.shaper_bps, down.marks, down.drops)
         ));
     }
     for why in [reason(s.why), s.trouble.as_deref()].into_iter().flatten() {
@@ -329,6 +353,7 @@ mod tests {
             signals: 345,
             marks: 1234,
             drops: 12_345,
+            shaper_bps: None,
             down: None,
             trouble: None,
         };

@@ -67,7 +67,7 @@ pub fn plan(wan: &str) -> anyhow::Result<Answer> {
         && SHAPERS.iter().any(|s| qdisc.contains(s))
     {
         answer.notes.push(format!(
-            "{qdisc} shapes this interface: the queue stands there, not in the modem, and control would see both as one"
+            "{qdisc} shapes this interface: the queue stands there, not in the modem, and signals would see both as one; `--shape-up {wan}` changes its rate instead"
         ));
     }
     if !answer.programs.is_empty() {

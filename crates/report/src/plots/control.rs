@@ -227,6 +227,7 @@ mod tests {
                 probability: None,
                 marks: 0,
                 drops: i / 100,
+                shaper_bps: None,
             });
         }
         let plot = all.plot().expect("decisions");
