@@ -2,7 +2,7 @@
 
 use super::ControlError;
 use super::hook::{Exempt, Hook, Side};
-use super::run::Settings;
+use super::settings::Settings;
 use crate::clock::Clock;
 use crate::traffic::Reader;
 use control::agent::{Counts, Orders};

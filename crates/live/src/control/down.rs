@@ -5,7 +5,7 @@ use super::ControlError;
 use super::counters::Counters;
 use super::hook::Side;
 use super::offload::Offload;
-use super::run::{Settings, decision_row};
+use super::settings::{Settings, decision_row};
 use super::shaper::Shaping;
 use crate::clock::Clock;
 use base::record::{Decision as DecisionRow, Direction};

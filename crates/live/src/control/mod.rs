@@ -8,6 +8,7 @@ mod hook;
 mod offload;
 mod probes;
 mod run;
+mod settings;
 mod shaper;
 
 pub use control::download::Download;
@@ -16,7 +17,8 @@ pub use control::upload::{Law, Upload, Why};
 pub use desk::{Asked, ask};
 pub use down::DownStatus;
 pub use hook::{Exempt, PROGRAM, Side};
-pub use run::{Directions, Gateway, Overseer, Settings, Status};
+pub use run::{Gateway, Overseer, Status};
+pub use settings::{Directions, Settings};
 
 use crate::traffic;
 use std::io;

@@ -7,7 +7,7 @@ mod tc;
 
 use super::ControlError;
 use super::desk::Desk;
-use super::run::Settings;
+use super::settings::Settings;
 use crate::sys::guard::Guard;
 use base::{Duration, Time};
 use control::agent::Steers;
