@@ -6,11 +6,11 @@
 //! service curve measures the share of the capacity that is left for this gateway. While the capacity is unknown, the
 //! shaper's own rate stands for it, so that the rate grows until a queue shows. The rate changes at most once per RTT.
 //!
+//! A run that begins under load has met no empty queue, so its base holds one. Then the rate falls in steps until the base falls
+//! no longer.
+//!
 //! **Source.** P. Goyal and others, "Elasticity detection: a building block for Internet congestion control", SIGCOMM 2022
 //! (Nimbus), the delay-control rule.
-//!
-//! A run that begins under load has met no empty queue, so its base holds one. Then the rate falls below the capacity until
-//! the base falls no longer.
 //!
 //! **Limits.** A rate that the load does not use tells nothing: it stays. So it does while the wait is unknown or not this
 //! gateway's: silence is no congestion.
@@ -64,14 +64,14 @@ impl Default for Shape {
     }
 }
 
-/// Knowledge of the RTT without a queue.
+/// Empty queue, whose RTT is the base.
 #[derive(Clone, Copy, Debug)]
-enum Base {
-    /// No probe has met an idle link since the run began.
-    Unproven,
-    /// The queue drains.
+enum Empty {
+    /// The link was never idle since the run began.
+    Unseen,
+    /// The rate is low, so that the queue drains.
     Draining(Drain),
-    Proven,
+    Seen,
 }
 
 /// Step of a search for the empty queue.
@@ -100,8 +100,8 @@ pub struct Shaper {
     measured: (Time, u64),
     /// Share of the rate that the load used then.
     used: f64,
-    base: Base,
-    /// Time of the first decision with a wait.
+    empty: Empty,
+    /// Time of the first decision on a wait of this gateway's.
     began: Option<Time>,
 }
 
@@ -115,7 +115,7 @@ impl Shaper {
             changed: now,
             measured: (now, passed),
             used: 0.0,
-            base: Base::Unproven,
+            empty: Empty::Unseen,
             began: None,
         }
     }
@@ -143,16 +143,17 @@ impl Shaper {
             None => (self.rate, UNKNOWN, rtt),
         };
         self.measure(now, passed);
-        if let Some(rate) = self.drain(now, path) {
-            return rate;
+        if !decision.why.is_own() {
+            return self.give_up();
+        }
+        let before = self.rate;
+        if self.drains(now, path) {
+            return (self.rate != before).then_some(self.rate);
         }
         if now.saturating_since(self.changed) < pause.max(SOONEST) {
             return None;
         }
         self.changed = now;
-        if !decision.why.is_own() {
-            return None;
-        }
         self.greatest = self.greatest.max(capacity);
         let above_s = wait.as_secs_f64() - self.settings.target.as_secs_f64();
         let factor = 1.0 - BETA * above_s / rtt.as_secs_f64().max(1e-3);
@@ -173,41 +174,51 @@ impl Shaper {
             self.used = used / self.rate;
             self.measured = (now, passed);
             if self.used < IDLE {
-                self.base = Base::Proven;
+                self.empty = Empty::Seen;
             }
         }
     }
 
-    /// Drains a queue that may hide the base. `None` if there is nothing to drain; otherwise the new rate, if it changes.
-    fn drain(&mut self, now: Time, path: Duration) -> Option<Option<f64>> {
+    /// Ends a drain while nothing is known of the queue: silence is no congestion. Returns the rate before it.
+    fn give_up(&mut self) -> Option<f64> {
+        let Empty::Draining(d) = self.empty else {
+            return None;
+        };
+        self.empty = Empty::Unseen;
+        self.began = None;
+        self.rate = d.first;
+        Some(self.rate)
+    }
+
+    /// Lowers the rate while a queue may hide the base. Returns true while it does.
+    fn drains(&mut self, now: Time, path: Duration) -> bool {
         let loaded = now.saturating_since(*self.began.get_or_insert(now));
-        let (first, fell) = match self.base {
-            Base::Unproven if loaded >= LOADED => (self.rate, false),
-            Base::Unproven | Base::Proven => return None,
-            Base::Draining(d) if now.saturating_since(d.since) < DRAIN_STEP.max(path) => {
-                return Some(None);
+        let (first, fell) = match self.empty {
+            Empty::Unseen if loaded >= LOADED => (self.rate, false),
+            Empty::Unseen | Empty::Seen => return false,
+            Empty::Draining(d) if now.saturating_since(d.since) < DRAIN_STEP.max(path) => {
+                return true;
             }
-            Base::Draining(d) => {
+            Empty::Draining(d) => {
                 let falls = path + DRAINED < d.path;
                 let found = !falls && (d.fell || self.rate <= SOUGHT * d.first);
                 if found || loaded > DRAIN_MOST {
-                    self.base = Base::Proven;
-                    return None;
+                    self.empty = Empty::Seen;
+                    return false;
                 }
                 (d.first, falls)
             }
         };
-        self.base = Base::Draining(Drain {
+        self.empty = Empty::Draining(Drain {
             since: now,
             path,
             fell,
             first,
         });
         self.changed = now;
-        if fell {
-            return Some(None);
+        if !fell {
+            self.rate *= DRAIN;
         }
-        self.rate *= DRAIN;
-        Some(Some(self.rate))
+        true
     }
 }

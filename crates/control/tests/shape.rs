@@ -240,17 +240,33 @@ fn a_rate_that_walks_is_followed() {
 #[test]
 fn silence_and_queues_of_others_change_no_rate() {
     use control::upload::{Decision, Why};
+    let path = Some(Duration::from_millis(20));
+    let decision = |ms, why| Decision {
+        at: Time::from_millis(ms),
+        wait: Duration::from_millis(300),
+        capacity: None,
+        probed: None,
+        signals: 0,
+        why,
+    };
     for why in [Why::Blind, Why::Others, Why::Bypassed, Why::Unseen] {
         let mut shaper = Shaper::new(Shape::default(), 1e6, Time::ZERO, 0);
-        let decision = Decision {
-            at: Time::from_millis(500),
-            wait: Duration::from_millis(300),
-            capacity: None,
-            probed: None,
-            signals: 0,
-            why,
-        };
-        let base = Some(Duration::from_millis(20));
-        assert_eq!(shaper.update(&decision, base, 500_000), None, "{why:?}");
+        // The load fills the link meanwhile, and no probe has met an empty queue.
+        for ms in (20..5_000).step_by(20) {
+            let rate = shaper.update(&decision(ms, why), path, 1000 * ms);
+            assert_eq!(rate, None, "{why:?} at {ms} ms");
+        }
+        // Nor do they hold a rate that was lowered to find the empty queue.
+        let mut rates = (5_000..7_000).step_by(20).map(|ms| {
+            shaper.update(&decision(ms, Why::Long), path, 1000 * ms);
+            shaper.rate()
+        });
+        let lowered = rates.find(|r| *r < 0.8e6).expect("it drains");
+        drop(rates);
+        let after = shaper.update(&decision(7_000, why), path, 7_000_000);
+        assert!(
+            after.is_some_and(|r| r > lowered),
+            "{why:?}: {after:?} after {lowered}"
+        );
     }
 }

@@ -23,14 +23,7 @@ pub use crate::sys::option::set_receive_timeout;
 /// # Errors
 /// The kernel has no timestamps for this socket.
 pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
-    let mut flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-    if tx {
-        flags |= libc::SOF_TIMESTAMPING_TX_SCHED
-            | libc::SOF_TIMESTAMPING_OPT_ID
-            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-    }
-    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
-    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
+    ask(fd, tx.then_some(libc::SOF_TIMESTAMPING_TX_SCHED))
 }
 
 /// Enables receive times, and transmit times at the driver, behind the queue of our own interface.
@@ -38,11 +31,15 @@ pub fn enable(fd: RawFd, tx: bool) -> io::Result<()> {
 /// # Errors
 /// The kernel has no timestamps for this socket.
 pub fn enable_at_driver(fd: RawFd) -> io::Result<()> {
-    let flags = libc::SOF_TIMESTAMPING_SOFTWARE
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_OPT_ID
-        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    ask(fd, Some(libc::SOF_TIMESTAMPING_TX_SOFTWARE))
+}
+
+/// Asks for receive times, and for transmit times at that place.
+fn ask(fd: RawFd, departure: Option<u32>) -> io::Result<()> {
+    let mut flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+    if let Some(place) = departure {
+        flags |= place | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    }
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }

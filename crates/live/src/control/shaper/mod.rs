@@ -80,6 +80,9 @@ impl Shaping {
             parts, one_queue, ..
         } = kernel.find(device).map_err(told)?;
         let first = parts.first().map_or(0.0, Part::rate);
+        if first < 1.0 {
+            return Err(refused("the kernel does not tell its rate".into()));
+        }
         let mut guard = None;
         if apply {
             let restore: Vec<Vec<u8>> = parts.iter().map(|p| p.message(1.0, 0)).collect();
