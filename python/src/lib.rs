@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod news;
+mod plugins;
 mod sweeps;
 mod tables;
 mod verbs;
@@ -13,6 +14,10 @@ use pyo3::prelude::*;
 /// Native part of `tailback`: verbs and tables.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::plugins::add;
+    #[pymodule_export]
+    use super::plugins::queue::{PyPacket, check_qdisc};
     #[pymodule_export]
     use super::sweeps::{columns_schema, columns_stream, estimate};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 use crate::error;
 use crate::news::News;
+use crate::plugins;
 use cli::{Failure, Outcome};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -42,8 +43,10 @@ pub fn run<'py>(
     let (told, done) = sync_channel(1);
     let (done, face) = (Mutex::new(done), news.clone());
     let work = move || {
+        // The interpreter's state of this thread lives as long as the run: each call of a plug-in is then cheap.
+        let done = Python::attach(|py| py.detach(|| cli::run(arguments, face)));
         // The receiver may have gone on without this run.
-        let _ = told.send(cli::run(arguments, face));
+        let _ = told.send(done);
     };
     let thread = std::thread::Builder::new()
         .name("verb".into())
@@ -108,6 +111,10 @@ fn next(
 }
 
 fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
+    let added = failure.added.as_ref();
+    if let Some(e) = added.and_then(|added| plugins::raised(py, added)) {
+        return e;
+    }
     let class = if failure.usage { "UsageError" } else { "Error" };
     error(py, class, &failure.message, failure.hint.as_deref())
 }

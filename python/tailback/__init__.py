@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit as _atexit
 
 from . import _native
+from . import testing as testing
 from ._answer import Answer as Answer
 from ._answer import Figure as Figure
 from ._answer import Node as Node
@@ -22,7 +23,11 @@ from ._errors import Error as Error
 from ._errors import RecordingError as RecordingError
 from ._errors import UnknownError as UnknownError
 from ._errors import UsageError as UsageError
+from ._native import Packet as Packet
 from ._native import __version__ as __version__
+from ._plugins import Controller as Controller
+from ._plugins import Qdisc as Qdisc
+from ._plugins import Source as Source
 from ._recording import Plot as Plot
 from ._recording import Recording as Recording
 from ._recording import Table as Table

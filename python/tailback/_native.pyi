@@ -6,7 +6,10 @@ from typing import Final, final
 
 __all__ = [
     "Losses",
+    "Packet",
     "__version__",
+    "add",
+    "check_qdisc",
     "columns_schema",
     "columns_stream",
     "estimate",
@@ -22,6 +25,27 @@ __all__ = [
 
 __version__: Final[str]
 
+@final
+class Packet:
+    """Packet as a discipline sees it: a size and marks, without content."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def flow(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def ecn_capable(self) -> bool: ...
+    @property
+    def dscp(self) -> int: ...
+    @property
+    def enqueued_ns(self) -> int: ...
+
+def add(
+    class_: type, kind: str, name: str, summary: str, parameters: Sequence[tuple[str, str, str]], /
+) -> None: ...
+def check_qdisc(text: str, seed: int, cases: int) -> None: ...
 def run(
     arguments: Sequence[str],
     progress: Callable[[float | None, str], object] | None = None,
@@ -35,6 +59,8 @@ def table_names() -> list[str]: ...
 
 @final
 class Losses:
+    """Losses of the files of a stream, as far as it has been read."""
+
     def list(self) -> list[str]: ...
 
 def table_stream(

@@ -1,5 +1,6 @@
 """Tests of the package with nothing but Python: `python3 -m unittest` with the package's directory on the path."""
 
+import collections
 import doctest
 import gc
 import json
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 import warnings
 
@@ -263,6 +265,135 @@ class Sweeps(Case):
             swept.differences("bulk.godput_bps")
         with self.assertRaises(tb.UsageError):
             tb.sweep({"seed": [1, 3]}, DUMBBELL)
+
+
+class Tail(tb.Qdisc):
+    """First in, first out, up to a number of packets."""
+
+    limit: int = 1000
+
+    def __init__(self):
+        self.waiting = collections.deque()
+
+    def enqueue(self, now, packet):
+        if len(self.waiting) >= self.limit:
+            return self.drop(packet, "overlimit")
+        self.waiting.append(packet)
+
+    def dequeue(self, now):
+        return self.waiting.popleft() if self.waiting else None
+
+
+class Lossy(Tail):
+    """Drops or marks one packet of ten at random."""
+
+    def enqueue(self, now, packet):
+        if self.random.random() < 0.1:
+            if not packet.ecn_capable:
+                return self.drop(packet)
+            self.mark(packet)
+        super().enqueue(now, packet)
+
+
+class Halving(tb.Controller):
+    """One segment more for each window, half of it after a loss."""
+
+    gain: float = 1.0
+
+    def on_ack(self, now, ack):
+        if ack["cwnd_limited"] and not ack["in_recovery"]:
+            self.cwnd += self.gain * self.mss * ack["newly_acked"] / self.cwnd
+
+    def on_congestion(self, now, event, flight):
+        self.cwnd = max(self.cwnd / 2, 2 * self.mss)
+
+
+class Bursts(tb.Source):
+    """Transfers of one size, with random pauses."""
+
+    size: int = 20_000
+
+    def next_transfer(self, now):
+        return round(self.random.expovariate(20) * 1e9), self.size
+
+
+class PlugIns(Case):
+    """Disciplines, controllers and sources of one's own."""
+
+    def test_a_discipline_in_python_is_the_built_in_one_packet_for_packet(self):
+        for limit in [5, 37]:
+            ours, theirs = (
+                json.loads(tb.sim(DUMBBELL, set={**SHORT, "link.queue": queue}, seed=limit).json)[0]["runs"]
+                for queue in [f"tail:limit={limit}", f"fifo:packets={limit}"]
+            )
+            self.assertGreater(ours[0]["links"][0]["drops"], 0)
+            # An early estimate of its departures spares the built-in one some events.
+            self.assertEqual([{**run, "events": 0} for run in ours], [{**run, "events": 0} for run in theirs])
+
+    def test_a_seed_repeats_a_run_of_all_three(self):
+        given = {**SHORT, "link.queue": "lossy", "flow.0.tcp.controller": "halving:gain=2", "tcp.ecn": True}
+        once = tb.sim(DUMBBELL, set=given, seeds=3)
+        self.assertEqual(once.json, tb.sim(DUMBBELL, set=given, seeds=3, threads=1).json)
+        self.assertNotEqual(once.json, tb.sim(DUMBBELL, set=given, seeds=3, seed=2).json)
+        scenario = 'duration = "5 s"\n[link]\nrate = "5 Mbit/s"\n[[flow]]\nkind = "bursts"\nsize = 9000\n'
+        pathlib.Path("bursts.toml").write_text(scenario, encoding="utf-8")
+        run = json.loads(tb.sim("bursts.toml").json)[0]["runs"][0]
+        self.assertGreater(run["flows"][0]["completed"], 20)
+        self.assertLess(run["flows"][0]["completed"], 120)
+
+    def test_the_contract_holds_for_sound_disciplines_and_is_seen_broken(self):
+        tb.testing.check_qdisc(Tail)
+        tb.testing.check_qdisc("lossy:limit=3")
+        tb.testing.check_qdisc("codel")
+
+        class Forgets(Tail):
+            def enqueue(self, now, packet):
+                if len(self.waiting) < 3:
+                    self.waiting.append(packet)
+
+        class Invents(Tail):
+            def dequeue(self, now):
+                return self.waiting[0] if self.waiting else None
+
+        class Reorders(Tail):
+            def dequeue(self, now):
+                return self.waiting.pop() if self.waiting else None
+
+        class MarksAll(Tail):
+            def enqueue(self, now, packet):
+                self.mark(packet)
+                super().enqueue(now, packet)
+
+        class DrawsElsewhere(Tail):
+            def enqueue(self, now, packet):
+                return self.drop(packet) if os.urandom(1)[0] < 99 else super().enqueue(now, packet)
+
+        for wrong in [Forgets, Invents, Reorders, MarksAll, DrawsElsewhere]:
+            with self.subTest(wrong=wrong.__name__), self.assertRaises(tb.Error):
+                tb.testing.check_qdisc(wrong)
+
+    def test_an_exception_ends_the_run_with_its_traceback(self):
+        class Raises(Tail):
+            def dequeue(self, now):
+                return 1 / 0 if now > 1e9 else super().dequeue(now)
+
+        for options in [{}, {"output": "raises.rec"}, {"seeds": 2}]:
+            try:
+                tb.sim(DUMBBELL, set={**SHORT, "link.queue": Raises.name}, **options)
+            except ZeroDivisionError as e:
+                self.assertIn("in dequeue", traceback.format_tb(e.__traceback__)[-1])
+            else:
+                self.fail("the exception was lost")
+
+    def test_wrong_names_parameters_and_kept_runs_are_refused(self):
+        with self.assertRaises(tb.UsageError):
+            type("Fifo", (Tail,), {})
+        for queue in ["tial", "tail:limt=3", "tail:limit=many"]:
+            with self.assertRaises(tb.UsageError):
+                tb.sim(DUMBBELL, set={**SHORT, "link.queue": queue})
+        with self.assertRaises(tb.UsageError) as caught:
+            tb.sweep({"link.queue": ["fifo", "tail"]}, DUMBBELL, set=SHORT, keep="own")
+        self.assertIn("tail", str(caught.exception))
 
 
 def files(directory):

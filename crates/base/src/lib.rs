@@ -8,6 +8,7 @@ pub mod framing;
 pub mod histogram;
 pub mod noted;
 pub mod packet;
+pub mod plugged;
 pub mod print;
 pub mod program;
 pub mod record;

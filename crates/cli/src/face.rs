@@ -30,6 +30,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// True if the request must change; the command exits with 2.
     pub usage: bool,
+    /// Error of code that the program has added, if that ended the run.
+    pub added: Option<base::plugged::Failure>,
 }
 
 thread_local! {
@@ -84,8 +86,16 @@ pub fn run(arguments: Vec<OsString>, face: Arc<dyn Face>) -> Result<Outcome, Fai
             message: told(&e),
             hint: process.map(|of| format!("start the command `tailback {}` beside Python", of.0)),
             usage: process.is_some() || ops::is_usage(&e),
+            added: e.chain().find_map(added),
         }
     })
+}
+
+fn added(cause: &(dyn std::error::Error + 'static)) -> Option<base::plugged::Failure> {
+    match cause.downcast_ref() {
+        Some(sim::ScenarioError::Added(failure)) => Some(failure.clone()),
+        _ => None,
+    }
 }
 
 /// Error in the arguments: its first paragraph, and clap's tip as the hint.
@@ -100,6 +110,7 @@ fn refused(e: &clap::Error) -> Failure {
                 .to_owned(),
         ),
         usage: true,
+        added: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     bbr1, bbr3, bic, compound, cubic, dctcp, fixed, ledbat, newreno, prague, reno, tahoe, vegas,
     westwood,
 };
+use base::plugged::{self, Added};
 use base::rng::Rng;
 use base::rng::Streams;
 use base::spec::Params as _;
@@ -18,29 +19,59 @@ use base::{BitsPerSec, Bytes, Duration, Time};
 pub struct Spec {
     /// Name, summary, sources and parameters.
     pub entry: Entry,
-    build: fn(&Words, &Made) -> AnyController,
+    build: Build,
 }
 
+type Build = &'static (dyn Fn(&Words, &Made) -> AnyController + Send + Sync);
+
 /// Arguments of a constructor besides the controller's parameters.
-struct Made<'a> {
-    setup: &'a Setup,
-    now: Time,
+pub struct Made<'a> {
+    /// Parameters of the connection.
+    pub setup: &'a Setup,
+    /// Time at which the connection is made.
+    pub now: Time,
     streams: &'a Streams,
     name: &'a str,
 }
 
 impl Made<'_> {
-    fn rng(&self, what: &str) -> Rng {
+    /// Random stream for one purpose of this controller.
+    pub fn rng(&self, what: &str) -> Rng {
         self.streams
             .stream(&format!("congestion/{}/{what}", self.name))
     }
 }
 
-/// All controllers, in the order of help.
+static ADDED: Added<Spec> = Added::new();
+
+/// Adds a controller of one's own, which scenarios then name as they name the built-in ones. One of the same name is
+/// replaced.
+///
+/// # Errors
+/// A name that is built in, or that no scenario can write.
+pub fn add(
+    entry: Entry,
+    build: impl Fn(&Words, &Made) -> Box<dyn Controller + Send> + Send + Sync + 'static,
+) -> Result<(), String> {
+    plugged::check_name(entry.name, CONTROLLERS.iter().map(|s| &s.entry))?;
+    let build = move |w: &Words, made: &Made| AnyController::Custom(build(w, made));
+    ADDED.add(Spec {
+        entry,
+        build: Box::leak(Box::new(build)),
+    });
+    Ok(())
+}
+
+/// Returns the built-in controllers, then the added ones.
+fn all() -> impl Iterator<Item = &'static Spec> + Clone {
+    CONTROLLERS.iter().chain(ADDED.all())
+}
+
+/// All built-in controllers, in the order of help.
 pub const CONTROLLERS: &[Spec] = &[
     Spec {
         entry: fixed::Params::ENTRY,
-        build: |w, m| AnyController::FixedWindow(fixed::FixedWindow::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::FixedWindow(fixed::FixedWindow::new(&w.read(), m.setup)),
     },
     Spec {
         entry: Entry {
@@ -49,7 +80,7 @@ pub const CONTROLLERS: &[Spec] = &[
             sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 8"],
             ..fixed::Params::ENTRY
         },
-        build: |w, m| AnyController::NoAvoidance(fixed::NoAvoidance::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::NoAvoidance(fixed::NoAvoidance::new(&w.read(), m.setup)),
     },
     Spec {
         entry: Entry {
@@ -58,15 +89,15 @@ pub const CONTROLLERS: &[Spec] = &[
             sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988"],
             ..fixed::Params::ENTRY
         },
-        build: |w, m| AnyController::NoSlowStart(fixed::NoSlowStart::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::NoSlowStart(fixed::NoSlowStart::new(&w.read(), m.setup)),
     },
     Spec {
         entry: tahoe::Params::ENTRY,
-        build: |w, m| AnyController::Tahoe(tahoe::Tahoe::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Tahoe(tahoe::Tahoe::new(&w.read(), m.setup)),
     },
     Spec {
         entry: reno::Params::ENTRY,
-        build: |w, m| AnyController::Reno(reno::Reno::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Reno(reno::Reno::new(&w.read(), m.setup)),
     },
     Spec {
         entry: Entry {
@@ -78,43 +109,43 @@ pub const CONTROLLERS: &[Spec] = &[
             ],
             ..reno::Params::ENTRY
         },
-        build: |w, m| AnyController::NewReno(newreno::NewReno::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::NewReno(newreno::NewReno::new(&w.read(), m.setup)),
     },
     Spec {
         entry: bic::Params::ENTRY,
-        build: |w, m| AnyController::Bic(bic::Bic::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Bic(bic::Bic::new(&w.read(), m.setup)),
     },
     Spec {
         entry: cubic::Params::ENTRY,
-        build: |w, m| AnyController::Cubic(Box::new(cubic::Cubic::new(&w.read(), m.setup))),
+        build: &|w, m| AnyController::Cubic(Box::new(cubic::Cubic::new(&w.read(), m.setup))),
     },
     Spec {
         entry: compound::Params::ENTRY,
-        build: |w, m| AnyController::Compound(compound::Compound::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Compound(compound::Compound::new(&w.read(), m.setup)),
     },
     Spec {
         entry: vegas::Params::ENTRY,
-        build: |w, m| AnyController::Vegas(vegas::Vegas::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Vegas(vegas::Vegas::new(&w.read(), m.setup)),
     },
     Spec {
         entry: westwood::Params::ENTRY,
-        build: |w, m| AnyController::Westwood(westwood::Westwood::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Westwood(westwood::Westwood::new(&w.read(), m.setup)),
     },
     Spec {
         entry: dctcp::Params::ENTRY,
-        build: |w, m| AnyController::Dctcp(dctcp::Dctcp::new(&w.read(), m.setup)),
+        build: &|w, m| AnyController::Dctcp(dctcp::Dctcp::new(&w.read(), m.setup)),
     },
     Spec {
         entry: prague::Params::ENTRY,
-        build: |w, m| AnyController::Prague(Box::new(prague::Prague::new(&w.read(), m.setup))),
+        build: &|w, m| AnyController::Prague(Box::new(prague::Prague::new(&w.read(), m.setup))),
     },
     Spec {
         entry: ledbat::Params::ENTRY,
-        build: |w, m| AnyController::Ledbat(Box::new(ledbat::Ledbat::new(&w.read(), m.setup))),
+        build: &|w, m| AnyController::Ledbat(Box::new(ledbat::Ledbat::new(&w.read(), m.setup))),
     },
     Spec {
         entry: bbr1::Params::ENTRY,
-        build: |w, m| {
+        build: &|w, m| {
             AnyController::Bbr1(Box::new(bbr1::Bbr1::new(
                 &w.read(),
                 m.setup,
@@ -125,7 +156,7 @@ pub const CONTROLLERS: &[Spec] = &[
     },
     Spec {
         entry: bbr3::Params::ENTRY,
-        build: |w, m| {
+        build: &|w, m| {
             AnyController::Bbr3(Box::new(bbr3::Bbr3::new(
                 &w.read(),
                 m.setup,
@@ -138,7 +169,7 @@ pub const CONTROLLERS: &[Spec] = &[
 
 worded! {
     /// Congestion controller with its parameters, written as `cubic:hystart=off`.
-    ControllerSpec, "congestion controller", CONTROLLERS.iter().map(|s| &s.entry)
+    ControllerSpec, "congestion controller", all().map(|s| &s.entry)
 }
 
 impl ControllerSpec {
@@ -146,10 +177,13 @@ impl ControllerSpec {
     pub fn name(&self) -> &'static str {
         self.words().entry().name
     }
+    /// True if a program has added it: its code is not this version's.
+    pub fn is_added(&self) -> bool {
+        CONTROLLERS.iter().all(|s| s.entry.name != self.name())
+    }
     /// Builds the controller. `name` is its owner, such as `flow/3`; its random streams are named after it.
     pub fn build(&self, setup: &Setup, now: Time, streams: &Streams, name: &str) -> AnyController {
-        let spec = CONTROLLERS
-            .iter()
+        let spec = all()
             .find(|s| s.entry.name == self.name())
             .expect("it was read from this table");
         (spec.build)(

@@ -13,4 +13,7 @@ pub enum ScenarioError {
     },
     #[error("{0}")]
     Invalid(String),
+    /// Code that was added to a table failed during the run.
+    #[error(transparent)]
+    Added(#[from] base::plugged::Failure),
 }

@@ -2,7 +2,8 @@
 //! keys that every flow has.
 
 use crate::marking::{Dscp, EcnWord};
-use crate::source::registry::{SOURCES, Spec, check};
+use crate::source::COMMON;
+use crate::source::registry::{Spec, all, check};
 use base::Duration;
 use base::words::{Value as Word, Words, hint};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
@@ -67,23 +68,6 @@ fn one() -> u64 {
     1
 }
 
-/// Keys of [`Common`], for messages and documentation; a test compares them with it.
-pub const COMMON: [&str; 13] = [
-    "name",
-    "count",
-    "from",
-    "to",
-    "backwards",
-    "start",
-    "stagger",
-    "spread",
-    "stop",
-    "dscp",
-    "ecn",
-    "tcp",
-    "follow",
-];
-
 impl std::ops::Deref for Flow {
     type Target = Common;
     fn deref(&self) -> &Common {
@@ -113,7 +97,7 @@ impl Flow {
     }
 
     fn of(mut table: Table) -> Result<Flow, String> {
-        let kinds: Vec<&str> = SOURCES.iter().map(|s| s.entry.name).collect();
+        let kinds: Vec<&str> = all().map(|s| s.entry.name).collect();
         let kind = match table.remove("kind") {
             Some(Value::String(kind)) => kind,
             Some(other) => return Err(format!("kind = {other}: one of {}", kinds.join(", "))),
@@ -150,9 +134,7 @@ impl Flow {
 
 /// Error for a key that neither the source nor every flow has.
 fn unknown(kind: &str, key: &str, own: &[&str]) -> String {
-    let elsewhere = SOURCES
-        .iter()
-        .any(|s| s.entry.parameters.iter().any(|p| p.name == key));
+    let elsewhere = all().any(|s| s.entry.parameters.iter().any(|p| p.name == key));
     let what = match elsewhere {
         true => "has no meaning for",
         false => "is no key of",
@@ -239,7 +221,7 @@ mod tests {
         let listed: Vec<&str> = e.message().split('`').skip(3).step_by(2).collect();
         assert_eq!(listed, COMMON);
         // A source's key with the name of a common key would be ambiguous.
-        for spec in SOURCES {
+        for spec in all() {
             let own = spec.entry.parameters.iter();
             assert!(
                 own.clone()

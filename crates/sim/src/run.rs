@@ -11,6 +11,7 @@ use crate::scenario::Scenario;
 use crate::segment::Segment;
 use crate::source::{Done, SIZES, Seen, Watched};
 use crate::summary::{Stats, Summary};
+use base::plugged;
 use base::record::{self, Direction, Row, Status};
 use base::{BitsPerSec, Duration, Ecn, Packet, Time};
 use serde::{Deserialize, Serialize};
@@ -207,6 +208,8 @@ pub fn run(
     rows: Option<Rows>,
     step: &mut dyn FnMut(Time) -> bool,
 ) -> Result<Outcome, ScenarioError> {
+    // An earlier run on this thread may have left one.
+    plugged::take_failure();
     let plan = plan::build(scenario, seed)?;
     let mut runner = Runner::new(scenario, plan);
     let mut recorded = rows.map(|rows| {
@@ -244,9 +247,16 @@ pub fn run(
             if !step(next) {
                 break;
             }
+            failed()?;
         }
     }
+    failed()?;
     Ok(runner.outcome(seed, &observers.1.0, &observers.1.1))
+}
+
+/// Error of added code that was reported during the run.
+fn failed() -> Result<(), ScenarioError> {
+    plugged::take_failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Writer of the recording, follower of packets, and gateway.

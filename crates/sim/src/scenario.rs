@@ -319,6 +319,23 @@ impl Scenario {
         Ok(())
     }
 
+    /// Names of disciplines, controllers and sources that the program has added: their code is not this version's.
+    ///
+    /// # Errors
+    /// A scenario that cannot be run.
+    pub fn added(&self) -> Result<Vec<&'static str>, ScenarioError> {
+        let mut names = Vec::new();
+        for edge in &crate::plan::graph_of(self)?.edges {
+            names.extend(edge.link.queue.is_added().then(|| edge.link.queue.name()));
+        }
+        for flow in &self.flows {
+            let controller = self.tcp_of(flow)?.controller;
+            names.extend(controller.is_added().then(|| controller.name()));
+            names.extend(flow.spec().is_added().then(|| flow.kind()));
+        }
+        Ok(names)
+    }
+
     /// TCP settings of a flow: `[tcp]` with the flow's overrides.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! The book's page of scenarios names every key, with the default that it has.
 
-use sim::flow::{COMMON, Common};
+use sim::flow::Common;
 use sim::scenario::{Sample, Tcp};
+use sim::source::COMMON;
 use sim::source::registry::SOURCES;
 use sim::topology::TOPOLOGIES;
 use sim::{Draft, Scenario};

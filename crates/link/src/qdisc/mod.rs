@@ -2,6 +2,7 @@
 
 pub mod blue;
 pub mod cake;
+pub mod check;
 pub mod codel;
 pub mod drr;
 pub mod dualpi2;

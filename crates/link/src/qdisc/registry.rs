@@ -7,6 +7,7 @@ use super::{
     pie, prio, red, sfb, tbf,
 };
 use crate::words::{Entry, Words, worded};
+use base::plugged::{self, Added};
 use base::rng::Streams;
 use base::spec::Params;
 use base::{Packet, Time};
@@ -19,10 +20,40 @@ pub struct Spec {
     /// Returns the limits of its backlog, from its parameters.
     pub limits: fn(&Words) -> Limits,
     /// Builds the discipline; the third argument is its place, such as `up`, which names its random streams.
-    build: fn(&Words, &Streams, &str) -> AnyQdisc,
+    build: Build,
 }
 
-/// All disciplines, in the order of the help.
+type Build = &'static (dyn Fn(&Words, &Streams, &str) -> AnyQdisc + Send + Sync);
+
+static ADDED: Added<Spec> = Added::new();
+
+/// Adds a discipline of one's own, which scenarios then name as they name the built-in ones. One of the same name is
+/// replaced. `build` gets the parameters, the run's random streams, and the place of the discipline, such as `up`,
+/// which is to begin the names of its streams.
+///
+/// # Errors
+/// A name that is built in, or that no scenario can write.
+pub fn add(
+    entry: Entry,
+    limits: fn(&Words) -> Limits,
+    build: impl Fn(&Words, &Streams, &str) -> Box<dyn Qdisc + Send> + Send + Sync + 'static,
+) -> Result<(), String> {
+    plugged::check_name(entry.name, QDISCS.iter().map(|s| &s.entry))?;
+    let build = move |w: &Words, s: &Streams, name: &str| AnyQdisc::Custom(build(w, s, name));
+    ADDED.add(Spec {
+        entry,
+        limits,
+        build: Box::leak(Box::new(build)),
+    });
+    Ok(())
+}
+
+/// Returns the built-in disciplines, then the added ones.
+fn all() -> impl Iterator<Item = &'static Spec> + Clone {
+    QDISCS.iter().chain(ADDED.all())
+}
+
+/// All built-in disciplines, in the order of the help.
 pub const QDISCS: &[Spec] = &[
     Spec {
         entry: fifo::Params::ENTRY,
@@ -30,12 +61,12 @@ pub const QDISCS: &[Spec] = &[
             let fifo::Params { packets, bytes } = w.read::<fifo::Params>().limited();
             Limits { packets, bytes }
         },
-        build: |w, _, _| AnyQdisc::Fifo(fifo::Fifo::new(w.read::<fifo::Params>().limited())),
+        build: &|w, _, _| AnyQdisc::Fifo(fifo::Fifo::new(w.read::<fifo::Params>().limited())),
     },
     Spec {
         entry: codel::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<codel::Params>().limit),
-        build: |w, _, _| AnyQdisc::Codel(codel::Codel::new(w.read())),
+        build: &|w, _, _| AnyQdisc::Codel(codel::Codel::new(w.read())),
     },
     Spec {
         entry: fq_codel::Params::ENTRY,
@@ -43,7 +74,7 @@ pub const QDISCS: &[Spec] = &[
             let p: fq_codel::Params = w.read();
             Limits::both(p.limit, p.memory)
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let mut perturbation = streams.stream(&format!("link/{name}/fq_codel/perturbation"));
             let perturbation = perturbation.next_u64();
             AnyQdisc::FqCodel(Box::new(fq_codel::FqCodel::new(w.read(), perturbation)))
@@ -58,7 +89,7 @@ pub const QDISCS: &[Spec] = &[
                 bytes: p.bytes,
             }
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let early_drop = streams.stream(&format!("link/{name}/pie/early_drop"));
             AnyQdisc::Pie(Box::new(pie::Pie::new(w.read(), early_drop)))
         },
@@ -66,7 +97,7 @@ pub const QDISCS: &[Spec] = &[
     Spec {
         entry: red::Params::ENTRY,
         limits: |w| w.read::<red::Params>().limits(),
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let early_drop = streams.stream(&format!("link/{name}/red/early_drop"));
             AnyQdisc::Red(Box::new(red::Red::new(w.read(), early_drop)))
         },
@@ -74,7 +105,7 @@ pub const QDISCS: &[Spec] = &[
     Spec {
         entry: dualpi2::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<dualpi2::Params>().limit),
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let decide = streams.stream(&format!("link/{name}/dualpi2/decide"));
             AnyQdisc::DualPi2(Box::new(dualpi2::DualPi2::new(w.read(), decide)))
         },
@@ -85,7 +116,7 @@ pub const QDISCS: &[Spec] = &[
             let p: prio::Params = w.read();
             p.rest.limits(p.limit, p.first_limit)
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let p: prio::Params = w.read();
             let rest = p.rest.spec(p.limit).build(streams, name);
             AnyQdisc::Prio(Box::new(prio::Prio::new(p, rest)))
@@ -97,7 +128,7 @@ pub const QDISCS: &[Spec] = &[
             let p: drr::Params = w.read();
             p.rest.limits(p.limit, p.first_limit)
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let p: drr::Params = w.read();
             let rest = p.rest.spec(p.limit).build(streams, name);
             AnyQdisc::Drr(Box::new(drr::Drr::new(p, rest)))
@@ -106,7 +137,7 @@ pub const QDISCS: &[Spec] = &[
     Spec {
         entry: pi::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<pi::Params>().limit),
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let early_drop = streams.stream(&format!("link/{name}/pi/early_drop"));
             AnyQdisc::Pi(Box::new(pi::Pi::new(w.read(), early_drop)))
         },
@@ -114,7 +145,7 @@ pub const QDISCS: &[Spec] = &[
     Spec {
         entry: blue::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<blue::Params>().limit),
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let early_drop = streams.stream(&format!("link/{name}/blue/early_drop"));
             AnyQdisc::Blue(Box::new(blue::Blue::new(w.read(), early_drop)))
         },
@@ -125,7 +156,7 @@ pub const QDISCS: &[Spec] = &[
             let p: fq_pie::Params = w.read();
             Limits::both(p.limit, p.memory)
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let stream = |purpose| streams.stream(&format!("link/{name}/fq_pie/{purpose}"));
             AnyQdisc::FqPie(Box::new(fq_pie::FqPie::new(
                 w.read(),
@@ -140,7 +171,7 @@ pub const QDISCS: &[Spec] = &[
             packets: None,
             bytes: Some(w.read::<cake::Params>().memory),
         },
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let stream = |purpose| streams.stream(&format!("link/{name}/cake/{purpose}"));
             AnyQdisc::Cake(Box::new(cake::Cake::new(
                 w.read(),
@@ -152,12 +183,12 @@ pub const QDISCS: &[Spec] = &[
     Spec {
         entry: tbf::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<tbf::Params>().limit),
-        build: |w, _, _| AnyQdisc::Tbf(Box::new(tbf::Tbf::new(w.read()))),
+        build: &|w, _, _| AnyQdisc::Tbf(Box::new(tbf::Tbf::new(w.read()))),
     },
     Spec {
         entry: sfb::Params::ENTRY,
         limits: |w| Limits::packets(w.read::<sfb::Params>().limit),
-        build: |w, streams, name| {
+        build: &|w, streams, name| {
             let stream = |purpose| streams.stream(&format!("link/{name}/sfb/{purpose}"));
             let mut perturbation = stream("perturbation");
             AnyQdisc::Sfb(Box::new(sfb::Sfb::new(
@@ -193,13 +224,17 @@ impl Rest {
 
 worded! {
     /// Queue discipline with its parameters, written as `codel:target=5ms,interval=100ms`.
-    QdiscSpec, "qdisc", QDISCS.iter().map(|s| &s.entry)
+    QdiscSpec, "qdisc", all().map(|s| &s.entry)
 }
 
 impl QdiscSpec {
     /// Name of the discipline.
     pub fn name(&self) -> &'static str {
         self.words().entry().name
+    }
+    /// True if a program has added it: its code is not this version's.
+    pub fn is_added(&self) -> bool {
+        QDISCS.iter().all(|s| s.entry.name != self.name())
     }
     /// Limits of the discipline with these parameters.
     pub fn limits(&self) -> Limits {
@@ -218,8 +253,7 @@ impl QdiscSpec {
         (min >= max).then(|| format!("min = {min} is not below max = {max}"))
     }
     fn spec(&self) -> &'static Spec {
-        QDISCS
-            .iter()
+        all()
             .find(|s| s.entry.name == self.name())
             .expect("it was read from this table")
     }

@@ -183,6 +183,12 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         return Err(usage("shard: name the directory that keeps the runs"));
     }
     let points = plan.points()?;
+    let threads = match added_code(&points)? {
+        Some(name) if plan.keep.is_some() => return Err(cannot_keep(name)),
+        // Python's runs would only wait for each other: on two threads they take ten times the processor time.
+        Some(_) => 1,
+        None => threads(plan.threads),
+    };
     let first = &points[0].scenario;
     let recordings = match &plan.output {
         Some(output) => output::recordings(&points, output)?,
@@ -204,7 +210,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         // The one run is the one to record.
         ([_], [_]) => output::record_points(&points, &recordings, observer)?,
         _ => {
-            let outcomes = run_jobs(plan, &jobs, observer)?;
+            let outcomes = run_jobs(plan, &jobs, threads, observer)?;
             output::record_points(&points, &recordings, observer)?;
             outcomes
         }
@@ -220,9 +226,27 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     })
 }
 
+/// Name of a discipline, a controller or a source in the scenarios that the program has added.
+fn added_code(points: &[Point]) -> anyhow::Result<Option<&'static str>> {
+    for point in points {
+        if let Some(name) = point.scenario.added()?.first() {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn cannot_keep(name: &str) -> anyhow::Error {
+    usage(format!(
+        "keep: a kept run is found by its scenario and version, and \"{name}\" is code of its own, which may change: \
+         leave keep out"
+    ))
+}
+
 fn run_jobs(
     plan: &Plan,
     jobs: &[Job],
+    threads: usize,
     observer: &dyn Observer,
 ) -> anyhow::Result<Vec<Option<sim::Outcome>>> {
     let stop = AtomicBool::new(false);
@@ -232,7 +256,6 @@ fn run_jobs(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let threads = threads(plan.threads);
     let outcomes = match &plan.keep {
         Some(directory) => kept::run(directory, plan.shard, jobs, threads, &stop, &progress),
         None => run_all(jobs, threads, &stop, &progress).map_err(Into::into),

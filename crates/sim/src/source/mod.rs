@@ -30,6 +30,23 @@ pub use web::Web;
 use crate::summary::Summary;
 use base::{Duration, Time};
 
+/// Keys that every flow has beside its source's own, for messages and documentation; a test compares them with a flow's.
+pub const COMMON: [&str; 13] = [
+    "name",
+    "count",
+    "from",
+    "to",
+    "backwards",
+    "start",
+    "stagger",
+    "spread",
+    "stop",
+    "dscp",
+    "ecn",
+    "tcp",
+    "follow",
+];
+
 /// Number of a connection of an application, from 0.
 pub type Channel = usize;
 

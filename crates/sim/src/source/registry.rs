@@ -7,6 +7,7 @@ use super::{
     Application, Bulk, Law, Pattern, Sessions, Source, Span, Tailed, Telnet, Transfers, TwoPareto,
     Video, Web, sessions::Crowd,
 };
+use base::plugged;
 use base::rng::Streams;
 use base::spec::{Params as _, choices, params};
 use base::words::{Entry, Words};
@@ -25,6 +26,40 @@ pub struct Spec {
 enum Build {
     Datagrams(fn(&Words) -> Pattern),
     Application(fn(&Words, Span, &Streams, &str) -> Box<dyn Application>),
+    Added(Added),
+}
+
+type Added = &'static (dyn Fn(&Words, Span, &Streams, &str) -> Box<dyn Application> + Send + Sync);
+
+static ADDED: plugged::Added<Spec> = plugged::Added::new();
+
+/// Adds a source of one's own that uses TCP, which scenarios then name as they name the built-in ones. One of the same
+/// name is replaced.
+///
+/// # Errors
+/// A name that is built in, or that no scenario can write; a parameter with the name of a key that every flow has.
+pub fn add(
+    entry: Entry,
+    build: impl Fn(&Words, Span, &Streams, &str) -> Box<dyn Application> + Send + Sync + 'static,
+) -> Result<(), String> {
+    plugged::check_name(entry.name, SOURCES.iter().map(|s| &s.entry))?;
+    let taken = |name: &&str| *name == "kind" || super::COMMON.contains(name);
+    if let Some(name) = entry.parameters.iter().map(|p| p.name).find(taken) {
+        return Err(format!(
+            "every flow has a key \"{name}\": choose another name"
+        ));
+    }
+    ADDED.add(Spec {
+        entry,
+        build: Build::Added(Box::leak(Box::new(build))),
+        check: |_| Ok(()),
+    });
+    Ok(())
+}
+
+/// Returns the built-in sources, then the added ones.
+pub fn all() -> impl Iterator<Item = &'static Spec> + Clone {
+    SOURCES.iter().chain(ADDED.all())
 }
 
 /// Product of a source in a scenario.
@@ -36,11 +71,15 @@ pub enum Made {
 impl Spec {
     /// Source with this name.
     pub fn named(name: &str) -> Option<&'static Spec> {
-        SOURCES.iter().find(|s| s.entry.name == name)
+        all().find(|s| s.entry.name == name)
+    }
+    /// True if a program has added it: its code is not this version's.
+    pub fn is_added(&self) -> bool {
+        matches!(self.build, Build::Added(_))
     }
     /// True if it uses TCP.
     pub fn is_tcp(&self) -> bool {
-        matches!(self.build, Build::Application(_))
+        !matches!(self.build, Build::Datagrams(_))
     }
 
     /// Builds the source. `name` identifies its owner, such as `flow/3`, and names its random streams. `mark` holds the
@@ -60,6 +99,7 @@ impl Spec {
                 Made::Datagrams(Box::new(source))
             }
             Build::Application(build) => Made::Application(build(words, span, streams, name)),
+            Build::Added(build) => Made::Application(build(words, span, streams, name)),
         }
     }
 }
