@@ -233,3 +233,22 @@ fn a_report_into_a_strangers_recording_overwrites_nothing_else() {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// Pages of the Parquet library's panics, found by fuzzing.
+#[test]
+fn a_page_that_no_page_can_be_is_told_without_a_panic() {
+    let dir = TempDir::new("strangers");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let events = dir.join("r.rec/event");
+    std::fs::create_dir_all(&events).expect("a directory");
+    let good = repository.join("data/records/v1/closed.rec/meta.json");
+    std::fs::copy(good, dir.join("r.rec/meta.json")).expect("a recording of the repository");
+    let page = repository.join("fuzz/corpus/table/shift-of-a-page");
+    std::fs::copy(page, events.join("2026-11-21.parquet")).expect("a damaged table");
+    for line in ["analyse r.rec", "report r.rec -o r.html"] {
+        let out = tailback(&dir, line);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(is_calm(&out), "{line}: {told}");
+        assert!(told.contains("2026-11-21.parquet"), "{line}: {told}");
+    }
+}

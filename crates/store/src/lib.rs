@@ -26,6 +26,7 @@ mod day;
 pub mod disk;
 mod error;
 mod group_note;
+mod guarded;
 pub mod import;
 mod keep;
 mod lock;

@@ -4,6 +4,7 @@ use crate::batch;
 use crate::disk::{self, Disk, Output, parent, part_of};
 use crate::error::StoreError;
 use crate::group_note::{BLOCK, ColumnKind, ColumnNote, Note};
+use crate::guarded::guarded;
 use crate::stream;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -24,7 +25,6 @@ use parquet::schema::types::ColumnPath;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -298,10 +298,10 @@ struct Layout {
 impl Layout {
     fn of(file: &File) -> Result<Layout, String> {
         // As in `read_rows`, wrong bytes may cause a panic.
-        let described = catch_unwind(AssertUnwindSafe(|| {
+        let described = guarded(|| {
             ArrowReaderMetadata::load(file, Default::default()).map_err(|e| e.to_string())
-        }));
-        let described = described.unwrap_or_else(|_| Err("it makes no sense".into()));
+        });
+        let described = described.unwrap_or_else(|| Err("it makes no sense".into()));
         if let Ok(whole) = &described {
             let groups = whole.metadata().row_groups().iter();
             let notes: Vec<Option<Note>> = groups.map(|g| Note::at(file, end_of(g))).collect();
@@ -538,8 +538,8 @@ fn read_rows(
     loop {
         // parquet 60 panics on some damaged pages (`bit_chunk_iterator.rs`: "offset + len out of bounds"); a file must
         // not crash the program.
-        let next = catch_unwind(AssertUnwindSafe(|| reader.next()));
-        let next = next.map_err(|_| "a page of it holds what no page can hold")?;
+        let next = guarded(|| reader.next());
+        let next = next.ok_or("a page of it holds what no page can hold")?;
         match next {
             Some(batch) => each(batch.map_err(|e| e.to_string())?)?,
             None => return Ok(()),
