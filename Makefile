@@ -31,7 +31,7 @@ test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
 	mkdir -p $(SCRATCH)
-	TMPDIR=$(SCRATCH) $(CARGO) test --release --workspace --no-fail-fast
+	TMPDIR=$(SCRATCH) $(CARGO) xtask test
 	$(CARGO) doc --release --workspace --no-deps --quiet
 	$(CARGO) xtask check
 	$(MAKE) book

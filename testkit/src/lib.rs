@@ -19,6 +19,6 @@ mod terminal;
 pub use dir::TempDir;
 pub use machine::machine_library;
 pub use program::Program;
-pub use real_time::{Alone, alone, real_time};
+pub use real_time::{Places, alone, beside, real_time, real_time_beside};
 pub use skip::skip;
 pub use terminal::in_terminal;

@@ -1,53 +1,92 @@
-//! Tests that need real time: one at a time on the host, and once more if the host disturbed them.
+//! Tests that need real time. A host has places for tests that mostly wait; a test that needs the whole host takes all of
+//! them. Only the run of a test that had the host for itself can fail it.
 
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Tests that may wait beside each other, each of which uses a small share of a core.
+const PLACES: usize = 4;
+/// Time between two looks for a free place.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(2);
 /// A thread that wakes up this much too late disturbs a measurement of milliseconds.
 const STALL: Duration = Duration::from_millis(25);
 
 thread_local! {
-    static HELD: Cell<u32> = const { Cell::new(0) };
+    /// Number of places that this thread holds.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Holds off all other tests that need real time, in this process and in others.
-pub struct Alone {
-    /// Locked; the lock goes with the file.
-    _file: Option<File>,
+/// Places of the host that a test holds, in this process and in others.
+pub struct Places {
+    /// Locked; the locks go with the files.
+    files: Vec<File>,
 }
 
-/// Waits until no other test needs real time. A thread that holds the lock already goes on.
+impl Drop for Places {
+    fn drop(&mut self) {
+        HELD.with(|held| held.set(held.get() - self.files.len()));
+    }
+}
+
+/// Waits until no other test needs real time, and takes the whole host. A thread that has it already goes on.
 ///
 /// # Panics
-/// If the lock's file in the temporary directory cannot be opened.
-pub fn alone() -> Alone {
-    let first = HELD.with(|held| held.replace(held.get() + 1)) == 0;
-    let file = first.then(|| {
-        let path = std::env::temp_dir().join("tailback-real-time.lock");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .unwrap_or_else(|e| panic!("cannot open {}: {e}", path.display()));
+/// If a lock's file in the temporary directory cannot be opened, or this thread holds one place only.
+pub fn alone() -> Places {
+    let held = HELD.with(Cell::get);
+    assert!(held == 0 || held == PLACES, "this test holds a place");
+    let wanted = PLACES - held;
+    let files = (0..wanted).map(|number| {
+        let file = place(number);
         file.lock()
-            .unwrap_or_else(|e| panic!("cannot lock {}: {e}", path.display()));
+            .unwrap_or_else(|e| panic!("cannot lock place {number}: {e}"));
         file
     });
-    Alone { _file: file }
+    taken(files.collect())
 }
 
-impl Drop for Alone {
-    fn drop(&mut self) {
-        HELD.with(|held| held.set(held.get() - 1));
+/// Waits for a place beside other tests that mostly wait, and takes it. A thread that has one already goes on.
+///
+/// # Panics
+/// If a lock's file in the temporary directory cannot be opened.
+pub fn beside() -> Places {
+    if HELD.with(Cell::get) > 0 {
+        return taken(Vec::new());
     }
+    loop {
+        for number in 0..PLACES {
+            let file = place(number);
+            match file.try_lock() {
+                Ok(()) => return taken(vec![file]),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(e)) => panic!("cannot lock place {number}: {e}"),
+            }
+        }
+        std::thread::sleep(PATIENCE);
+    }
+}
+
+fn taken(files: Vec<File>) -> Places {
+    HELD.with(|held| held.set(held.get() + files.len()));
+    Places { files }
+}
+
+fn place(number: usize) -> File {
+    let path = std::env::temp_dir().join(format!("tailback-real-time-{number}.lock"));
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .unwrap_or_else(|e| panic!("cannot open {}: {e}", path.display()))
 }
 
 /// Runs a test alone. If it fails while the host stalls, says so and runs it once more.
@@ -56,22 +95,60 @@ impl Drop for Alone {
 /// If the test fails while the host is calm, or twice.
 pub fn real_time(test: impl Fn()) {
     let _alone = alone();
-    twice(&test, &|run| {
+    let watched = |run: &mut dyn FnMut()| {
         let watch = Watch::start();
         run();
         watch.stop()
+    };
+    twice(&test, &watched, &tell);
+}
+
+/// Runs a test that mostly waits beside others. The others disturb it: if it fails, it runs once more, alone.
+///
+/// # Panics
+/// If the test fails alone, too.
+pub fn real_time_beside(test: impl Fn()) {
+    first_then(&test, &|failure| {
+        tell(&format!(
+            "failed beside others ({failure}): once more, alone"
+        ));
+        real_time(&test);
     });
 }
 
+fn first_then(test: &dyn Fn(), again: &dyn Fn(&str)) {
+    let place = beside();
+    let failure = catch_unwind(AssertUnwindSafe(test)).err();
+    drop(place);
+    if let Some(failure) = failure {
+        let text = failure.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| failure.downcast_ref::<&str>().copied());
+        let short: String = text.unwrap_or_default().chars().take(200).collect();
+        again(&short);
+    }
+}
+
+/// Says this of the running test on the real standard error, which `cargo xtask test` reads of tests that pass, too.
+fn tell(words: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("a test");
+    // A test does not fail because nobody reads this.
+    let _ = writeln!(std::io::stderr(), "\nAGAIN {name}: {words}");
+}
+
 /// Runs `test` once, and once more if it failed under a disturbance. `watched` runs what it is given and names the
-/// disturbance it saw meanwhile.
-fn twice(test: &dyn Fn(), watched: &dyn Fn(&mut dyn FnMut()) -> Option<String>) {
+/// disturbance it saw meanwhile; `tell` announces a second run.
+fn twice(
+    test: &dyn Fn(),
+    watched: &dyn Fn(&mut dyn FnMut()) -> Option<String>,
+    tell: &dyn Fn(&str),
+) {
     let mut failure = None;
     let disturbed = watched(&mut || failure = catch_unwind(AssertUnwindSafe(test)).err());
     match (failure, disturbed) {
         (None, _) => {}
         (Some(_), Some(why)) => {
-            eprintln!("the host disturbed this test ({why}): it runs once more");
+            tell(&format!("the host disturbed it ({why}): once more"));
             test();
         }
         (Some(failure), None) => {
@@ -132,7 +209,7 @@ mod tests {
             run();
             disturbed.then(|| "made up".to_owned())
         };
-        let failed = catch_unwind(AssertUnwindSafe(|| twice(&test, &watched))).is_err();
+        let failed = catch_unwind(AssertUnwindSafe(|| twice(&test, &watched, &|_| {}))).is_err();
         (runs.get(), failed)
     }
 
@@ -146,16 +223,42 @@ mod tests {
     }
 
     #[test]
-    fn threads_take_turns_and_one_thread_may_ask_twice() {
+    fn what_fails_beside_others_is_judged_by_its_run_alone() {
+        let tried = |fails: bool| {
+            let again = Cell::new(0);
+            let test = || assert!(!fails, "a failure");
+            first_then(&test, &|failure| {
+                assert_eq!((failure, HELD.with(Cell::get)), ("a failure", 0));
+                again.set(again.get() + 1);
+            });
+            again.get()
+        };
+        assert_eq!((tried(false), tried(true)), (0, 1));
+    }
+
+    #[test]
+    fn a_test_alone_has_no_other_beside_it_and_no_more_than_the_places_are_taken() {
         static INSIDE: AtomicU64 = AtomicU64::new(0);
+        let enter = |weight: u64| {
+            let places = PLACES as u64;
+            assert!(INSIDE.fetch_add(weight, Ordering::SeqCst) + weight <= places);
+            std::thread::sleep(Duration::from_millis(5));
+            INSIDE.fetch_sub(weight, Ordering::SeqCst);
+        };
         std::thread::scope(|s| {
             for _ in 0..4 {
-                s.spawn(|| {
+                s.spawn(move || {
                     let _outer = alone();
                     let _inner = alone();
-                    assert_eq!(INSIDE.fetch_add(1, Ordering::SeqCst), 0);
-                    std::thread::sleep(Duration::from_millis(5));
-                    INSIDE.fetch_sub(1, Ordering::SeqCst);
+                    let _place = beside();
+                    enter(PLACES as u64);
+                });
+            }
+            for _ in 0..12 {
+                s.spawn(move || {
+                    let _outer = beside();
+                    let _inner = beside();
+                    enter(1);
                 });
             }
         });

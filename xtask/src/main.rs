@@ -1,4 +1,4 @@
-//! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
+//! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample | test`.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod kinds;
 mod layers;
 mod soundness;
 mod sources;
+mod suite;
 mod tidy;
 mod typescript;
 
@@ -29,10 +30,12 @@ const USAGE: &str = "usage: cargo xtask VERB
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
            import each other in a circle, but for those in xtask/circles.txt
   cites    list each RFC that is cited, with its title
-  sample   write data/records/ of the present format version anew";
+  sample   write data/records/ of the present format version anew
+  test     build all tests and run them, several binaries at once; words choose binaries: `test cli/networks sim/`";
 
 fn main() -> ExitCode {
-    match run(std::env::args().nth(1).as_deref()) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("{e:#}");
@@ -41,9 +44,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(verb: Option<&str>) -> Result<()> {
+fn run(words: &[String]) -> Result<()> {
     let root = root();
-    match verb {
+    match words.first().map(String::as_str) {
         Some("check") => {
             layers::check(&root)?;
             circles::check(&root)?;
@@ -71,6 +74,7 @@ fn run(verb: Option<&str>) -> Result<()> {
             Ok(())
         }
         Some("sample") => sample(&root),
+        Some("test") => suite::run(&root, &words[1..]),
         _ => bail!(USAGE),
     }
 }

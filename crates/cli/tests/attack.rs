@@ -29,6 +29,7 @@ fn seed() -> u64 {
 
 #[test]
 fn all_attacks_at_once_cost_little_and_harm_no_honest_client() {
+    let _place = testkit::alone();
     let seconds: f64 = from_environment("ATTACK_SECONDS").unwrap_or(6.0);
     let seed = seed();
     let served = serve([0; 4], None);
@@ -79,6 +80,7 @@ fn all_attacks_at_once_cost_little_and_harm_no_honest_client() {
 /// once, however many trains there are.
 #[test]
 fn upward_trains_alone_cost_little() {
+    let _place = testkit::beside();
     let seconds = from_environment("ATTACK_SECONDS")
         .unwrap_or(6.0f64)
         .min(20.0);
@@ -146,6 +148,7 @@ fn network() -> Option<Emulation> {
 /// Strangers with addresses of 512 networks that really answer. An honest client of another network gets in, and loses nothing.
 #[test]
 fn strangers_of_many_networks_keep_nobody_out() {
+    let _place = testkit::alone();
     let Some(network) = network() else {
         return;
     };
@@ -215,6 +218,7 @@ fn traffic(ns: &NetNs) -> (u64, u64) {
 /// Datagrams with forged sources, through a raw socket: whoever they name gets no more bytes than were sent in its name.
 #[test]
 fn forged_sources_get_no_more_than_was_sent() {
+    let _place = testkit::beside();
     use socket2::{Domain, Protocol, Socket, Type};
     let Some(network) = network() else {
         return;

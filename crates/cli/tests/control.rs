@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use std::time::Instant;
 use testkit::networks::house::{House, Load, Modem, WAN, end};
 use testkit::networks::network::sh;
-use testkit::real_time;
+use testkit::{real_time, real_time_beside};
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -76,7 +76,7 @@ fn the_queue_is_short_at_the_full_rate_of_random_links() {
 
 #[test]
 fn ecn_capable_packets_are_marked_and_pass() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(12e6, 8.0) else {
             return;
         };
@@ -156,7 +156,7 @@ fn last_cuts(house: &House) -> i64 {
 
 #[test]
 fn ipv6_is_controlled_and_the_real_time_band_is_not() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(12e6, 8.0) else {
             return;
         };
@@ -193,7 +193,7 @@ fn ipv6_is_controlled_and_the_real_time_band_is_not() {
 
 #[test]
 fn a_silent_server_ends_the_cuts() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(10e6, 8.0) else {
             return;
         };
@@ -239,7 +239,7 @@ while time.monotonic() < end:
 
 #[test]
 fn packets_that_pass_the_hook_by_are_noticed() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(50e6, 2.0) else {
             return;
         };
@@ -272,7 +272,7 @@ fn packets_that_pass_the_hook_by_are_noticed() {
 
 #[test]
 fn a_killed_run_leaves_nothing_behind() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(10e6, 5.0) else {
             return;
         };
@@ -303,7 +303,7 @@ fn a_killed_run_leaves_nothing_behind() {
 
 #[test]
 fn a_dry_run_decides_and_changes_nothing() {
-    real_time(|| {
+    real_time_beside(|| {
         let Some(house) = house(8e6, 8.0) else {
             return;
         };

@@ -34,53 +34,55 @@ fn start(house: &House, more: &[&str]) -> Child {
 
 #[test]
 fn control_is_proven_to_shorten_the_queue_and_is_off_at_the_end() {
-    let _alone = testkit::alone();
-    let Some(house) = house() else { return };
-    let server = house.serve();
-    let shown = start(&house, &[]).wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(text.contains("Nothing has been run"), "{text}");
-    assert!(house.programs().is_empty());
+    testkit::real_time_beside(|| {
+        let Some(house) = house() else { return };
+        let server = house.serve();
+        let shown = start(&house, &[]).wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(text.contains("Nothing has been run"), "{text}");
+        assert!(house.programs().is_empty());
 
-    let options = ["--go", "--", "--target", "15ms", "-o", "it's control.rec"];
-    let ended = start(&house, &options).wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "{said}");
-    let proof: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
-    println!("{:#}", proof["difference"]);
-    assert_eq!(proof["verdict"], "helps", "{proof}");
-    assert!(proof["detectable"].as_f64().is_some(), "{proof}");
-    assert!(house.programs().is_empty());
-    let run = store::read_meta(house.dir.join("it's control.rec")).expect("a recording");
-    assert_eq!(run.plan["settings"]["upload"]["target"], "15 ms");
-    server.stop();
+        let options = ["--go", "--", "--target", "15ms", "-o", "it's control.rec"];
+        let ended = start(&house, &options).wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+        let proof: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+        println!("{:#}", proof["difference"]);
+        assert_eq!(proof["verdict"], "helps", "{proof}");
+        assert!(proof["detectable"].as_f64().is_some(), "{proof}");
+        assert!(house.programs().is_empty());
+        let run = store::read_meta(house.dir.join("it's control.rec")).expect("a recording");
+        assert_eq!(run.plan["settings"]["upload"]["target"], "15 ms");
+        server.stop();
+    });
 }
 
 #[test]
 fn control_is_off_after_a_kill_and_another_run_is_not_stopped() {
-    let _alone = testkit::alone();
-    let Some(house) = house() else { return };
-    let server = house.serve();
-    let child = start(&house, &["--go"]);
-    let began = Instant::now();
-    let until = |attached: bool| {
-        while house.programs().is_empty() == attached {
-            assert!(began.elapsed() < Duration::from_secs(120), "{attached}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
-    until(true);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("it runs");
-    child.wait_with_output().expect("it ends");
-    until(false);
+    testkit::real_time_beside(|| {
+        let Some(house) = house() else { return };
+        let server = house.serve();
+        let child = start(&house, &["--go"]);
+        let began = Instant::now();
+        let until = |attached: bool| {
+            while house.programs().is_empty() == attached {
+                assert!(began.elapsed() < Duration::from_secs(120), "{attached}");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        until(true);
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).expect("it runs");
+        child.wait_with_output().expect("it ends");
+        until(false);
 
-    let run = house.start(&["--apply"]);
-    let refused = start(&house, &["--go"])
-        .wait_with_output()
-        .expect("it ends");
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("another `tailback control run`"), "{told}");
-    assert!(!house.programs().is_empty());
-    testkit::networks::house::end(run, Signal::SIGTERM);
-    server.stop();
+        let run = house.start(&["--apply"]);
+        let refused = start(&house, &["--go"])
+            .wait_with_output()
+            .expect("it ends");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(told.contains("another `tailback control run`"), "{told}");
+        assert!(!house.programs().is_empty());
+        testkit::networks::house::end(run, Signal::SIGTERM);
+        server.stop();
+    });
 }

@@ -34,7 +34,7 @@ fn near(figure: &Value, truth: f64, share: f64) {
 /// Borlaug 2014, section 6.1.3: 430 ms of queue before an uplink of 700 kbit/s, 22 times too much.
 #[test]
 fn the_thesis_adsl_line_is_told_as_it_is() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -93,7 +93,7 @@ fn the_thesis_adsl_line_is_told_as_it_is() {
 
 #[test]
 fn without_root_the_same_job_runs_and_a_threshold_sets_the_exit_code() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() || !nix::unistd::geteuid().is_root() {
             eprintln!(
                 "skipped: only root can become somebody else; as somebody else the test above shows it"

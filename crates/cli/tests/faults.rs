@@ -176,7 +176,7 @@ fn a_port_in_use_is_said_to_be() {
 
 #[test]
 fn a_filtered_port_is_told_from_a_closed_one() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -204,7 +204,7 @@ fn a_filtered_port_is_told_from_a_closed_one() {
 
 #[test]
 fn a_server_that_vanishes_leaves_what_was_measured() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -231,7 +231,7 @@ fn a_server_that_vanishes_leaves_what_was_measured() {
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -264,7 +264,7 @@ fn ctrl_c_keeps_what_was_measured() {
 
 #[test]
 fn a_full_disk_ends_the_run_and_keeps_its_figures() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }

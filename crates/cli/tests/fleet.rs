@@ -119,139 +119,145 @@ fn stored(data: &str) -> Vec<std::path::PathBuf> {
 /// A monitor whose recordings change over each five seconds: every slot of its 20 ms is in one of them.
 #[test]
 fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {
-    const INTERVAL_NS: i64 = 20_000_000;
-    let dir = TempDir::new("fleet-gap");
-    let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let (server, at) = server(&dir);
-    let plan = format!(
-        "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 5\nat_most_s = 5\n\
+    testkit::real_time_beside(|| {
+        const INTERVAL_NS: i64 = 20_000_000;
+        let dir = TempDir::new("fleet-gap");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let (server, at) = server(&dir);
+        let plan = format!(
+            "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 5\nat_most_s = 5\n\
          run = \"monitor {at} --interval 20ms\"\n"
-    );
-    let plan = dir.file("plan.toml", plan);
-    let (hub, address) = hub(&data, "127.0.0.1:0");
-    let (point, _) = join(&data, &home, &address, &plan);
-    wait(&data, "five recordings", |p| {
-        p["recordings"].as_u64() >= Some(5)
+        );
+        let plan = dir.file("plan.toml", plan);
+        let (hub, address) = hub(&data, "127.0.0.1:0");
+        let (point, _) = join(&data, &home, &address, &plan);
+        wait(&data, "five recordings", |p| {
+            p["recordings"].as_u64() >= Some(5)
+        });
+        drop((point, hub, server));
+        let mut sent: Vec<i64> = Vec::new();
+        let mut seams = Vec::new();
+        let mut last_end = None;
+        for path in stored(&data) {
+            let rows = store::read(&path).unwrap().delay;
+            let (first, last) = (rows.first().unwrap().sent_ns, rows.last().unwrap().sent_ns);
+            seams.extend(last_end.map(|end: i64| (first - end) / 1_000_000));
+            last_end = Some(last);
+            sent.extend(rows.iter().map(|r| r.sent_ns));
+        }
+        sent.sort_unstable();
+        let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
+        let longest = gaps.max().unwrap();
+        println!("longest gap {longest} ns; next start after last end, ms: {seams:?}");
+        assert!(seams.len() >= 4);
+        assert!(seams.iter().all(|ms| *ms <= 0), "{seams:?}");
+        assert!(longest <= 5 * INTERVAL_NS, "{longest}");
     });
-    drop((point, hub, server));
-    let mut sent: Vec<i64> = Vec::new();
-    let mut seams = Vec::new();
-    let mut last_end = None;
-    for path in stored(&data) {
-        let rows = store::read(&path).unwrap().delay;
-        let (first, last) = (rows.first().unwrap().sent_ns, rows.last().unwrap().sent_ns);
-        seams.extend(last_end.map(|end: i64| (first - end) / 1_000_000));
-        last_end = Some(last);
-        sent.extend(rows.iter().map(|r| r.sent_ns));
-    }
-    sent.sort_unstable();
-    let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
-    let longest = gaps.max().unwrap();
-    println!("longest gap {longest} ns; next start after last end, ms: {seams:?}");
-    assert!(seams.len() >= 4);
-    assert!(seams.iter().all(|ms| *ms <= 0), "{seams:?}");
-    assert!(longest <= 5 * INTERVAL_NS, "{longest}");
 }
 
 /// A monitor of an agent that was killed ends, too; its rows are kept, and the next agent uploads them.
 #[test]
 fn a_run_ends_with_its_agent() {
-    let dir = TempDir::new("fleet-orphan");
-    let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let plan = "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 3600\nat_most_s = 3600\n\
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-orphan");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let plan = "report_every_s = 5\n[[measurement]]\nname = \"watch\"\nevery_s = 3600\nat_most_s = 3600\n\
                 wait_s = 3600\nrun = \"monitor tcp:127.0.0.1:1,100ms\"\n";
-    let plan = dir.file("plan.toml", plan);
-    let (hub, address) = hub(&data, "127.0.0.1:0");
-    let (point, _) = join(&data, &home, &address, &plan);
-    let began = Instant::now();
-    let runs = || {
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let line =
-            |e: std::fs::DirEntry| std::fs::read(e.path().join("cmdline")).unwrap_or_default();
-        let lines = all.map(|e| String::from_utf8_lossy(&line(e)).into_owned());
-        lines
-            .filter(|l| l.contains("watch.plan.json") && l.contains(&home))
-            .count()
-    };
-    while runs() == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "no run starts");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    std::thread::sleep(Duration::from_secs(3));
-    drop(point);
-    let killed = Instant::now();
-    while runs() > 0 {
-        assert!(
-            killed.elapsed() < Duration::from_secs(20),
-            "the run goes on"
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let point = agent(&home, &[]);
-    let all = wait(&data, "the run's recording", |p| p["recordings"] == 1);
-    assert!(all["rows"].as_u64() >= Some(10), "{all}");
-    assert!(end(point));
-    drop(hub);
+        let plan = dir.file("plan.toml", plan);
+        let (hub, address) = hub(&data, "127.0.0.1:0");
+        let (point, _) = join(&data, &home, &address, &plan);
+        let began = Instant::now();
+        let runs = || {
+            let all = std::fs::read_dir("/proc").unwrap().flatten();
+            let line =
+                |e: std::fs::DirEntry| std::fs::read(e.path().join("cmdline")).unwrap_or_default();
+            let lines = all.map(|e| String::from_utf8_lossy(&line(e)).into_owned());
+            lines
+                .filter(|l| l.contains("watch.plan.json") && l.contains(&home))
+                .count()
+        };
+        while runs() == 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "no run starts");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        std::thread::sleep(Duration::from_secs(3));
+        drop(point);
+        let killed = Instant::now();
+        while runs() > 0 {
+            assert!(
+                killed.elapsed() < Duration::from_secs(20),
+                "the run goes on"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let point = agent(&home, &[]);
+        let all = wait(&data, "the run's recording", |p| p["recordings"] == 1);
+        assert!(all["rows"].as_u64() >= Some(10), "{all}");
+        assert!(end(point));
+        drop(hub);
+    });
 }
 
 #[test]
 fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
-    let dir = TempDir::new("fleet");
-    let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let (first, address) = hub(&data, "127.0.0.1:0");
-    let (point, code) = join(&data, &home, &address, &plan(&dir));
-    let url = format!("https://{address}");
-    wait(&data, "two recordings", |p| {
-        p["recordings"].as_u64() >= Some(2)
-    });
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let (first, address) = hub(&data, "127.0.0.1:0");
+        let (point, code) = join(&data, &home, &address, &plan(&dir));
+        let url = format!("https://{address}");
+        wait(&data, "two recordings", |p| {
+            p["recordings"].as_u64() >= Some(2)
+        });
 
-    // The hub dies, the agent goes on; then the agent dies in the middle of something.
-    drop(first);
-    std::thread::sleep(Duration::from_secs(6));
-    drop(point);
-    let (_second, _) = hub(&data, &address);
-    let before = status(&data)["points"][0]["recordings"].as_u64().unwrap();
-    let point = agent(&home, &[]);
-    wait(&data, "more recordings", |p| {
-        p["recordings"].as_u64() > Some(before + 1)
-    });
+        // The hub dies, the agent goes on; then the agent dies in the middle of something.
+        drop(first);
+        std::thread::sleep(Duration::from_secs(6));
+        drop(point);
+        let (_second, _) = hub(&data, &address);
+        let before = status(&data)["points"][0]["recordings"].as_u64().unwrap();
+        let point = agent(&home, &[]);
+        wait(&data, "more recordings", |p| {
+            p["recordings"].as_u64() > Some(before + 1)
+        });
 
-    // A stranger with the used code does not get in.
-    let stranger = program().run(&[
-        "agent",
-        "--data",
-        &dir.at("stranger"),
-        "--join",
-        &url,
-        &code,
-        "--agree",
-    ]);
-    let said = String::from_utf8_lossy(&stranger.stderr).into_owned();
-    assert!(
-        !stranger.status.success() && said.contains("used"),
-        "{said}"
-    );
+        // A stranger with the used code does not get in.
+        let stranger = program().run(&[
+            "agent",
+            "--data",
+            &dir.at("stranger"),
+            "--join",
+            &url,
+            &code,
+            "--agree",
+        ]);
+        let said = String::from_utf8_lossy(&stranger.stderr).into_owned();
+        assert!(
+            !stranger.status.success() && said.contains("used"),
+            "{said}"
+        );
 
-    // An orderly end: what was measured is uploaded, and the sums agree.
-    assert!(end(point));
-    let all = wait(&data, "all uploaded", |p| {
-        p["rows_outstanding"] == 0 && p["spool_recordings"] == 0
+        // An orderly end: what was measured is uploaded, and the sums agree.
+        assert!(end(point));
+        let all = wait(&data, "all uploaded", |p| {
+            p["rows_outstanding"] == 0 && p["spool_recordings"] == 0
+        });
+        assert_eq!(all["quarantined"], 0, "{all}");
+        let sums: Value =
+            serde_json::from_slice(&std::fs::read(Path::new(&home).join("sums.json")).unwrap())
+                .unwrap();
+        assert_eq!(
+            (&sums["recordings"], &sums["rows"]),
+            (&all["recordings"], &all["rows"])
+        );
+        let stored: Vec<_> = std::fs::read_dir(format!("{data}/points/village-17"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        assert_eq!(stored.len() as u64, all["recordings"].as_u64().unwrap());
+        let answer = program().json(&["analyse", stored[0].to_str().unwrap(), "--json"]);
+        assert!(answer.is_object());
     });
-    assert_eq!(all["quarantined"], 0, "{all}");
-    let sums: Value =
-        serde_json::from_slice(&std::fs::read(Path::new(&home).join("sums.json")).unwrap())
-            .unwrap();
-    assert_eq!(
-        (&sums["recordings"], &sums["rows"]),
-        (&all["recordings"], &all["rows"])
-    );
-    let stored: Vec<_> = std::fs::read_dir(format!("{data}/points/village-17"))
-        .unwrap()
-        .map(|e| e.unwrap().path())
-        .collect();
-    assert_eq!(stored.len() as u64, all["recordings"].as_u64().unwrap());
-    let answer = program().json(&["analyse", stored[0].to_str().unwrap(), "--json"]);
-    assert!(answer.is_object());
 }
 
 /// Body of a page, once it has these words.
@@ -282,37 +288,39 @@ fn page(address: &str, path: &str, words: &str) -> String {
 
 #[test]
 fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
-    let dir = TempDir::new("fleet-web");
-    let (data, home) = (dir.at("hub"), dir.at("agent"));
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let web = free.local_addr().unwrap().to_string();
-    drop(free);
-    let args = [
-        "hub",
-        "--data",
-        &data,
-        "--listen",
-        "127.0.0.1:0",
-        "--web",
-        &web,
-    ];
-    let mut serving = program().command(&args);
-    let (hub, address) = told(
-        serving.stderr(Stdio::piped()).spawn().unwrap(),
-        "hub at https://",
-    );
-    page(&web, "/", "0 points");
-    let (point, _) = join(&data, &home, &address, &plan(&dir));
-    wait(&data, "a recording", |p| {
-        p["recordings"].as_u64() >= Some(1)
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-web");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let web = free.local_addr().unwrap().to_string();
+        drop(free);
+        let args = [
+            "hub",
+            "--data",
+            &data,
+            "--listen",
+            "127.0.0.1:0",
+            "--web",
+            &web,
+        ];
+        let mut serving = program().command(&args);
+        let (hub, address) = told(
+            serving.stderr(Stdio::piped()).spawn().unwrap(),
+            "hub at https://",
+        );
+        page(&web, "/", "0 points");
+        let (point, _) = join(&data, &home, &address, &plan(&dir));
+        wait(&data, "a recording", |p| {
+            p["recordings"].as_u64() >= Some(1)
+        });
+        page(&web, "/", "/p/village-17/cable");
+        let drawn = page(&web, "/p/village-17/cable", "<svg");
+        assert!(drawn.contains("200 OK"));
+        page(&web, "/p/village-17/nothing", "no recording of nothing");
+        page(&web, "/p/..%2f..%2fledger.sqlite/x", "no recording");
+        page(&web, "/ledger.sqlite", "404");
+        drop((point, hub));
     });
-    page(&web, "/", "/p/village-17/cable");
-    let drawn = page(&web, "/p/village-17/cable", "<svg");
-    assert!(drawn.contains("200 OK"));
-    page(&web, "/p/village-17/nothing", "no recording of nothing");
-    page(&web, "/p/..%2f..%2fledger.sqlite/x", "no recording");
-    page(&web, "/ledger.sqlite", "404");
-    drop((point, hub));
 }
 
 /// Server on a free port of this machine, with its address.
@@ -329,53 +337,57 @@ fn server(dir: &TempDir) -> (Running, String) {
 /// turns.
 #[test]
 fn points_take_turns_at_a_server() {
-    let dir = TempDir::new("fleet-turns");
-    let data = dir.at("hub");
-    let (server, at) = server(&dir);
-    let (hub, address) = hub(&data, "127.0.0.1:0");
-    let plan = format!(
-        "report_every_s = 5\n[[measurement]]\nname = \"load\"\nevery_s = 14\nat_most_s = 60\nwait_s = 12\n\
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-turns");
+        let data = dir.at("hub");
+        let (server, at) = server(&dir);
+        let (hub, address) = hub(&data, "127.0.0.1:0");
+        let plan = format!(
+            "report_every_s = 5\n[[measurement]]\nname = \"load\"\nevery_s = 14\nat_most_s = 60\nwait_s = 12\n\
          run = \"test {at} --phases idle\"\n"
-    );
-    let plan = dir.file("plan.toml", plan);
-    let names = ["a", "b", "c", "d"];
-    let points: Vec<_> = names
-        .iter()
-        .map(|name| join_as(name, &data, &dir.at(name), &address, &plan))
-        .collect();
-    let began = Instant::now();
-    let has_two = |p: &Value| p["recordings"].as_u64() >= Some(2);
-    loop {
-        let told = status(&data);
-        if told["points"].as_array().unwrap().iter().all(has_two) {
-            break;
+        );
+        let plan = dir.file("plan.toml", plan);
+        let names = ["a", "b", "c", "d"];
+        let points: Vec<_> = names
+            .iter()
+            .map(|name| join_as(name, &data, &dir.at(name), &address, &plan))
+            .collect();
+        let began = Instant::now();
+        let has_two = |p: &Value| p["recordings"].as_u64() >= Some(2);
+        loop {
+            let told = status(&data);
+            if told["points"].as_array().unwrap().iter().all(has_two) {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(150), "{told}");
+            std::thread::sleep(Duration::from_secs(1));
         }
-        assert!(began.elapsed() < Duration::from_secs(150), "{told}");
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    drop((points, hub, server));
-    let mut runs = Vec::new();
-    for name in names {
-        for entry in std::fs::read_dir(format!("{data}/points/{name}")).unwrap() {
-            let meta = store::read_meta(entry.unwrap().path()).unwrap();
-            runs.push((meta.started_ns, meta.ended_ns.unwrap(), name));
+        drop((points, hub, server));
+        let mut runs = Vec::new();
+        for name in names {
+            for entry in std::fs::read_dir(format!("{data}/points/{name}")).unwrap() {
+                let meta = store::read_meta(entry.unwrap().path()).unwrap();
+                runs.push((meta.started_ns, meta.ended_ns.unwrap(), name));
+            }
         }
-    }
-    runs.sort_unstable();
-    println!("{runs:?}");
-    for pair in runs.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "{pair:?}");
-    }
+        runs.sort_unstable();
+        println!("{runs:?}");
+        for pair in runs.windows(2) {
+            assert!(pair[0].1 <= pair[1].0, "{pair:?}");
+        }
+    });
 }
 
 /// A start waits while something else uses the link, says so, and follows when the link is idle. A budget that is used
 /// up starts nothing. All of it is in a namespace of its own: other tests use the host's loopback interface meanwhile.
 #[test]
 fn starts_wait_for_an_idle_link_and_for_their_budget() {
-    if let Some(line) = testkit::networks::line(1) {
-        let entered = line.near().run(runs_that_wait);
-        entered.expect("this thread may enter");
-    }
+    testkit::real_time_beside(|| {
+        if let Some(line) = testkit::networks::line(1) {
+            let entered = line.near().run(runs_that_wait);
+            entered.expect("this thread may enter");
+        }
+    });
 }
 
 fn runs_that_wait() {
@@ -466,42 +478,44 @@ impl Drop for Small {
 /// was closed arrives.
 #[test]
 fn full_disks_of_hub_and_point_lose_nothing() {
-    let dir = TempDir::new("fleet-full");
-    let disks = (
-        Small::mount(dir.at("hub"), "60m"),
-        Small::mount(dir.at("agent"), "60m"),
-    );
-    let (Some(hub_disk), Some(agent_disk)) = disks else {
-        return;
-    };
-    let (hub, address) = hub(&hub_disk.0, "127.0.0.1:0");
-    let (point, _) = join(&hub_disk.0, &agent_disk.0, &address, &plan(&dir));
-    wait(&hub_disk.0, "a recording", |p| {
-        p["recordings"].as_u64() >= Some(1)
-    });
-    for round in 0..2 {
-        agent_disk.fill(true);
-        std::thread::sleep(Duration::from_secs(6));
-        agent_disk.fill(false);
-        hub_disk.fill(true);
-        std::thread::sleep(Duration::from_secs(6));
-        hub_disk.fill(false);
-        let before = status(&hub_disk.0)["points"][0]["recordings"]
-            .as_u64()
-            .unwrap();
-        let more = wait(&hub_disk.0, "recordings after the full disks", |p| {
-            p["recordings"].as_u64() >= Some(before + 2)
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-full");
+        let disks = (
+            Small::mount(dir.at("hub"), "60m"),
+            Small::mount(dir.at("agent"), "60m"),
+        );
+        let (Some(hub_disk), Some(agent_disk)) = disks else {
+            return;
+        };
+        let (hub, address) = hub(&hub_disk.0, "127.0.0.1:0");
+        let (point, _) = join(&hub_disk.0, &agent_disk.0, &address, &plan(&dir));
+        wait(&hub_disk.0, "a recording", |p| {
+            p["recordings"].as_u64() >= Some(1)
         });
-        println!("round {round}: {more}");
-    }
-    assert!(end(point), "the agent outlives a full disk");
-    let point = wait(&hub_disk.0, "all uploaded", |p| p["rows_outstanding"] == 0);
-    assert_eq!(
-        (&point["quarantined"], &point["spool_recordings"]),
-        (&0.into(), &0.into())
-    );
-    assert!(point["runs"]["skipped"].as_u64() >= Some(1), "{point}");
-    drop(hub);
+        for round in 0..2 {
+            agent_disk.fill(true);
+            std::thread::sleep(Duration::from_secs(6));
+            agent_disk.fill(false);
+            hub_disk.fill(true);
+            std::thread::sleep(Duration::from_secs(6));
+            hub_disk.fill(false);
+            let before = status(&hub_disk.0)["points"][0]["recordings"]
+                .as_u64()
+                .unwrap();
+            let more = wait(&hub_disk.0, "recordings after the full disks", |p| {
+                p["recordings"].as_u64() >= Some(before + 2)
+            });
+            println!("round {round}: {more}");
+        }
+        assert!(end(point), "the agent outlives a full disk");
+        let point = wait(&hub_disk.0, "all uploaded", |p| p["rows_outstanding"] == 0);
+        assert_eq!(
+            (&point["quarantined"], &point["spool_recordings"]),
+            (&0.into(), &0.into())
+        );
+        assert!(point["runs"]["skipped"].as_u64() >= Some(1), "{point}");
+        drop(hub);
+    });
 }
 
 /// Asks an agent to end; true if it does so in order.
@@ -514,70 +528,73 @@ fn end(mut agent: Running) -> bool {
 /// Clocks of hub and point that are two years off, ahead and behind: nothing is lost, and the hub names the difference.
 #[test]
 fn clocks_that_are_years_off_lose_nothing_and_are_named() {
-    const YEARS: i64 = 2 * 365 * 86_400;
-    let dir = TempDir::new("fleet-clock");
-    let library = testkit::machine_library(&dir);
-    for (hub_off, point_off) in [(0, YEARS), (0, -YEARS), (YEARS, 0), (-YEARS, 0)] {
-        let shifted = |args: &[&str], off: i64| {
-            let mut command = program().command(args);
-            command.env("LD_PRELOAD", &library);
-            command.env("TAILBACK_CLOCK_S", off.to_string());
-            command.stderr(Stdio::piped());
-            command
-        };
-        let (data, home) = (
-            dir.at(&format!("hub{hub_off}{point_off}")),
-            dir.at(&format!("agent{hub_off}{point_off}")),
-        );
-        let mut serving = shifted(
-            &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
-            hub_off,
-        );
-        let (hub, address) = told(serving.spawn().unwrap(), "hub at https://");
-        let on_hub = |args: &[&str]| {
-            let out = shifted(args, hub_off).output().unwrap();
-            assert!(out.status.success(), "{out:?}");
-            String::from_utf8(out.stdout).unwrap()
-        };
-        let code = on_hub(&["hub", "invite", "--data", &data, "--name", "p"]);
-        on_hub(&["fleet", "plan", &plan(&dir), "--data", &data]);
-        let url = format!("https://{address}");
-        let args = [
-            "agent",
-            "--data",
-            &home,
-            "--join",
-            &url,
-            code.trim(),
-            "--agree",
-        ];
-        let state = || -> Value {
-            serde_json::from_str(&on_hub(&["fleet", "status", "--data", &data, "--json"])).unwrap()
-        };
-        let recordings = || state()["points"][0]["recordings"].as_u64().unwrap();
-        // First with the wrong clock, then the point's clock is set right while its agent is off.
-        for point_off in [point_off, 0] {
-            let (agent, _) = told(shifted(&args, point_off).spawn().unwrap(), "measuring as ");
-            let (began, before) = (Instant::now(), recordings());
-            while recordings() < before + 2 {
-                assert!(began.elapsed() < Duration::from_secs(90), "{}", state());
-                std::thread::sleep(Duration::from_millis(500));
-            }
-            let point = state()["points"][0].clone();
-            let is_off = hub_off != point_off;
-            assert_eq!(point["health"] == "clock", is_off, "{point}");
-            if is_off {
-                let why = point["why"].as_str().unwrap();
-                assert!(why.contains("6307") || why.contains("6306"), "{why}");
-            }
-            assert!(end(agent));
-            let point = state()["points"][0].clone();
-            assert_eq!(
-                (&point["rows_outstanding"], &point["quarantined"]),
-                (&0.into(), &0.into()),
-                "{point}"
+    testkit::real_time_beside(|| {
+        const YEARS: i64 = 2 * 365 * 86_400;
+        let dir = TempDir::new("fleet-clock");
+        let library = testkit::machine_library(&dir);
+        for (hub_off, point_off) in [(0, YEARS), (0, -YEARS), (YEARS, 0), (-YEARS, 0)] {
+            let shifted = |args: &[&str], off: i64| {
+                let mut command = program().command(args);
+                command.env("LD_PRELOAD", &library);
+                command.env("TAILBACK_CLOCK_S", off.to_string());
+                command.stderr(Stdio::piped());
+                command
+            };
+            let (data, home) = (
+                dir.at(&format!("hub{hub_off}{point_off}")),
+                dir.at(&format!("agent{hub_off}{point_off}")),
             );
+            let mut serving = shifted(
+                &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
+                hub_off,
+            );
+            let (hub, address) = told(serving.spawn().unwrap(), "hub at https://");
+            let on_hub = |args: &[&str]| {
+                let out = shifted(args, hub_off).output().unwrap();
+                assert!(out.status.success(), "{out:?}");
+                String::from_utf8(out.stdout).unwrap()
+            };
+            let code = on_hub(&["hub", "invite", "--data", &data, "--name", "p"]);
+            on_hub(&["fleet", "plan", &plan(&dir), "--data", &data]);
+            let url = format!("https://{address}");
+            let args = [
+                "agent",
+                "--data",
+                &home,
+                "--join",
+                &url,
+                code.trim(),
+                "--agree",
+            ];
+            let state = || -> Value {
+                serde_json::from_str(&on_hub(&["fleet", "status", "--data", &data, "--json"]))
+                    .unwrap()
+            };
+            let recordings = || state()["points"][0]["recordings"].as_u64().unwrap();
+            // First with the wrong clock, then the point's clock is set right while its agent is off.
+            for point_off in [point_off, 0] {
+                let (agent, _) = told(shifted(&args, point_off).spawn().unwrap(), "measuring as ");
+                let (began, before) = (Instant::now(), recordings());
+                while recordings() < before + 2 {
+                    assert!(began.elapsed() < Duration::from_secs(90), "{}", state());
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                let point = state()["points"][0].clone();
+                let is_off = hub_off != point_off;
+                assert_eq!(point["health"] == "clock", is_off, "{point}");
+                if is_off {
+                    let why = point["why"].as_str().unwrap();
+                    assert!(why.contains("6307") || why.contains("6306"), "{why}");
+                }
+                assert!(end(agent));
+                let point = state()["points"][0].clone();
+                assert_eq!(
+                    (&point["rows_outstanding"], &point["quarantined"]),
+                    (&0.into(), &0.into()),
+                    "{point}"
+                );
+            }
+            drop(hub);
         }
-        drop(hub);
-    }
+    });
 }

@@ -22,7 +22,7 @@ fn can_emulate() -> bool {
 /// Gao 2012, chapter 5: 51 packets of 1452 bytes over IPv6.
 #[test]
 fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -68,7 +68,7 @@ fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording()
 /// Datagrams of more than 2300 bytes arrived as none at all: the receiving host had no room for what lacked a piece.
 #[test]
 fn sizes_counts_large_datagrams_although_the_receiving_kernel_keeps_what_is_incomplete() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -171,7 +171,7 @@ fn capacity_tells_what_others_leave_free_of_an_emulated_line() {
 /// Table 5.2.1 of Chandele 2012 has files sent with segmentation offload and without.
 #[test]
 fn tcp_compares_transfers_with_offload_and_without_it() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -203,7 +203,7 @@ fn tcp_compares_transfers_with_offload_and_without_it() {
 /// Chandele 2012 downloads: the server is the sender, whose controller and initial window are those of the far end.
 #[test]
 fn tcp_downloads_with_the_controller_and_the_window_that_the_server_was_told() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -269,7 +269,7 @@ fn tcp_downloads_with_the_controller_and_the_window_that_the_server_was_told() {
 /// BFind is what packets wait while TCP keeps the queue, which is less than what fits: the emulator knows how much.
 #[test]
 fn path_under_load_less_at_rest_is_what_packets_waited_in_the_queue_meanwhile() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -315,7 +315,7 @@ fn path_under_load_less_at_rest_is_what_packets_waited_in_the_queue_meanwhile() 
 /// BFind over the day: several runs by themselves, and what they have in common.
 #[test]
 fn a_kind_runs_again_and_again_and_its_recordings_have_statistics() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -368,7 +368,7 @@ fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teache
 /// A chain of three links with a router between each: the second is the slow one.
 #[test]
 fn path_finds_the_hop_of_a_routed_chain_at_which_packets_wait() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }
@@ -417,7 +417,7 @@ fn path_finds_the_hop_of_a_routed_chain_at_which_packets_wait() {
 /// Fibre of 20 ms, and 19 ms of ADSL behind the gateway.
 #[test]
 fn path_tells_the_gateways_share_of_the_way_to_every_landmark() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         if !can_emulate() {
             return;
         }

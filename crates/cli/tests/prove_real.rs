@@ -77,52 +77,54 @@ fn until(what: impl Fn() -> bool) {
 
 #[test]
 fn a_shaper_of_the_kernel_is_proved_and_is_off_at_the_end() {
-    let _alone = testkit::alone();
-    let Some(line) = line() else { return };
-    let _server = serve(&line);
-    let dir = TempDir::new("prove-real");
-    let cure = cure(&dir, &shaper());
-    let (shown, _) = end(start(&line, &dir, &cure, &[]));
-    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(text.contains("Nothing has been run"), "{text}");
-    assert!(cure.calls().is_empty(), "a dry run runs no command");
+    testkit::real_time_beside(|| {
+        let Some(line) = line() else { return };
+        let _server = serve(&line);
+        let dir = TempDir::new("prove-real");
+        let cure = cure(&dir, &shaper());
+        let (shown, _) = end(start(&line, &dir, &cure, &[]));
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(text.contains("Nothing has been run"), "{text}");
+        assert!(cure.calls().is_empty(), "a dry run runs no command");
 
-    let (output, said) = end(start(&line, &dir, &cure, &["--go"]));
-    assert!(output.status.success(), "{said}");
-    let proof: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(proof["verdict"], "helps", "{proof}");
-    assert_eq!(proof["real_link"], true);
-    assert!(proof["detectable"].as_f64().is_some(), "{proof}");
-    let calls = cure.calls();
-    assert_eq!(calls.first().map(String::as_str), Some("off"), "{calls:?}");
-    assert_eq!(calls.last().map(String::as_str), Some("off"), "{calls:?}");
-    assert_eq!(calls.iter().filter(|c| *c == "on").count(), 6, "{calls:?}");
+        let (output, said) = end(start(&line, &dir, &cure, &["--go"]));
+        assert!(output.status.success(), "{said}");
+        let proof: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(proof["verdict"], "helps", "{proof}");
+        assert_eq!(proof["real_link"], true);
+        assert!(proof["detectable"].as_f64().is_some(), "{proof}");
+        let calls = cure.calls();
+        assert_eq!(calls.first().map(String::as_str), Some("off"), "{calls:?}");
+        assert_eq!(calls.last().map(String::as_str), Some("off"), "{calls:?}");
+        assert_eq!(calls.iter().filter(|c| *c == "on").count(), 6, "{calls:?}");
+    });
 }
 
 #[test]
 fn the_cure_is_off_after_an_error_an_interrupt_and_a_kill() {
-    let _alone = testkit::alone();
-    let Some(line) = line() else { return };
-    let _server = serve(&line);
-    let broken = TempDir::new("prove-broken");
-    let failing = cure(&broken, "false");
-    let (output, said) = end(start(&line, &broken, &failing, &["--go"]));
-    assert!(!output.status.success());
-    assert!(said.contains("the command of --on failed"), "{said}");
-    assert_eq!(failing.calls().last().map(String::as_str), Some("off"));
+    testkit::real_time_beside(|| {
+        let Some(line) = line() else { return };
+        let _server = serve(&line);
+        let broken = TempDir::new("prove-broken");
+        let failing = cure(&broken, "false");
+        let (output, said) = end(start(&line, &broken, &failing, &["--go"]));
+        assert!(!output.status.success());
+        assert!(said.contains("the command of --on failed"), "{said}");
+        assert_eq!(failing.calls().last().map(String::as_str), Some("off"));
 
-    for signal in ["INT", "KILL"] {
-        let dir = TempDir::new("prove-ended");
-        let cure = cure(&dir, &shaper());
-        let child = start(&line, &dir, &cure, &["--go"]);
-        until(|| cure.calls().iter().any(|c| c == "on"));
-        let pid = child.id().to_string();
-        let sent = std::process::Command::new("kill")
-            .args(["-s", signal, &pid])
-            .status();
-        assert!(sent.expect("kill runs").success());
-        let (output, said) = end(child);
-        assert!(!output.status.success(), "{signal}: {said}");
-        until(|| cure.calls().last().map(String::as_str) == Some("off"));
-    }
+        for signal in ["INT", "KILL"] {
+            let dir = TempDir::new("prove-ended");
+            let cure = cure(&dir, &shaper());
+            let child = start(&line, &dir, &cure, &["--go"]);
+            until(|| cure.calls().iter().any(|c| c == "on"));
+            let pid = child.id().to_string();
+            let sent = std::process::Command::new("kill")
+                .args(["-s", signal, &pid])
+                .status();
+            assert!(sent.expect("kill runs").success());
+            let (output, said) = end(child);
+            assert!(!output.status.success(), "{signal}: {said}");
+            until(|| cure.calls().last().map(String::as_str) == Some("off"));
+        }
+    });
 }

@@ -25,7 +25,7 @@ fn run(line: &Emulation, program: &[&str], kind: &str, more: &[&str]) -> Output 
 
 #[test]
 fn round_trips_of_the_loads_own_packets_are_captured_alone_and_beside_a_second_upload() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let Some(line) = slow_upload() else { return };
         let server = serve(&line);
         let scratch = TempDir::new("collapse");
@@ -113,7 +113,7 @@ fn find(json: &Value, name: &str, found: &mut Vec<f64>) {
 
 #[test]
 fn rounds_are_as_short_as_the_budget_asks_for_and_that_is_said() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let Some(line) = slow_upload() else { return };
         let server = serve(&line);
         let scratch = TempDir::new("budget");
@@ -143,7 +143,7 @@ fn rounds_are_as_short_as_the_budget_asks_for_and_that_is_said() {
 
 #[test]
 fn without_the_right_to_capture_it_says_what_is_missing() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let Some(line) = slow_upload() else { return };
         let server = serve(&line);
         let none = "-net_raw";

@@ -62,18 +62,24 @@ fn counts_like_the_interface(kinds: &[&str]) {
 
 #[test]
 fn transfers_are_counted_as_the_interface_counts_them() {
-    counts_like_the_interface(&[
-        "tcp:direction=both,control=cubic,size=400 kB;2 MB,repeats=1",
-        "collapse:rounds=1,duration=6 s",
-    ]);
+    testkit::real_time_beside(|| {
+        counts_like_the_interface(&[
+            "tcp:direction=both,control=cubic,size=400 kB;2 MB,repeats=1",
+            "collapse:rounds=1,duration=6 s",
+        ]);
+    });
 }
 
 #[test]
 fn downloads_are_counted_with_what_comes_after_their_end() {
-    counts_like_the_interface(&["path:idle=5 s,hold=5 s,load=down"]);
+    testkit::real_time_beside(|| {
+        counts_like_the_interface(&["path:idle=5 s,hold=5 s,load=down"]);
+    });
 }
 
 #[test]
 fn the_packets_of_a_traced_route_are_counted_one_by_one() {
-    counts_like_the_interface(&["path:idle=5 s,load=none"]);
+    testkit::real_time_beside(|| {
+        counts_like_the_interface(&["path:idle=5 s,load=none"]);
+    });
 }

@@ -5,7 +5,7 @@ use crate::doubles::{figure, line_with, planted, probe, serve};
 
 #[test]
 fn icmp_that_a_classifier_sends_past_the_queue_is_called_favoured_and_otherwise_not() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         // 40 packets of 1500 bytes at 2 Mbit/s are 240 ms; what is marked for it goes first.
         let (up, down) = (
             ("2 Mbit/s", "prio:rest=fifo,limit=40"),

@@ -21,7 +21,7 @@ fn can_shape(ns: &NetNs) -> bool {
 
 #[test]
 fn the_senders_own_queue_is_told_from_the_lines_whichever_is_the_slower() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         // The line: 60 kB at 6 Mbit/s are 80 ms.
         let (up, down) = (
             ("6 Mbit/s", "fifo:bytes=60kB"),

@@ -48,51 +48,53 @@ fn of(answer: &Value, n: usize, key: &str) -> f64 {
 #[test]
 fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_connections_are_counted()
 {
-    let (true, Some(line)) = (can_browse(), line(5)) else {
-        return;
-    };
-    let (server, site) = (serve(&line), Site::start(&line));
-    let kinds = [("http", 6.0, "http/1.1"), ("h2", 1.0, "h2")];
-    let mut urls = Vec::new();
-    for (which, ..) in kinds {
-        urls.extend(["1", "20", "100"].map(|n| url(which, n)));
-    }
-    let kind = format!(
-        "page:url={},iterations=1,loads=2,loaded=0,trust={}",
-        urls.join(";"),
-        site.trust()
-    );
-    let before = site.counts(&line);
-    let (answer, bytes, packets) = off(&line, &kind);
-    assert!(bytes < 0.05 && packets < 0.25, "{bytes} {packets}");
-    let after = site.counts(&line);
-    let mut n = 0;
-    for (which, most, protocol) in kinds {
-        let mut opened = 0.0;
-        for objects in [1.0, 20.0, 100.0] {
-            n += 1;
-            assert_eq!(of(&answer, n, "failed"), 0.0, "{answer}");
-            assert_eq!(of(&answer, n, "requests"), objects, "{answer}");
-            let used = of(&answer, n, "connections_used");
-            // A browser opens six connections to a host over HTTP/1.1, and one over HTTP/2.
-            assert!((1.0..=most).contains(&used), "{answer}");
-            assert!(objects == 1.0 || used == most, "{answer}");
-            assert!(of(&answer, n, "connections_opened") >= used, "{answer}");
-            assert!(of(&answer, n, "bytes") >= 10_000.0 * objects, "{answer}");
-            opened += 2.0 * of(&answer, n, "connections_opened");
+    testkit::real_time(|| {
+        let (true, Some(line)) = (can_browse(), line(5)) else {
+            return;
+        };
+        let (server, site) = (serve(&line), Site::start(&line));
+        let kinds = [("http", 6.0, "http/1.1"), ("h2", 1.0, "h2")];
+        let mut urls = Vec::new();
+        for (which, ..) in kinds {
+            urls.extend(["1", "20", "100"].map(|n| url(which, n)));
         }
-        let port = port(which).to_string();
-        let took = |counts: &Value| counts[&port].as_f64().expect("a count");
-        // The two questions for the counts are connections too; the first is in both counts.
-        let own = if which == "http" { 1.0 } else { 0.0 };
-        assert_eq!(opened, took(&after) - took(&before) - own, "{answer}");
-        let evidence = answer["evidence"].to_string();
-        assert!(
-            evidence.contains(&format!("over {protocol} and opens")),
-            "{evidence}"
+        let kind = format!(
+            "page:url={},iterations=1,loads=2,loaded=0,trust={}",
+            urls.join(";"),
+            site.trust()
         );
-    }
-    server.stop();
+        let before = site.counts(&line);
+        let (answer, bytes, packets) = off(&line, &kind);
+        assert!(bytes < 0.05 && packets < 0.25, "{bytes} {packets}");
+        let after = site.counts(&line);
+        let mut n = 0;
+        for (which, most, protocol) in kinds {
+            let mut opened = 0.0;
+            for objects in [1.0, 20.0, 100.0] {
+                n += 1;
+                assert_eq!(of(&answer, n, "failed"), 0.0, "{answer}");
+                assert_eq!(of(&answer, n, "requests"), objects, "{answer}");
+                let used = of(&answer, n, "connections_used");
+                // A browser opens six connections to a host over HTTP/1.1, and one over HTTP/2.
+                assert!((1.0..=most).contains(&used), "{answer}");
+                assert!(objects == 1.0 || used == most, "{answer}");
+                assert!(of(&answer, n, "connections_opened") >= used, "{answer}");
+                assert!(of(&answer, n, "bytes") >= 10_000.0 * objects, "{answer}");
+                opened += 2.0 * of(&answer, n, "connections_opened");
+            }
+            let port = port(which).to_string();
+            let took = |counts: &Value| counts[&port].as_f64().expect("a count");
+            // The two questions for the counts are connections too; the first is in both counts.
+            let own = if which == "http" { 1.0 } else { 0.0 };
+            assert_eq!(opened, took(&after) - took(&before) - own, "{answer}");
+            let evidence = answer["evidence"].to_string();
+            assert!(
+                evidence.contains(&format!("over {protocol} and opens")),
+                "{evidence}"
+            );
+        }
+        server.stop();
+    });
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn each_method_finds_the_lines_rate_and_round_trips_grow_by_what_the_queue_holds
 
 #[test]
 fn one_connection_fares_worse_than_several_where_packets_are_lost() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let way = ("20 Mbit/s", "fifo:bytes=200kB");
         let Some(line) = line_with(20, way, way) else {
             return;
