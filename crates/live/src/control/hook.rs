@@ -61,6 +61,11 @@ fn words(orders: &Orders, clock: Clock) -> [u64; 6] {
     ]
 }
 
+/// True if these words let all packets pass when so many signals have been taken.
+fn is_idle([_, _, _, limited, signals, _]: &[u64; 6], signalled: u64) -> bool {
+    *limited == 0 && *signals <= signalled
+}
+
 /// Attached program; dropping it detaches it.
 pub struct Hook {
     orders: Array<MapData, [u64; 6]>,
@@ -68,6 +73,10 @@ pub struct Hook {
     counters: Array<MapData, [u64; 6]>,
     /// Slot of the orders that bind.
     bound: u32,
+    /// Words of the last orders.
+    told: [u64; 6],
+    /// Signals that packets have taken.
+    signalled: u64,
     _ebpf: Ebpf,
 }
 
@@ -113,6 +122,8 @@ impl Hook {
             slot,
             counters,
             bound: 0,
+            told: [0; 6],
+            signalled: 0,
             _ebpf: ebpf,
         })
     }
@@ -121,9 +132,10 @@ impl Hook {
     ///
     /// # Errors
     /// The kernel refuses to read the map.
-    pub fn counts(&self) -> io::Result<Counts> {
+    pub fn counts(&mut self) -> io::Result<Counts> {
         let words = self.counters.get(&0, 0).map_err(io::Error::other)?;
         let [packets, bytes, signalled, marks, drops, capped] = words;
+        self.signalled = signalled;
         Ok(Counts {
             packets,
             bytes,
@@ -133,17 +145,21 @@ impl Hook {
         })
     }
 
-    /// Gives orders. They bind for a quarter of a second, unless others follow.
+    /// Gives orders. They bind for a quarter of a second, unless others follow. Orders to let all pass need no renewal.
     ///
     /// # Errors
     /// The kernel refuses to write the map.
     pub fn order(&mut self, orders: &Orders, clock: Clock) -> io::Result<()> {
+        let told = words(orders, clock);
+        if is_idle(&told, self.signalled) && is_idle(&self.told, self.signalled) {
+            return Ok(());
+        }
         let free = 1 - self.bound;
         self.orders
-            .set(free, words(orders, clock), 0)
+            .set(free, told, 0)
             .and_then(|()| self.slot.set(0, free, 0))
             .map_err(io::Error::other)?;
-        self.bound = free;
+        (self.bound, self.told) = (free, told);
         Ok(())
     }
 }
@@ -216,5 +232,9 @@ mod tests {
             ..orders
         };
         assert_eq!(words(&free, Clock::start())[1..], [0, 0, 0, 3, 0]);
+        assert!(!is_idle(&told, 3), "it limits");
+        let free = words(&free, Clock::start());
+        assert!(!is_idle(&free, 2), "a signal waits for a packet");
+        assert!(is_idle(&free, 3));
     }
 }

@@ -93,6 +93,8 @@ pub struct Gateway {
     desk: Desk,
     probes: Probes,
     counters: Counters,
+    /// Bytes that the link adds to each packet beyond the kernel's count.
+    adjustment: i64,
     /// Shaper that follows the decisions, instead of signals.
     shaping: Option<Shaping>,
     /// Control of the downloads, if it is asked for.
@@ -157,6 +159,7 @@ impl Gateway {
         }
         let acts = settings.apply && up;
         let counters = Counters::open(&settings, Side::Egress, acts && shaping.is_none())?;
+        let adjustment = adjustment(&settings, Side::Egress);
         let offload = acts.then(|| Offload::open(&settings.wan, Side::Egress));
         let offload = offload.transpose()?;
         let now = clock.now();
@@ -179,6 +182,7 @@ impl Gateway {
             desk,
             probes,
             counters,
+            adjustment,
             shaping,
             down,
             began: now,
@@ -361,7 +365,7 @@ impl Gateway {
             .transpose()?;
         if let Some(offload) = &mut self.offload {
             let seen = self.agent.seen();
-            let adjusted = adjustment(&self.settings, Side::Egress) * seen.packets as i64;
+            let adjusted = self.adjustment * seen.packets as i64;
             let seen = shaped.unwrap_or(seen.bytes.saturating_add_signed(-adjusted));
             // Without the counters nothing speaks against the hook.
             let unseen = offload.check(seen).unwrap_or(false);
