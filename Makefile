@@ -106,7 +106,7 @@ $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
 
 deps: ## Debian packages that the tests (not the program) use
-	@for p in chromium iproute2 nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@for p in chromium iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 
 book: ## the book as a site, in target/book

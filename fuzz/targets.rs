@@ -6,6 +6,7 @@ mod secrets;
 
 use base::record::Direction;
 use base::{BitsPerSec, Duration, Time};
+use measure::account::Account;
 use measure::capture;
 use measure::control::datagram::Message;
 use measure::control::inbox::Inbox;
@@ -16,6 +17,7 @@ use measure::control::{
     Accepted, FlowSpec, GREETING_LEN, Greeting, HELLO_LEN, Hello, Refusal, Request, Response,
     SessionId, Stamp, Stamps,
 };
+use measure::guest::{Asked, Instant, Responder, irtt, stamp};
 use measure::keys::Tickets;
 use measure::reflector::{Arrival, Budget, Reflector};
 use measure::wire::{Ask, ClientMessage, Grant, History, Key, MAX_LEN, Reply, ServerMessage};
@@ -62,6 +64,8 @@ const TARGETS: &[Target] = &[
     target("probe_client", probe_client, client_messages, 1),
     target("probe_server", probe_server, server_messages, 1),
     target("sequence", sequence, sequences, 10),
+    target("irtt", irtt_server, irtt_messages, 1),
+    target("stamp", stamp_reflector, stamp_packets, 1),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
     target("program", program, programs, 2),
@@ -85,6 +89,61 @@ fn client() -> SocketAddr {
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
+}
+
+/// A responder gets datagrams of one address, 60 bytes each: what it sends is never more than what came.
+fn ask(responder: &mut dyn Responder, bytes: &[u8]) {
+    let (mut came, mut went) = (0, 0);
+    let mut out = [0; MAX_LEN];
+    for (n, packet) in (0..).zip(bytes.chunks(60)) {
+        let now = Time::from_millis(100 * n);
+        let at = Instant {
+            wall_ns: 1_000_000 * n as i64,
+            mono_ns: n as i64,
+        };
+        let asked = Asked {
+            from: client(),
+            at,
+            ttl: Some(64),
+            tos: 0xb9,
+            bytes: packet,
+        };
+        came += packet.len();
+        went += responder
+            .answer(now, &asked, at, &mut out)
+            .map_or(0, |a| a.len);
+        while responder.poll_ended(now).is_some() {}
+        assert!(went <= came, "{went} of {came}");
+    }
+}
+
+fn irtt_server(bytes: &[u8]) {
+    let accounts: irtt::Accounts = Box::new(|_| Account::default());
+    ask(
+        &mut irtt::Server::new(irtt::Budget::default(), [7; 32], accounts),
+        bytes,
+    );
+}
+
+fn irtt_messages() -> Vec<Vec<u8>> {
+    let opening = b"\x14\xa7\x5b\x01\x01\x02\x02\x80\x84\xaf\x5f\x03\x80\xb4\x89\x13\x05\x06\x06\x06\x07\x06\x09\x04rand";
+    let mut echo = b"\x14\xa7\x5b\x00".to_vec();
+    echo.resize(60, 0);
+    vec![
+        opening.to_vec(),
+        echo,
+        b"\x14\xa7\x5b\x04\x01\x02\x03\x04\x05\x06\x07\x08".to_vec(),
+    ]
+}
+
+fn stamp_reflector(bytes: &[u8]) {
+    ask(&mut stamp::Reflector::new(862, stamp::Budget::NAMED), bytes);
+}
+
+fn stamp_packets() -> Vec<Vec<u8>> {
+    let mut packet = vec![0; 44];
+    packet.extend([0x80, 4, 0, 4, 40, 0, 0, 0, 0x80, 1, 0, 4, 9, 9, 9, 9]);
+    vec![packet]
 }
 
 fn spec() -> FlowSpec {

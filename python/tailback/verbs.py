@@ -319,6 +319,8 @@ def serve(
     allow_listen: str | None = None,
     max_rate: str | None = None,
     max_udp_rate: str | None = None,
+    irtt: str | bool | None = None,
+    stamp: str | bool | None = None,
     log: Literal["json"] | None = None,
     metrics: Path | None = None,
     user: str | None = None,
@@ -344,6 +346,9 @@ def serve(
         max_rate: Upper limit on the rate of all that the server sends and asks for, both directions combined
             [default: none]
         max_udp_rate: Upper limit on the sum of all UDP load and trains [default: 10 Gbit/s]
+        irtt: Answer irtt's clients, SmokePing and flent among them [default of ADDRESS:PORT: [::]:2112]
+        stamp: Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000
+            of those that --allow names [default of ADDRESS:PORT: [::]:862]
         log: Write one line for each session that ends and each refusal to standard output
         metrics: Write counters for Prometheus to this file every ten seconds (textfile collector of
             node_exporter)
@@ -353,7 +358,7 @@ def serve(
     return _call(
         ("serve",),
         {},
-        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "log": log, "metrics": metrics, "user": user},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "log": log, "metrics": metrics, "user": user},
         not_json=None,
         progress=progress,
     )

@@ -170,6 +170,10 @@ const TITLES: &[(u32, &str)] = &[
         5682,
         "Forward RTO-Recovery (F-RTO): An Algorithm for Detecting Spurious Retransmission Timeouts with TCP",
     ),
+    (
+        5905,
+        "Network Time Protocol Version 4: Protocol and Algorithms Specification",
+    ),
     (6298, "Computing TCP's Retransmission Timer"),
     (6349, "Framework for TCP Throughput Testing"),
     (

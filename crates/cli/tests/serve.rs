@@ -1,13 +1,16 @@
 //! `tailback serve` as operators run it: its rights, its log, its counters.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testkit::TempDir;
 
 struct Served {
     child: Child,
     address: String,
+    /// Address for the clients of other tools.
+    guest: Option<String>,
 }
 
 impl Drop for Served {
@@ -27,15 +30,25 @@ fn serve(args: &[&str]) -> Served {
         .spawn()
         .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let address = loop {
+    let mut addresses = Vec::new();
+    loop {
         let line = lines.next().expect("it listens").expect("text");
         if let Some(rest) = line.strip_prefix("listening on ") {
-            break rest.split(',').next().expect("an address").to_owned();
+            addresses.push(rest.split(',').next().expect("an address").to_owned());
+        } else if line.starts_with("public key") {
+            break;
         }
-    };
+    }
+    let mut addresses = addresses.into_iter();
+    let address = addresses.next().expect("an address");
+    let guest = addresses.next();
     // A pipe that nobody reads would end the server's words, not the server.
     std::thread::spawn(move || lines.for_each(drop));
-    Served { child, address }
+    Served {
+        child,
+        address,
+        guest,
+    }
 }
 
 fn status(pid: u32, key: &str) -> Vec<String> {
@@ -189,4 +202,51 @@ fn the_units_are_confined() {
             Ok(told) => assert!(told.status.success(), "{name}: {told:?}"),
         }
     }
+}
+
+#[test]
+fn a_stamp_packet_comes_back_with_the_times_of_the_server() {
+    let served = serve(&["--stamp", "127.0.0.1:0"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a socket");
+    let guest = served.guest.as_deref().expect("a port for STAMP");
+    socket.connect(guest).expect("loopback");
+    let mut packet = [0; 60];
+    packet[..14].copy_from_slice(&[0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0x80, 1]);
+    socket.send(&packet).expect("loopback");
+    let mut answer = [0; 100];
+    assert_eq!(socket.recv(&mut answer).expect("an answer"), 60);
+    assert_eq!(answer[24..38], packet[..14]);
+    let seconds = |at: usize| {
+        let bytes = answer[at..at + 8].try_into().expect("eight bytes");
+        u64::from_be_bytes(bytes) as f64 / 2f64.powi(32) - 2_208_988_800.0
+    };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
+    let (came, went) = (seconds(16), seconds(4));
+    assert!(came <= went && went <= now.as_secs_f64(), "{came} {went}");
+    assert!(now.as_secs_f64() - came < 5.0, "{came}");
+    assert_eq!(answer[40], 64, "the TTL of loopback");
+}
+
+#[test]
+fn guests_without_keys_need_a_network_where_users_have_keys() {
+    let dir = TempDir::new("guests-keys");
+    let keys = dir.at("keys");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
+        command.args(args).output().expect("it starts")
+    };
+    let made = run(&["serve", "keys", "add", "anna", "--keys", &keys]);
+    assert!(made.status.success(), "{made:?}");
+    let refused = run(&["serve", "--keys", &keys, "--irtt", "127.0.0.1:0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        told.contains("--irtt") && told.contains("--allow"),
+        "{told}"
+    );
 }

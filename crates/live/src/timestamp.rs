@@ -61,6 +61,18 @@ pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_RECVTOS, 1)
 }
 
+/// Enables the TTL or hop limit of every datagram.
+///
+/// # Errors
+/// The kernel refuses an option.
+pub fn enable_ttl(fd: RawFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+    }
+    // On an IPv6 socket this is for IPv4 peers under mapped addresses.
+    set_int(fd, libc::SOL_IP, libc::IP_RECVTTL, 1)
+}
+
 /// Enables ICMP errors about datagrams of this socket.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod control;
 pub mod dns;
 pub mod ends;
+pub mod guest;
 pub mod handshake;
 pub mod icmp;
 pub mod keys;

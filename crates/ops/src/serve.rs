@@ -7,8 +7,8 @@ use base::{BitsPerSec, Bytes};
 use live::privileges::{self, Target};
 use live::serve::journal::Entry;
 use live::serve::{
-    Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, ServerStats,
-    TlsError, TlsKey, metrics,
+    Budgets, Guest, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
+    ServerStats, TlsError, TlsKey, metrics,
 };
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -52,6 +52,9 @@ pub struct Plan {
     pub max_rate: Option<BitsPerSec>,
     /// Upper limit on the sum of all UDP load and trains.
     pub max_udp_rate: BitsPerSec,
+    /// Ports for the clients of other tools; none where not given.
+    #[serde(default)]
+    pub guests: Vec<Guest>,
     /// File for the counters, in the text format of Prometheus.
     #[serde(default)]
     pub metrics: Option<PathBuf>,
@@ -87,6 +90,7 @@ impl Default for Plan {
             allow_listen: None,
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
+            guests: Vec::new(),
             metrics: None,
             user: "nobody".into(),
         }
@@ -121,6 +125,7 @@ impl Plan {
             allow_listen: self.allow_listen.clone().unwrap_or_default(),
             max_rate: self.max_rate,
             max_udp_rate: self.max_udp_rate,
+            guests: self.guests.clone(),
             log,
             ..usual
         }
@@ -155,6 +160,13 @@ impl Answer {
 /// # Errors
 /// A port that cannot be opened, keys or certificates that cannot be read, a user that does not exist.
 pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serving<'_>> {
+    // Other tools' clients have no key of ours.
+    if let (Some(guest), Some(_), []) = (plan.guests.first(), &plan.keys, &plan.allow[..]) {
+        return Err(usage(format!(
+            "with --keys, --{} would serve everybody without a key: name the networks of its clients by --allow",
+            guest.protocol.name()
+        )));
+    }
     let mut config = plan.config(log);
     if privileges::is_root() && plan.user != "root" {
         config.user = Some(Target::find(&plan.user)?);
@@ -253,6 +265,10 @@ impl Serving<'_> {
         for address in self.server.local_addrs() {
             observer.say(&format!("listening on {address}, UDP and TCP; {whom}"));
         }
+        for guest in self.server.guests() {
+            let name = guest.protocol.name();
+            observer.say(&format!("listening on {}, UDP, for {name}", guest.listen));
+        }
         if let Some(user) = &self.became {
             observer.say(&format!("runs as user {}", user.name()));
         }
@@ -322,6 +338,13 @@ mod tests {
                 },
                 allow_listen: coin().then(|| "80,40000-40999".parse().unwrap()),
                 max_rate: coin().then(|| BitsPerSec::from_mbps(7)),
+                guests: match coin() {
+                    true => vec![Guest {
+                        protocol: live::serve::Protocol::Stamp,
+                        listen: ([127, 0, 0, 1], 862).into(),
+                    }],
+                    false => Vec::new(),
+                },
                 metrics: coin().then(|| "tailback.prom".into()),
                 ..Plan::default()
             };

@@ -7,7 +7,7 @@ use anyhow::Context;
 use base::{BitsPerSec, Bytes};
 use live::privileges;
 use live::serve::journal::Entry;
-use live::serve::{Budgets, MAX_UDP_RATE, Network, PortSet};
+use live::serve::{Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol};
 use ops::serve::{Plan, Tls};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -68,6 +68,12 @@ pub struct Args {
     /// Upper limit on the sum of all UDP load and trains
     #[arg(long, value_name = "RATE", default_value_t = MAX_UDP_RATE)]
     max_udp_rate: BitsPerSec,
+    /// Answer irtt's clients, SmokePing and flent among them [default of ADDRESS:PORT: [::]:2112]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
+    irtt: Option<Option<SocketAddr>>,
+    /// Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000 of those that --allow names [default of ADDRESS:PORT: [::]:862]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
+    stamp: Option<Option<SocketAddr>>,
     /// Write one line for each session that ends and each refusal to standard output
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
@@ -143,6 +149,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(Command::Keys(args)) = args.command {
         return serve_keys::run(args);
     }
+    let guest = |protocol: Protocol, asked: Option<Option<SocketAddr>>| {
+        asked.map(|listen| Guest {
+            protocol,
+            listen: listen.unwrap_or(protocol.usual()),
+        })
+    };
+    let guests = [(Protocol::Irtt, args.irtt), (Protocol::Stamp, args.stamp)];
     let usual = Plan::default();
     let plan = Plan {
         tls: tls(&args),
@@ -158,6 +171,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         allow_listen: args.allow_listen,
         max_rate: args.max_rate,
         max_udp_rate: args.max_udp_rate,
+        guests: (guests.into_iter())
+            .filter_map(|(protocol, asked)| guest(protocol, asked))
+            .collect(),
         metrics: args.metrics,
         user: args.user,
     };

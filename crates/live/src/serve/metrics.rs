@@ -69,6 +69,26 @@ pub const METRICS: &[Metric] = &[
         "Probes of users with a key that had come before",
     ),
     (
+        "guest_answered_total",
+        "counter",
+        "Datagrams of other tools' clients answered, by protocol",
+    ),
+    (
+        "guest_ignored_total",
+        "counter",
+        "Datagrams at the ports for other tools that were dropped: foreign, too short, or of no session",
+    ),
+    (
+        "guest_throttled_total",
+        "counter",
+        "Datagrams of other tools' clients beyond a budget, by protocol",
+    ),
+    (
+        "guest_sessions",
+        "gauge",
+        "Open sessions of other tools' clients, by protocol",
+    ),
+    (
         "wrong_keys_total",
         "counter",
         "Requests with a key that nobody has, over TCP and UDP",
@@ -148,6 +168,13 @@ pub fn render(stats: &ServerStats) -> String {
             "probes_ignored_total" => p.stats.ignored,
             "probes_throttled_total" => p.stats.throttled,
             "probes_replayed_total" => p.stats.replayed,
+            name if name.starts_with("guest_") => {
+                for (protocol, counts) in &stats.guests {
+                    let value = guest(name, counts);
+                    one(&format!("{{protocol=\"{}\"}}", protocol.name()), value);
+                }
+                continue;
+            }
             "wrong_keys_total" => stats.wrong_keys + p.stats.wrong_keys,
             "tls_handshakes_total" => stats.tls_handshakes,
             "user_bytes" => {
@@ -164,6 +191,15 @@ pub fn render(stats: &ServerStats) -> String {
         one("", value);
     }
     out
+}
+
+fn guest(name: &str, counts: &measure::guest::Counts) -> u64 {
+    match name {
+        "guest_answered_total" => counts.answered,
+        "guest_ignored_total" => counts.ignored,
+        "guest_throttled_total" => counts.throttled,
+        _ => counts.sessions as u64,
+    }
 }
 
 type Count = ((&'static str, &'static str), (u64, u64));

@@ -5,6 +5,7 @@
 
 mod connection;
 mod datagrams;
+mod guests;
 pub mod journal;
 mod kept;
 pub mod keys;
@@ -21,6 +22,7 @@ mod train;
 pub mod udp;
 mod uplink;
 
+pub use guests::{Guest, Protocol};
 pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
@@ -41,7 +43,7 @@ use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use promises::Promises;
 use quota::Quota;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
@@ -74,6 +76,8 @@ pub struct ServeConfig {
     pub max_rate: Option<BitsPerSec>,
     /// Upper limit on the sum of all UDP load and trains.
     pub max_udp_rate: BitsPerSec,
+    /// Ports for the clients of other tools; none by default.
+    pub guests: Vec<Guest>,
     /// User to become once the ports are open.
     pub user: Option<Target>,
     /// Receiver of the log.
@@ -97,6 +101,7 @@ impl Default for ServeConfig {
             allow_listen: PortSet::default(),
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
+            guests: Vec::new(),
             user: None,
             log: None,
         }
@@ -167,6 +172,8 @@ pub struct ServerStats {
     pub holds: Holds,
     /// Sum over all reflectors.
     pub probes: udp::Published,
+    /// Counters of the ports for other tools' clients.
+    pub guests: Vec<(Protocol, measure::guest::Counts)>,
     /// Bytes of load, trains and probes, both directions combined.
     pub moved_bytes: u64,
     pub max_rate: Option<BitsPerSec>,
@@ -226,6 +233,7 @@ pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     reflectors: Vec<Arc<Mutex<udp::Published>>>,
+    guests: Vec<(Guest, guests::Published)>,
     trouble: Arc<Mutex<Option<String>>>,
     notes: Arc<Mutex<Vec<String>>>,
 }
@@ -245,6 +253,7 @@ impl Server {
             .iter()
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
+        let guests = guests::bind(&config.guests)?;
         if let Some(user) = &config.user {
             user.become_it(Kept {
                 low_ports: config.allow_listen.holds_below(1024),
@@ -274,6 +283,7 @@ impl Server {
             }),
             threads: Vec::new(),
             reflectors: Vec::new(),
+            guests: Vec::new(),
             trouble: Arc::default(),
             notes: Arc::default(),
         };
@@ -286,6 +296,9 @@ impl Server {
         }
         for port in ports {
             server.serve(port, config.probe_budget)?;
+        }
+        for (guest, socket) in guests {
+            server.welcome(guest, socket)?;
         }
         Ok(server)
     }
@@ -334,6 +347,19 @@ impl Server {
         Ok(())
     }
 
+    /// Starts the thread of a port for the clients of another tool.
+    fn welcome(&mut self, guest: Guest, socket: UdpSocket) -> Result<(), ServeError> {
+        let published = guests::Published::default();
+        self.guests.push((guest, published.clone()));
+        let shared = self.shared.clone();
+        self.thread("serve-guest", move || {
+            guests::run(guest, &socket, &shared, &published).map_err(|e| {
+                let name = guest.protocol.name();
+                format!("the {name} server on {} has failed: {e}", guest.listen)
+            })
+        })
+    }
+
     fn thread(
         &mut self,
         name: &str,
@@ -361,16 +387,24 @@ impl Server {
         &self.addrs
     }
 
+    /// Ports for the clients of other tools.
+    pub fn guests(&self) -> impl Iterator<Item = Guest> {
+        self.guests.iter().map(|(guest, _)| *guest)
+    }
+
     pub fn stats(&self) -> ServerStats {
         let c = &self.shared.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         let (counts, log_left_out) = self.shared.journal.counts();
         let probes = self.reflectors.iter().map(|p| *lock(p));
+        let guests = self.guests.iter();
+        let guests = guests.map(|(guest, counts)| (guest.protocol, *lock(counts)));
         ServerStats {
             counts,
             log_left_out,
             holds: self.shared.quota.holds(),
             probes: probes.fold(udp::Published::default(), udp::Published::plus),
+            guests: guests.collect(),
             moved_bytes: self.shared.ceiling.bytes(),
             max_rate: self.shared.ceiling.rate(),
             connections: get(&c.connections),
@@ -473,14 +507,14 @@ fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     let mut tries = if addr.port() == 0 { 20 } else { 1 };
     loop {
         tries -= 1;
-        let tcp = TcpListener::from(bind(addr, Type::STREAM)?);
+        let tcp = TcpListener::from(bind(addr, Bound::Tcp)?);
         let bound = tcp.local_addr().map_err(|e| listen_error(addr, "TCP", e))?;
         // The filter counts sockets in the order in which they were bound.
-        let probes = match bind(bound, Type::DGRAM) {
+        let probes = match bind(bound, Bound::Shared) {
             Err(ServeError::InUse { .. }) if tries > 0 => continue,
             udp => UdpSocket::from(udp?),
         };
-        let load = UdpSocket::from(bind(bound, Type::DGRAM)?);
+        let load = UdpSocket::from(bind(bound, Bound::Shared)?);
         datagrams::divide_port(&load).map_err(|e| listen_error(addr, "UDP", e))?;
         return Ok(Port {
             addr: bound,
@@ -491,11 +525,26 @@ fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     }
 }
 
-fn bind(addr: SocketAddr, kind: Type) -> Result<Socket, ServeError> {
-    let tcp = kind == Type::STREAM;
+/// Use of a socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Tcp,
+    /// One of two UDP sockets of a port.
+    Shared,
+    /// The only UDP socket of a port.
+    Guest,
+}
+
+fn bind(addr: SocketAddr, bound: Bound) -> Result<Socket, ServeError> {
+    let tcp = bound == Bound::Tcp;
+    let kind = if tcp { Type::STREAM } else { Type::DGRAM };
     let protocol = if tcp { "TCP" } else { "UDP" };
     let make = |addr: SocketAddr| -> io::Result<Socket> {
-        let p = if tcp { Protocol::TCP } else { Protocol::UDP };
+        let p = if tcp {
+            socket2::Protocol::TCP
+        } else {
+            socket2::Protocol::UDP
+        };
         let socket = Socket::new(Domain::for_address(addr), kind, Some(p))?;
         if addr.is_ipv6() {
             socket.set_only_v6(false)?;
@@ -506,7 +555,7 @@ fn bind(addr: SocketAddr, kind: Type) -> Result<Socket, ServeError> {
             // Accepted sockets inherit it; one that changes later would keep the pacing of the one before.
             let _ = choose_congestion(SockRef::from(&socket), None);
             socket.set_nonblocking(true)?;
-        } else {
+        } else if bound == Bound::Shared {
             // Nobody else can come in between: the TCP port is ours alone.
             socket.set_reuse_port(true)?;
         }

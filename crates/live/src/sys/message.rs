@@ -37,6 +37,8 @@ pub struct Received {
     /// Kernel time, wall clock, UNIX ns.
     pub wall_ns: Option<i64>,
     pub tos: Option<u8>,
+    /// TTL or hop limit; see [`crate::timestamp::enable_ttl`].
+    pub ttl: Option<u8>,
     /// Number of the datagram whose transmit time this is.
     pub tx_id: Option<u32>,
     pub error: Option<NetError>,
@@ -153,6 +155,9 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
                     r.overflowed = Some(data.cast::<u32>().read_unaligned());
                 }
                 (libc::SOL_IP, libc::IP_TOS) => r.tos = Some(*data),
+                (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
+                    r.ttl = Some(data.cast::<i32>().read_unaligned() as u8)
+                }
                 (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
                     r.tos = Some(data.cast::<i32>().read_unaligned() as u8)
                 }

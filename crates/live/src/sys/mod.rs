@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
+pub(crate) mod clock;
 pub(crate) mod exec;
 pub(crate) mod guard;
 pub(crate) mod interface;
