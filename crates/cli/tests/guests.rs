@@ -1,5 +1,6 @@
 //! Other tools' clients at our server, behind an emulated link.
 
+use base::record::Delay;
 use serde_json::Value;
 use std::process::Output;
 use testkit::{Program, TempDir};
@@ -17,7 +18,7 @@ fn behind_adsl(near: &str) -> Option<Output> {
         return None;
     }
     let far = format!(
-        "{} --quiet serve --user root --irtt --stamp 0.0.0.0:8620",
+        "{} --quiet serve --user root --allow 10.0.0.0/8 --allow fd00::/8 --irtt --stamp '[::]:8620'",
         env!("CARGO_BIN_EXE_tailback")
     );
     // Until the server listens, irtt gives up at once.
@@ -75,5 +76,37 @@ fn flents_look_for_an_irtt_server_succeeds() {
         if let Some(run) = behind_adsl(LOOK) {
             assert!(run.status.success(), "{}", text(&run.stderr));
         }
+    });
+}
+
+/// Delays of each direction, of a link whose directions differ, as our own probes see them.
+#[test]
+fn a_monitor_asks_a_reflector_of_stamp() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("guests-stamp");
+        let rec = dir.at("stamp.rec");
+        let near = format!(
+            "{} --quiet monitor stamp:far:8620,20ms far,20ms --duration 4s -o {rec}",
+            env!("CARGO_BIN_EXE_tailback"),
+        );
+        let Some(run) = behind_adsl(&near) else {
+            return;
+        };
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let rows = store::read(&rec).expect("a recording").delay;
+        let of = |target: &str, figure: &dyn Fn(&Delay) -> Option<i64>| {
+            let its = rows.iter().filter(|r| &*r.target == target);
+            let mut all: Vec<i64> = its.filter_map(figure).collect();
+            assert!(all.len() > 100, "{target}: {} of {}", all.len(), rows.len());
+            all.sort_unstable();
+            all[all.len() / 2] as f64 / 1e6
+        };
+        let rtt = |r: &Delay| r.rtt_ns;
+        let up = |r: &Delay| Some(r.remote_rx_ns? - r.sent_ns);
+        let (theirs, ours) = (of("stamp:far:8620", &rtt), of("udp", &rtt));
+        let (stamp_up, own_up) = (of("stamp:far:8620", &up), of("udp", &up));
+        println!("STAMP {theirs} ms, {stamp_up} ms up; ours {ours} ms, {own_up} ms up");
+        assert!((theirs - ours).abs() < 2.0, "{theirs} {ours}");
+        assert!((stamp_up - own_up).abs() < 2.0, "{stamp_up} {own_up}");
     });
 }

@@ -20,7 +20,7 @@ pub struct Task {
 /// over IPv6 are 232; a connection is opened with seven packets of 80; a page is read up to its first window.
 fn probe_bytes(kind: &TargetKind) -> u64 {
     match kind {
-        TargetKind::Server(_) | TargetKind::Icmp(_) => 240,
+        TargetKind::Server(_) | TargetKind::Icmp(_) | TargetKind::Stamp { .. } => 240,
         TargetKind::Tcp { .. } => 560,
         TargetKind::Dns { .. } => 1300,
         TargetKind::Http { .. } | TargetKind::Https { .. } => 30_000,

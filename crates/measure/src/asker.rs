@@ -33,6 +33,17 @@ pub struct Answer {
     pub steady: bool,
     /// TOS or traffic-class byte.
     pub tos: Option<u8>,
+    /// Times of the far end, if its protocol tells them.
+    pub far: Option<Far>,
+}
+
+/// Times at which the far end received a probe and sent its answer, UNIX ns of its own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Far {
+    /// Receive time.
+    pub rx_ns: i64,
+    /// Transmit time.
+    pub tx_ns: i64,
 }
 
 /// Asker: slots and questions to a target that is not ours.
@@ -159,7 +170,13 @@ impl Asker {
         };
         let (sent, before) = (p.sent(), p.before);
         p.state = State::Done;
-        let rtt = answer.at.signed_since(sent).as_nanos();
+        let whole = answer.at.signed_since(sent).as_nanos();
+        // A hold that cannot be true says that the far clock stepped, or lies: it tells nothing then.
+        let held = |far: &Far| far.tx_ns.checked_sub(far.rx_ns);
+        let far = answer
+            .far
+            .filter(|far| held(far).is_some_and(|ns| (0..whole).contains(&ns)));
+        let rtt = whole - far.as_ref().and_then(held).unwrap_or(0);
         let late = answer.at.saturating_since(before) > self.ledger.limits.lost_after;
         let status = if late && status == Status::Ok {
             Status::Late
@@ -174,6 +191,8 @@ impl Asker {
         row.dscp = answer.tos.map(|tos| i64::from(tos >> 2));
         if trusted {
             row.rtt_ns = Some(rtt);
+            row.remote_rx_ns = far.map(|far| far.rx_ns);
+            row.remote_tx_ns = far.map(|far| far.tx_ns);
             row.host_ns = Some(sent.signed_since(before).as_nanos().max(0));
         } else if status != Status::Duplicate {
             row.status = Status::Invalid;
@@ -292,6 +311,7 @@ mod tests {
             at: Time::from_millis(ms),
             steady: true,
             tos: None,
+            far: None,
         }
     }
 

@@ -17,7 +17,8 @@ use std::path::PathBuf;
         of the interface towards the first target, this host's load and the interface's availability. It \
         continues through outages, restarts of the server, changes of address, clock steps and suspends, and \
         records each of them. Every slot gets a row.\n\n\
-        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), \
+        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, \
+        stamp:HOST (a reflector of RFC 8762), tcp:HOST:PORT (time to connect), \
         http://HOST/PATH or https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append \
         ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second.",
     after_help = "Examples:\n  \

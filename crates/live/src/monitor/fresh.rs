@@ -120,6 +120,7 @@ impl Fresh {
                         at,
                         steady: true,
                         tos: None,
+                        far: None,
                     };
                     self.asker.handle_answer(at, c.seq, answer);
                     close_abruptly(&c.stream);

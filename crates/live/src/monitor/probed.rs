@@ -13,7 +13,8 @@ use crate::timestamp::Batch;
 use base::record::Text;
 use base::rng::Streams;
 use base::{Duration, Time};
-use measure::asker::{Answer, Asker};
+use measure::asker::{Answer, Asker, Far};
+use measure::guest::stamp;
 use measure::keys::Credential;
 use measure::lasting::{Lasting, Transmit};
 use measure::ledger::Slots;
@@ -161,6 +162,9 @@ enum Question {
         id: u16,
         token: u64,
     },
+    Stamp {
+        ssid: u16,
+    },
     Dns {
         query: Vec<u8>,
         first_id: u16,
@@ -245,6 +249,14 @@ impl Probed {
                     question,
                 }
             }
+            TargetKind::Stamp { .. } => How::Echo {
+                asker: Box::new(asker()),
+                wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
+                question: Question::Stamp {
+                    // Zero would be no session of RFC 8972.
+                    ssid: u16::from_be_bytes(random().map_err(socket)?).max(1),
+                },
+            },
             TargetKind::Dns { name, .. } => How::Echo {
                 asker: Box::new(asker()),
                 wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
@@ -388,6 +400,12 @@ impl Probed {
                             buffer[..icmp::LEN].copy_from_slice(&packet);
                             &buffer[..icmp::LEN]
                         }
+                        Question::Stamp { ssid } => {
+                            let mut packet = [0; stamp::BASE];
+                            stamp::encode(&mut packet, seq, *ssid, clock.unix_ns());
+                            buffer[..stamp::BASE].copy_from_slice(&packet);
+                            &buffer[..stamp::BASE]
+                        }
                         Question::Dns {
                             query, first_id, ..
                         } => {
@@ -438,12 +456,15 @@ impl Probed {
                     Found::Trouble(errno) => asker.note_trouble(now, &told(errno)),
                     Found::Hop { .. } => {}
                     Found::Came { arrival, bytes } => {
-                        let answer = Answer {
-                            at: arrival.at,
-                            steady: arrival.steady && arrival.kernel,
-                            tos: arrival.tos,
-                        };
-                        if let Some(seq) = question.answered(bytes, raw, v6, now, asker) {
+                        let unix_ns = clock.unix_ns();
+                        let answered = question.answered(bytes, raw, v6, (now, unix_ns), asker);
+                        if let Some((seq, far)) = answered {
+                            let answer = Answer {
+                                at: arrival.at,
+                                steady: arrival.steady && arrival.kernel,
+                                tos: arrival.tos,
+                                far,
+                            };
                             asker.handle_answer(now, seq, answer);
                         }
                     }
@@ -516,7 +537,7 @@ impl Probed {
             } => {
                 let kind = match question {
                     Question::Icmp { .. } => Kind::Icmp,
-                    Question::Dns { .. } => Kind::Udp,
+                    Question::Stamp { .. } | Question::Dns { .. } => Kind::Udp,
                 };
                 match Wire::open(kind, new_remote, clock) {
                     Ok(new) => {
@@ -611,17 +632,25 @@ fn drain(mut next: impl FnMut() -> Option<base::record::Row>, out: &mut Out) {
 }
 
 impl Question {
-    /// Probe that a datagram answers.
+    /// Probe that a datagram answers, and the times of the far end if it tells them.
     fn answered(
         &mut self,
         bytes: &[u8],
         raw: bool,
         v6: bool,
-        now: Time,
+        (now, unix_ns): (Time, i64),
         asker: &mut Asker,
-    ) -> Option<u64> {
+    ) -> Option<(u64, Option<Far>)> {
+        let latest = asker.slots().next_seq().checked_sub(1);
         match self {
-            Question::Icmp { token, .. } => icmp::decode(bytes, v6, raw, *token),
+            Question::Icmp { token, .. } => {
+                icmp::decode(bytes, v6, raw, *token).map(|seq| (seq, None))
+            }
+            Question::Stamp { ssid } => {
+                let (number, far) = stamp::decode(bytes, *ssid, unix_ns)?;
+                let behind = (latest? as u32).wrapping_sub(number);
+                Some((latest?.checked_sub(u64::from(behind))?, Some(far)))
+            }
             Question::Dns {
                 query,
                 first_id,
@@ -632,9 +661,8 @@ impl Question {
                     asker.report(now, format!("{{\"dns_result_code\":{code}}}"));
                 }
                 // The latest query of that number: there are 65 536, and answers are waited for three minutes.
-                let latest = asker.slots().next_seq().checked_sub(1)?;
-                let behind = first_id.wrapping_add(latest as u16).wrapping_sub(id);
-                latest.checked_sub(u64::from(behind))
+                let behind = first_id.wrapping_add(latest? as u16).wrapping_sub(id);
+                Some((latest?.checked_sub(u64::from(behind))?, None))
             }
         }
     }

@@ -15,6 +15,8 @@ pub enum TargetKind {
     Server(String),
     /// ICMP echo.
     Icmp(String),
+    /// Packet of STAMP (RFC 8762) to a reflector.
+    Stamp { host: String, port: u16 },
     /// Time to set up a TCP connection.
     Tcp { host: String, port: u16 },
     /// GET on a fresh connection: time from its start until the first byte.
@@ -43,7 +45,7 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, tcp:HOST:PORT, http://HOST/PATH, https://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own"
+        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, stamp:HOST, tcp:HOST:PORT, http://HOST/PATH, https://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own"
     )]
     Unreadable { text: String, why: &'static str },
     #[error("{interval} between probes of {target}: it must be from {least} to 1 h")]
@@ -67,6 +69,8 @@ fn hint(e: &io::Error, target: &str) -> &'static str {
     }
 }
 
+/// Port of a reflector, unless another one is given.
+const STAMP_PORT: u16 = 862;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Default interval for other people's servers: once a second.
 const POLITE: Duration = Duration::from_secs(1);
@@ -95,11 +99,13 @@ impl Target {
         };
         let kind = kind(what).map_err(unreadable)?;
         let least = match kind {
-            TargetKind::Server(_) | TargetKind::Icmp(_) => Duration::from_millis(1),
+            TargetKind::Server(_) | TargetKind::Icmp(_) | TargetKind::Stamp { .. } => {
+                Duration::from_millis(1)
+            }
             _ => Duration::from_millis(10),
         };
         let usual = match kind {
-            TargetKind::Server(_) | TargetKind::Icmp(_) => interval,
+            TargetKind::Server(_) | TargetKind::Icmp(_) | TargetKind::Stamp { .. } => interval,
             _ => interval.max(POLITE),
         };
         let target = Target {
@@ -121,6 +127,10 @@ impl Target {
         match &self.kind {
             TargetKind::Server(_) => "udp".into(),
             TargetKind::Icmp(host) => format!("icmp:{host}"),
+            TargetKind::Stamp { host, port } => match *port {
+                STAMP_PORT => format!("stamp:{host}"),
+                port => format!("stamp:{host}:{port}"),
+            },
             TargetKind::Tcp { host, port } => format!("tcp:{host}:{port}"),
             TargetKind::Http { host, port, path } => match port {
                 80 => format!("http://{host}{path}"),
@@ -139,7 +149,8 @@ impl Target {
         match &self.kind {
             TargetKind::Server(host) => (host, control::DEFAULT_PORT),
             TargetKind::Icmp(host) => (host, 1),
-            TargetKind::Tcp { host, port }
+            TargetKind::Stamp { host, port }
+            | TargetKind::Tcp { host, port }
             | TargetKind::Http { host, port, .. }
             | TargetKind::Https { host, port, .. } => (host, *port),
             TargetKind::Dns { server, .. } => (server, 53),
@@ -180,6 +191,9 @@ fn address(rest: &str, port: u16) -> Result<(String, u16, String), &'static str>
 fn kind(what: &str) -> Result<TargetKind, &'static str> {
     Ok(if let Some(host) = what.strip_prefix("icmp:") {
         TargetKind::Icmp(host_port(host, Some(1)).map(|_| host.to_owned())?)
+    } else if let Some(rest) = what.strip_prefix("stamp:") {
+        let (host, port) = host_port(rest, Some(STAMP_PORT))?;
+        TargetKind::Stamp { host, port }
     } else if let Some(rest) = what.strip_prefix("tcp:") {
         let (host, port) = host_port(rest, None)?;
         TargetKind::Tcp { host, port }
@@ -222,6 +236,8 @@ mod tests {
             ("fd77::2", "udp", 100),
             ("icmp:192.0.2.1", "icmp:192.0.2.1", 100),
             ("icmp:far,1ms", "icmp:far", 1),
+            ("stamp:far,1 s", "stamp:far", 1000),
+            ("stamp:[fd77::2]:8620", "stamp:fd77::2:8620", 100),
             ("tcp:far:443", "tcp:far:443", 1000),
             ("tcp:[fd77::2]:443,50 ms", "tcp:fd77::2:443", 50),
             ("http://far", "http://far/", 1000),

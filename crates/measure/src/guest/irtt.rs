@@ -57,6 +57,8 @@ impl Default for Budget {
 const BURST: f64 = 50.0;
 /// Period of a token that no packet has used yet; it is valid for one to two of them.
 const TOKEN_LIFE_S: u64 = 8;
+/// Openings that are looked at, of all clients: rate per second and burst.
+const OPENINGS: (f64, f64) = (2_000.0, 2_000.0);
 /// Networks whose bytes are remembered, and the most that one may have in store.
 const NETWORKS: usize = 1024;
 const STORE: usize = 64;
@@ -305,6 +307,7 @@ pub struct Server {
     sessions: BTreeMap<u64, Session>,
     ended: VecDeque<Ended>,
     next_sweep: Time,
+    openings: Bucket,
     /// Bytes that networks have sent and not got back, for openings.
     store: BTreeMap<IpAddr, usize>,
     order: VecDeque<IpAddr>,
@@ -324,6 +327,7 @@ impl Server {
             sessions: BTreeMap::new(),
             ended: VecDeque::new(),
             next_sweep: Time::ZERO,
+            openings: Bucket::new(OPENINGS.0, OPENINGS.1, Time::ZERO),
             store: BTreeMap::new(),
             order: VecDeque::new(),
             noise: u64::from_le_bytes([a, b, c, d, e, f, g, h]) | 1,
@@ -374,6 +378,9 @@ impl Server {
     }
 
     fn opening(&mut self, now: Time, asked: &Asked, out: &mut [u8]) -> Result<Answer, Dropped> {
+        if !self.openings.take(now, 1.0) {
+            return Err(Throttled);
+        }
         let flags = asked.bytes[HEAD - 1];
         let only_asks = flags & CLOSE != 0;
         let wanted = Wanted::read(&asked.bytes[HEAD..]).ok_or(Ignored)?;

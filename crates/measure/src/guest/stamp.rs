@@ -1,15 +1,17 @@
-//! Session-Reflector of STAMP in stateless mode, without keys, which also serves TWAMP-Light.
+//! STAMP without keys: the Session-Reflector in stateless mode, which also serves TWAMP-Light, and the packets of a
+//! Session-Sender.
 //!
 //! **Sources.** RFC 8762 (sections 4.2.1, 4.3.1 and 4.6), RFC 8972 (sections 3, 4 and 4.4), RFC 5905 (timestamp).
 //!
 //! The protocol proves no address, so strangers are few: [`Budget`]. An answer is as long as its question.
 
 use super::{Answer, Asked, Counts, Instant, Responder};
+use crate::asker::Far;
 use crate::bucket::ByNetwork;
 use base::Time;
 
-/// Length of the base packet, and that of TWAMP-Light, which ends after the sender's TTL.
-const BASE: usize = 44;
+/// Length of the base packet, both ways; and that of TWAMP-Light, which ends after the sender's TTL.
+pub const BASE: usize = 44;
 const SHORTEST: usize = 41;
 /// Bytes of the sender's part: number, time, error estimate, and the identifier of the session.
 const NUMBER: std::ops::Range<usize> = 0..4;
@@ -87,8 +89,6 @@ impl Reflector {
     }
 
     fn estimate(&self) -> u16 {
-        /// Error of the stamp itself, where nobody knows that of the clock.
-        const STAMP_NS: u64 = 100_000;
         let (flag, ns) = match self.synchronised {
             Some(s) => (1 << 15, s.error_ns),
             None => (0, STAMP_NS),
@@ -138,6 +138,50 @@ impl Responder for Reflector {
     fn counts(&self) -> Counts {
         self.counts
     }
+}
+
+/// Error of a stamp, where nobody knows that of the clock.
+const STAMP_NS: u64 = 100_000;
+
+/// Writes the sender's packet of probe `seq`, sent at this time.
+pub fn encode(out: &mut [u8; BASE], seq: u64, ssid: u16, wall_ns: i64) {
+    out.fill(0);
+    out[NUMBER].copy_from_slice(&(seq as u32).to_be_bytes());
+    out[TIME].copy_from_slice(&ntp(wall_ns));
+    out[ERROR].copy_from_slice(&error_estimate(STAMP_NS).to_be_bytes());
+    out[SSID].copy_from_slice(&ssid.to_be_bytes());
+}
+
+/// Reads a reflected packet: the number that the sender gave it, modulo 2^32, and the reflector's times near `wall_ns`. A
+/// reflector of RFC 8762 alone returns no session.
+pub fn decode(bytes: &[u8], ssid: u16, wall_ns: i64) -> Option<(u32, Far)> {
+    let base: &[u8; SHORTEST] = bytes.first_chunk()?;
+    let word = |at: usize| u32::from_be_bytes([base[at], base[at + 1], base[at + 2], base[at + 3]]);
+    let session = u16::from_be_bytes([base[14], base[15]]);
+    if session != ssid && session != 0 {
+        return None;
+    }
+    let is_ptp = base[12] & 0x40 != 0;
+    let time = |at: usize| match is_ptp {
+        true => i64::from(word(at)) * 1_000_000_000 + i64::from(word(at + 4)),
+        false => unix_ns(word(at), word(at + 4), wall_ns),
+    };
+    let far = Far {
+        rx_ns: time(16),
+        tx_ns: time(4),
+    };
+    Some((word(24), far))
+}
+
+/// UNIX time of an NTP timestamp, in the era that brings it nearest to `wall_ns`.
+fn unix_ns(seconds: u32, fraction: u32, wall_ns: i64) -> i64 {
+    let now = wall_ns.div_euclid(1_000_000_000) + NTP_TO_UNIX;
+    let ahead = seconds.wrapping_sub(now as u32).cast_signed();
+    let seconds = now - NTP_TO_UNIX + i64::from(ahead);
+    let ns = (u64::from(fraction) * 1_000_000_000).div_ceil(1 << 32);
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(ns as i64)
 }
 
 /// Fills in the TLVs in place; returns the TOS byte of the answer.
@@ -314,6 +358,31 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_reads_what_a_reflector_tells() {
+        let mut packet = [0; BASE];
+        encode(&mut packet, (7 << 32) + 9, 0xabcd, AT.wall_ns - 1_000_000);
+        let (answer, _) = reflect(&packet, 0).expect("an answer");
+        let far = Far {
+            rx_ns: AT.wall_ns,
+            tx_ns: SENT.wall_ns,
+        };
+        assert_eq!(decode(&answer, 0xabcd, AT.wall_ns), Some((9, far)));
+        assert_eq!(decode(&answer, 0xabce, AT.wall_ns), None, "another session");
+        assert_eq!(decode(&answer[..40], 0xabcd, AT.wall_ns), None);
+        // Eight years later the era of NTP has ended once.
+        let later = AT.wall_ns + 16 * 31_557_600_000_000_000;
+        let seconds = ntp(later);
+        let word = |at: usize| u32::from_be_bytes(seconds[at..at + 4].try_into().expect("four"));
+        assert_eq!(unix_ns(word(0), word(4), later - 5_000_000_000), later);
+        // Times of PTP: seconds since 1970, and nanoseconds.
+        let mut ptp = answer;
+        ptp[12] |= 0x40;
+        ptp[4..12].copy_from_slice(&[0, 0, 0, 2, 0, 0, 0, 7]);
+        let (_, far) = decode(&ptp, 0xabcd, AT.wall_ns).expect("an answer");
+        assert_eq!(far.tx_ns, 2_000_000_007);
+    }
+
+    #[test]
     fn errors_are_rounded_up() {
         let value = |e: u16| f64::from(e & 0xff) * 2f64.powi(i32::from(e >> 8 & 0x3f) - 32) * 1e9;
         for ns in [0, 1, 100_000, 16_000_000_000, u64::MAX / 4] {
@@ -326,6 +395,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn times_come_back_to_the_nanosecond(unix in 0i64..4_000_000_000_000_000_000, off in -1_000_000_000_000i64..1_000_000_000_000) {
+            let bytes = ntp(unix);
+            let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));
+            prop_assert_eq!(unix_ns(word(0), word(4), unix + off), unix);
+        }
+
+        #[test]
+        fn any_answer_is_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..100), ssid: u16, wall: i64) {
+            let _ = decode(&bytes, ssid, wall);
+        }
+
         #[test]
         fn an_answer_is_as_long_as_its_question(bytes in prop::collection::vec(any::<u8>(), 0..1600), tos: u8) {
             if let Some((packet, _)) = reflect(&bytes, tos) {
