@@ -35,6 +35,7 @@ __all__ = [
     "import_",
     "list_",
     "man",
+    "mark",
     "model",
     "monitor",
     "probe",
@@ -218,6 +219,7 @@ def monitor(
     alert_after: Duration | None = None,
     alert_delay: Duration | None = None,
     alert_loss: float | None = None,
+    mark_on: str | None = None,
     metrics: Path | None = None,
     web: str | None = None,
     web_token: str | None = None,
@@ -255,6 +257,8 @@ def monitor(
             intervals at least]
         alert_delay: Alert if 5 % of a minute's round trips are at least this long; over at three quarters of it
         alert_loss: Alert if at least this share of a minute's probes is lost; over at half of it
+        mark_on: Command to run beside the monitor: each line that it prints marks a moment of the recording
+            with that text
         metrics: File to write the state to, in Prometheus' text format, for the textfile collector of
             node_exporter
         web: Address on which to serve the page, its live state, and /metrics for Prometheus, such as
@@ -271,7 +275,7 @@ def monitor(
     return _call(
         ("monitor",),
         {"targets": targets},
-        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
         not_json=None,
         progress=progress,
     )
@@ -300,6 +304,35 @@ def status(
         {"recording": recording},
         {"last": last, "max_silence": max_silence, "csv": csv},
         not_json=("csv",),
+        progress=progress,
+    )
+
+
+def mark(
+    recording: Path,
+    text: str | None = None,
+    *,
+    at: Time | None = None,
+    zone: str | None = None,
+    mark_on: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Mark moments of a recording, such as the begin of a call.
+
+    Args:
+        recording: Recording to mark
+        text: Text of the moment, at most 120 characters
+        at: Time of the moment, such as 2026-05-16T09:17:20 [default: now, if the recording is being written]
+        zone: Time zone of --at and of the printed times, such as Europe/Oslo [default: this host's]
+        mark_on: Command to run: each line that it prints becomes a moment, with the time at which it was
+            printed; at most 1000
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("mark",),
+        {"recording": recording, "text": text},
+        {"at": at, "zone": zone, "mark_on": mark_on},
+        not_json=(),
         progress=progress,
     )
 

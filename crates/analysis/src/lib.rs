@@ -21,6 +21,7 @@ pub mod incidents;
 pub mod inside;
 pub mod instrument;
 pub mod loss;
+pub mod moments;
 pub mod monitor_state;
 pub mod overload;
 pub mod passive;

@@ -17,6 +17,7 @@
 use crate::answer::{Reliability, UseAnswer};
 use crate::holes::{Gap, Outage};
 use crate::incidents::Incident;
+use crate::moments::Moment;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
 use crate::services::{Can, Verdict};
 use base::record::{Direction, Exclusion, Origin};
@@ -54,6 +55,9 @@ pub struct Statistics {
     pub excluded: Vec<Excluded>,
     /// Incidents in order.
     pub incidents: Vec<Incident>,
+    /// Moments that the user marked, in order.
+    #[serde(default)]
+    pub moments: Vec<Moment>,
     /// Statistics of each target.
     pub targets: Vec<TargetStatistics>,
 }

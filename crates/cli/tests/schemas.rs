@@ -63,6 +63,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("compare @a.rec @b.rec --json", 0, "before-after"),
     ("compare @m.rec @m.rec --json", 0, "comparison"),
     ("status @m.rec --json", 0, "monitor-state"),
+    ("mark @m.rec --json", 0, "mark"),
     ("twin @a.rec --json", 0, "twin"),
     (
         "whatif @a.rec --seeds 3 --cure up.shaper=fq_codel:95% --json",

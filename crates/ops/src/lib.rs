@@ -15,6 +15,7 @@ mod files;
 pub mod import;
 pub mod links;
 pub mod list;
+pub mod mark;
 pub mod model;
 pub mod monitor;
 pub mod plan;

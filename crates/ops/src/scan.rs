@@ -2,6 +2,7 @@
 
 use crate::progress::Observer;
 use crate::unsettled::Unsettled;
+use analysis::moments::{self, MOMENT, Moment};
 use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
 use report::plots::Material;
 use std::collections::BTreeMap;
@@ -70,6 +71,19 @@ pub(crate) fn scan_last_day(
     let last_day = files.iter().map(|f| f.day().to_owned()).max();
     let last_day = last_day.unwrap_or_default();
     Ok(scan_from(from, table, columns, &last_day, each)?)
+}
+
+/// Reads the moments that the user marked, in the order of time.
+pub(crate) fn moments(from: Source<'_>) -> Result<Vec<Moment>, StoreError> {
+    let mut events = Vec::new();
+    each_row(from, TableId::Event, &mut |row| {
+        if let base::record::Row::Event(e) = row
+            && *e.kind == *MOMENT
+        {
+            events.push(e);
+        }
+    })?;
+    Ok(moments::moments(&events))
 }
 
 /// Reads rows as `store::each_row` does; reports the losses of each file once.
@@ -211,6 +225,8 @@ pub(crate) fn fill(
     if let Some(why) = unread {
         anyhow::bail!(why);
     }
+    let marked = moments(from)?;
+    all.iter_mut().for_each(|m| m.mark(&marked));
     let Some(m) = all.first_mut() else {
         return Ok(());
     };

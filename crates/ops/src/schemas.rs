@@ -9,6 +9,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("control-status", schema_for!(live::control::Status)),
         ("import", schema_for!(crate::import::Document)),
         ("list", schema_for!(crate::list::Listing)),
+        ("mark", schema_for!(crate::mark::Marks)),
         ("model", schema_for!(crate::model::Document)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),
     ];

@@ -7,6 +7,7 @@ use crate::unsettled::Unsettled;
 use crate::usage;
 use analysis::holes::Holes;
 use analysis::incidents::{cut_off, incidents};
+use analysis::moments::moments;
 use analysis::phases;
 use analysis::saturation::{Carried, Full};
 use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series, overlaps};
@@ -105,6 +106,8 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
     let kept_back: BTreeMap<Text, Vec<(i64, i64)>> =
         outlines.keys().map(|t| (t.clone(), kept_back(t))).collect();
     incidents.retain(|i| i.from_ns < to_ns && from_ns <= i.to_ns);
+    let mut moments = moments(&events);
+    moments.retain(|m| (from_ns..to_ns).contains(&m.t_ns));
     let mut exclusions: Vec<Exclusion> = meta.exclusions.clone();
     exclusions.extend(ask.exclusions.iter().cloned());
     let request = Request {
@@ -151,6 +154,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         }),
         excluded: excluded(exclusions, &series),
         incidents: request.incidents,
+        moments,
         targets,
     })
 }

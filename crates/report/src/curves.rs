@@ -1,6 +1,7 @@
 //! Curves of the plots, taken from a recording: thinned so that no peak is lost, in seconds since the start.
 
 use analysis::answer::{Answer, PhaseAnswer};
+use analysis::moments::moments;
 use analysis::phases;
 use base::record::{Delay, Direction, Recording, Status, Text};
 use std::collections::BTreeMap;
@@ -52,6 +53,8 @@ pub struct Curves {
     /// Start in UNIX time if the axis shows dates, with the zone's name if it has one.
     pub civil: Option<(f64, Option<String>)>,
     pub phases: Vec<Phase>,
+    /// Moments that the user marked: s since the start, and the text.
+    pub moments: Vec<(f64, String)>,
     pub probes: Vec<Point>,
     pub lost_s: Vec<f64>,
     /// Number of probes behind `probes` and `lost_s`, before thinning.
@@ -101,6 +104,8 @@ impl Curves {
             .filter(|p| p.ms.is_none())
             .map(|p| p.t_s)
             .collect();
+        let marked = moments(&recording.event).into_iter();
+        let marked = marked.map(|m| (seconds(m.t_ns, start), m.text));
         Curves {
             span_s,
             civil: None,
@@ -108,6 +113,7 @@ impl Curves {
             in_flow_down: in_flow(recording, Direction::Down, start, fine_s, &phases),
             in_flow_up: in_flow(recording, Direction::Up, start, fine_s, &phases),
             phases,
+            moments: marked.collect(),
             probes_seen: points.len(),
             probes: thin(&points, span_s),
             lost_s: one_a_column(&lost, span_s),

@@ -17,6 +17,7 @@ pub struct PageCurves {
     #[serde(skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
     phases: Vec<PagePhase>,
+    moments: Vec<PageMoment>,
     probes: Line,
     in_flow_down: Line,
     in_flow_up: Line,
@@ -35,6 +36,13 @@ struct PagePhase {
     label: String,
     from_s: f64,
     to_s: f64,
+}
+
+/// Moment that the user marked.
+#[derive(Serialize, JsonSchema)]
+struct PageMoment {
+    t_s: f64,
+    text: String,
 }
 
 /// Delays over time; null interrupts the line.
@@ -111,12 +119,17 @@ pub(crate) fn curves(c: &Curves) -> PageCurves {
         from_s: p.from_s,
         to_s: p.to_s,
     });
+    let moments = c.moments.iter().map(|(t_s, text)| PageMoment {
+        t_s: rounded(*t_s, 1e3),
+        text: text.clone(),
+    });
     let (from_s, zone) = c.civil.clone().unzip();
     PageCurves {
         span_s: c.span_s,
         from_s,
         zone: zone.flatten(),
         phases: phases.collect(),
+        moments: moments.collect(),
         probes: line(&c.probes),
         in_flow_down: line(&c.in_flow_down),
         in_flow_up: line(&c.in_flow_up),

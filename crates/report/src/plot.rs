@@ -13,6 +13,8 @@ pub struct PlotSpec {
     pub panels: Vec<Panel>,
     /// Shaded spans of the horizontal axis.
     pub phases: Vec<Phase>,
+    /// Marked moments of the horizontal axis, ascending, each with its text.
+    pub moments: Vec<(f64, String)>,
     /// Small text at the lower right.
     pub note: String,
 }

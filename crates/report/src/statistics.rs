@@ -3,6 +3,7 @@
 use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
 use analysis::compare::{Comparison, Unit};
+use analysis::moments::Moment;
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::thresholds::HOME;
@@ -33,6 +34,9 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     if !s.incidents.is_empty() {
         tables.push(incidents(s, zone));
     }
+    if !s.moments.is_empty() {
+        tables.push(moments(&s.moments, zone));
+    }
     tables
 }
 
@@ -42,6 +46,14 @@ pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
     let heads = [Column::from("from"), Column::words("incident")];
     Table::new("Incidents", heads)
         .with(rows.map(|i| (when(i.from_ns, zone), vec![words::incident(i)])))
+}
+
+/// Returns the table of marked moments.
+pub fn moments(all: &[Moment], zone: &TimeZone) -> Table {
+    let rows = all.iter();
+    let heads = [Column::from("time"), Column::words("moment")];
+    Table::new("Marked moments", heads)
+        .with(rows.map(|m| (when(m.t_ns, zone), vec![m.text.as_str()])))
 }
 
 fn delay(v: Option<f64>) -> Cell {

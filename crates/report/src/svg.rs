@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 mod file;
 mod marks;
+mod moments;
 
 pub use file::{Theme, UNITS, size, sized, themed};
 
@@ -144,16 +145,19 @@ const ROW: f64 = 20.0;
 fn draw(spec: &PlotSpec) -> Picture {
     let mut y = if spec.untitled { -8.0 } else { 20.0 };
     let mut placed: Vec<Placed> = Vec::new();
+    let said = moments::lay_out(spec);
     for panel in &spec.panels {
         let keys = legend(panel);
         let above = keys.len().saturating_sub(1) as f64 * ROW;
         let named = !panel.y.name.is_empty();
         let headed = named || !panel.note.is_empty();
         let name_y = y + above + if headed { 28.0 } else { 0.0 };
-        let phases = !spec.phases.is_empty() && placed.is_empty();
+        let first = placed.is_empty();
+        let phases = !spec.phases.is_empty() && first;
+        let marked = if first { moments::height(&said) } else { 0.0 };
         let extra = [spec.x.above, named && !panel.note.is_empty()];
         let rows = extra.into_iter().filter(|e| *e).count();
-        let room = 14.0 + if phases { 22.0 } else { 0.0 } + ROW * rows as f64;
+        let room = 14.0 + if phases { 22.0 } else { 0.0 } + ROW * rows as f64 + marked;
         y = name_y + room + panel.height + 8.0;
         placed.push(Placed {
             panel,
@@ -179,6 +183,7 @@ fn draw(spec: &PlotSpec) -> Picture {
         (rules(&spec.x, &placed, bottom))
         @for p in &placed { (p.legend()) @for s in &p.panel.series { (p.series(s)) } }
         (labels(&spec.x, &placed, bottom))
+        (moments::draw(spec, &said, &placed, bottom))
         @if named {
             @if spec.note.is_empty() {
                 text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (spec.x.name) }

@@ -73,6 +73,7 @@ pub(crate) fn over_time(curves: &Curves) -> PlotSpec {
         x: Axis::even("time, s", 0.0, curves.span_s),
         panels,
         phases: shade.collect(),
+        moments: curves.moments.clone(),
         note: String::new(),
     }
 }

@@ -66,6 +66,10 @@ pub fn csv(s: &Statistics) -> String {
         let mut row = Rows::of(&mut out, &i.subject, "incident", (i.from_ns, i.to_ns));
         row.plain("incident", "s", i.seconds, &crate::words::incident(i));
     }
+    for m in &s.moments {
+        let mut row = Rows::of(&mut out, "", "moment", (m.t_ns, m.t_ns));
+        row.plain("moment", "", None, &m.text);
+    }
     out
 }
 

@@ -58,6 +58,7 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         unsettled: None,
         excluded: Vec::new(),
         incidents: Vec::new(),
+        moments: Vec::new(),
         targets,
     }
 }

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod append;
 mod batch;
 mod batches;
 mod bounds;
@@ -36,6 +37,7 @@ mod reader;
 mod stream;
 mod writer;
 
+pub use append::append;
 pub use batches::{Batches, Notes, batches, table_files, table_schema};
 pub use columns::{Columns, Ints, scan, scan_from};
 pub use csv::CsvWriter;

@@ -7,8 +7,8 @@ use base::record::{Row, TableId};
 use common::{NOON, Scratch, meta, of, row, rows};
 use std::path::Path;
 use store::{
-    Lock, Options, StoreError, Thin, Thinned, Writer, files, finish_thinning, read, read_noting,
-    seal_days, thin,
+    Lock, Options, StoreError, Thin, Thinned, Writer, append, files, finish_thinning, read,
+    read_noting, seal_days, thin,
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -416,4 +416,68 @@ fn a_recording_has_one_writer_and_the_second_is_told_who_that_is() {
     );
     drop(second);
     drop(Lock::take(&path).unwrap());
+}
+
+/// Rows come from other processes while the writer runs, at any time of any day, also in the same instant.
+#[test]
+fn rows_are_added_beside_the_writer_and_stay() {
+    for seed in 0..4 {
+        let mut rng = base::rng::Streams::new(seed).stream("append");
+        let mut draw = |most: i64| (base::rng::uniform(&mut rng) * most as f64) as i64;
+        let dir = Scratch::new("append");
+        let path = dir.join("m.rec");
+        let mut writer = Options::default().create(&path, meta()).unwrap();
+        let mut expected = Vec::new();
+        for n in 0..30 {
+            let at = NOON + draw(2) * DAY + draw(3) * SECOND / 10_000;
+            let event = row(TableId::Event, at, n);
+            expected.push(at);
+            match draw(3) {
+                0 => writer.write(event).unwrap(),
+                1 => append(&path, &[event], 3600).unwrap(),
+                _ => {
+                    let threads = [event, row(TableId::Event, at, 1000 + n)];
+                    expected.push(at);
+                    std::thread::scope(|scope| {
+                        for e in threads {
+                            scope.spawn(|| append(&path, &[e], 3600).unwrap());
+                        }
+                    });
+                }
+            }
+        }
+        writer.flush().unwrap();
+        expected.sort_unstable();
+        let times = || {
+            let (recording, notes) = read_noting(&path).unwrap();
+            assert!(notes.is_empty(), "seed {seed}: {notes:?}");
+            let mut times: Vec<i64> = recording.event.iter().map(|e| e.t_ns).collect();
+            times.sort_unstable();
+            times
+        };
+        assert_eq!(times(), expected, "seed {seed}");
+        writer.close(meta()).unwrap();
+        seal_days(&path, "2030-01-01", &|| true).unwrap();
+        assert_eq!(times(), expected, "seed {seed}");
+        let resumed = Options::default().resume(&path, meta()).unwrap();
+        append(&path, &[row(TableId::Event, NOON, 5)], 0).unwrap();
+        resumed.close(meta()).unwrap();
+        assert_eq!(times().len(), expected.len() + 1, "seed {seed}");
+        let strays = std::fs::read_dir(path.join("event")).unwrap();
+        let strays = strays.filter(|e| {
+            e.as_ref()
+                .unwrap()
+                .path()
+                .extension()
+                .is_none_or(|x| x != "parquet")
+        });
+        assert_eq!(strays.count(), 0, "seed {seed}");
+    }
+    let dir = Scratch::new("append-nothing");
+    let none = append(&dir.join("none.rec"), &[row(TableId::Event, NOON, 0)], 0);
+    assert!(
+        matches!(none, Err(StoreError::NotARecording { .. })),
+        "{none:?}"
+    );
+    assert!(!dir.join("none.rec").exists());
 }

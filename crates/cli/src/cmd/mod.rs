@@ -13,6 +13,7 @@ pub mod hub;
 mod hub_web;
 pub mod import;
 pub mod list;
+pub mod mark;
 pub mod model;
 pub mod monitor;
 mod monitor_config;

@@ -98,6 +98,7 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         metrics: s.metrics.clone(),
         web: s.web,
         web_token: s.web_token.clone(),
+        mark_on: s.mark_on.clone(),
     })
 }
 

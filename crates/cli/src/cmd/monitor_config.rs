@@ -88,6 +88,10 @@ pub struct Settings {
     #[arg(long, value_name = "PERCENT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_loss: Option<f64>,
+    /// Command to run beside the monitor: each line that it prints marks a moment of the recording with that text
+    #[arg(long, value_name = "CMD")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark_on: Option<String>,
     /// File to write the state to, in Prometheus' text format, for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ mod site;
 mod thinning;
 mod writer;
 
+use crate::mark::Follower;
 use crate::progress::{Event as News, Observer, Shared};
 use crate::{Progress, usage};
 pub use alert::Recipients;
@@ -64,6 +65,10 @@ pub struct Plan {
     /// Token that readers need; by default none on a loopback address, and a new random one elsewhere.
     #[serde(skip)]
     pub web_token: Option<String>,
+    /// Command of which each printed line is a marked moment. A file of a plan cannot set it: it would run a stranger's
+    /// command.
+    #[serde(skip)]
+    pub mark_on: Option<String>,
 }
 
 impl Plan {
@@ -82,6 +87,7 @@ impl Plan {
             metrics: None,
             web: None,
             web_token: None,
+            mark_on: None,
         }
     }
 
@@ -179,6 +185,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         max_size: plan.max_size,
     };
     let site = Served::start(plan, &recording, observer)?;
+    let marks = Follower::start(plan.mark_on.as_deref())?;
     let writer = MonitorWriter::start(writer, guard)?;
     let rows = writer.rows.clone();
     let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
@@ -211,6 +218,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         runner: Runner::new(&plan.alerts, &live::host::name()),
         site: site.as_ref().map(|s| s.site.clone()),
         manager: manager.as_ref(),
+        marks,
         metrics_failed: false,
         over: false,
     });
@@ -362,6 +370,7 @@ struct Watch<'w> {
     runner: Runner,
     site: Option<Arc<Site>>,
     manager: Option<&'w Manager>,
+    marks: Follower,
     metrics_failed: bool,
     over: bool,
 }
@@ -388,6 +397,10 @@ impl Overseer for Watch<'_> {
     fn status(&mut self, status: &MonitorStatus) {
         self.over = self.plan.duration.is_some_and(|d| status.elapsed >= d);
         self.observer.tell(News::Monitor(status));
+        for row in self.marks.rows(self.observer) {
+            // The writer ends after this.
+            let _ = self.writer.rows.send(row);
+        }
         let changes = alert::changes(&mut self.alerts, status);
         self.runner.tell(&changes, self.observer);
         if let Some(site) = &self.site {

@@ -370,6 +370,7 @@ fn of_decisions(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
             all.add(&d);
         }
     })?;
+    all.mark(&scan::moments(source)?);
     let plot = all.plot();
     Ok(plot
         .map_err(|why| anyhow::anyhow!("{}: {why}", source.display()))?

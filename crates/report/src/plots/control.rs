@@ -2,6 +2,7 @@
 
 use super::{Scope, calendar};
 use crate::plot::{Axis, Panel, PlotSpec, Points, Series, Shape};
+use analysis::moments::Moment;
 use base::print::RATE;
 use base::record::{Decision, Direction};
 
@@ -27,6 +28,7 @@ pub struct Decisions {
     scope: Scope,
     title: String,
     directions: Vec<(Direction, Vec<Column>)>,
+    moments: Vec<(f64, String)>,
 }
 
 impl Decisions {
@@ -36,6 +38,7 @@ impl Decisions {
             scope,
             title: title.to_owned(),
             directions: Vec::new(),
+            moments: Vec::new(),
         }
     }
 
@@ -67,6 +70,11 @@ impl Decisions {
             .map(|(low, high)| (low as f64, high as f64));
         column.passed = Some((d.t_ns, d.passed_bytes));
         column.cut = d.marks + d.drops;
+    }
+
+    /// Adds the moments that the user marked, in the order of time.
+    pub fn mark(&mut self, moments: &[Moment]) {
+        self.moments.extend(self.scope.marked(moments));
     }
 
     /// Plot of these decisions.
@@ -104,6 +112,7 @@ impl Decisions {
             },
             x: Axis::even("", 0.0, self.middle(COLUMNS as f64 - 0.5)).marked(marks.collect()),
             panels: panels.collect(),
+            moments: self.moments.clone(),
             note: calendar::span(*from_ns, *to_ns, zone),
             ..PlotSpec::default()
         })

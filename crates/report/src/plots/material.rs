@@ -7,6 +7,7 @@ use super::cells::Cells;
 use super::scope::Scope;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
+use analysis::moments::Moment;
 use base::histogram::HistogramError;
 use base::record::{Distribution, Status};
 use std::collections::BTreeMap;
@@ -124,6 +125,8 @@ pub struct Material {
     pub stability: Option<Stability>,
     /// True if part of it is known only by distributions of intervals longer than one minute.
     pub thinned: bool,
+    /// Marked moments within the span: s since its start, and the text.
+    pub moments: Vec<(f64, String)>,
 }
 
 impl Material {
@@ -144,6 +147,7 @@ impl Material {
             available: BTreeMap::new(),
             stability: None,
             thinned: false,
+            moments: Vec::new(),
             scope,
         }
     }
@@ -237,6 +241,7 @@ impl Material {
                 self.scope.zone.iana_name().map(str::to_owned),
             )),
             phases: Vec::new(),
+            moments: self.moments.clone(),
             probes,
             lost_s,
             probes_seen: self.whole.sent() as usize,
@@ -352,6 +357,11 @@ impl Material {
                 carried[place].seconds += (b - a) as f64 / 1e9;
             }
         }
+    }
+
+    /// Adds the moments that the user marked, in the order of time.
+    pub fn mark(&mut self, moments: &[Moment]) {
+        self.moments.extend(self.scope.marked(moments));
     }
 
     /// Returns all single probes in order of time, or `None` if they are too many.

@@ -216,6 +216,7 @@ fn panels(m: &Material, what: &str, top_ms: f64, series: Vec<Series>) -> PlotSpe
         title: what.to_owned(),
         x: time_axis(m),
         panels,
+        moments: m.moments.clone(),
         ..PlotSpec::default()
     }
 }

@@ -195,7 +195,8 @@ fn pictures(m: &Material, main: bool) -> Markup {
 fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
     let mut outages = tables::outages(s, zone);
     let mut incidents = tables::incidents(s, zone);
-    let more = [outages.truncate(LISTED), incidents.truncate(LISTED)];
+    let mut moments = tables::moments(&s.moments, zone);
+    let more = [&mut outages, &mut incidents, &mut moments].map(|t| t.truncate(LISTED));
     let uses = tables::uses(s);
     html! {
         section aria-labelledby="targets" {
@@ -217,6 +218,13 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
                 h2 id="incidents" { "Incidents" }
                 (incidents.html("incident"))
                 @if more[1] > 0 { p { "And " (more[1]) " more: see " code { "tailback analyse --csv" } "." } }
+            }
+        }
+        @if !moments.is_empty() {
+            section aria-labelledby="moments" {
+                h2 id="moments" { "Marked moments" }
+                (moments.html("moment"))
+                @if more[2] > 0 { p { "And " (more[2]) " more: see " code { "tailback mark" } "." } }
             }
         }
     }

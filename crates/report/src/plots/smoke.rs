@@ -59,6 +59,7 @@ pub fn plot(m: &Material) -> PlotSpec {
             note: all_of_it(m, top),
             series,
         }],
+        moments: m.moments.clone(),
         ..PlotSpec::default()
     }
 }

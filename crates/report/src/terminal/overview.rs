@@ -1,6 +1,7 @@
 //! Statistics on one screen: a sentence, a row a target, the uses that work, outages with their causes, incidents.
 
 use super::page::{Page, Paint, Style};
+use super::statistics::marked;
 use crate::statistics as tables;
 use crate::table::Notes;
 use crate::words;
@@ -47,6 +48,7 @@ pub fn overview(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     uses(&mut page, s);
     outages(&mut page, s, zone);
     notes(&mut page, s, zone);
+    marked(&mut page, s, zone, LISTED);
     page.paragraph(
         "All tables: --full; for programs: --json, --csv.",
         0,

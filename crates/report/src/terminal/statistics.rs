@@ -45,6 +45,7 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
         page.table(&tables::excluded(s, zone), &mut notes);
     }
     befell(&mut page, s, zone);
+    marked(&mut page, s, zone, LISTED);
     page.reasons(&notes);
     page.finish()
 }
@@ -66,6 +67,21 @@ fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
             ),
             None,
         );
+    }
+    page.gap();
+}
+
+/// Writes the moments that the user marked.
+pub(super) fn marked(page: &mut Page, s: &Statistics, zone: &TimeZone, listed: usize) {
+    if s.moments.is_empty() {
+        return;
+    }
+    page.heading("Marked moments");
+    for m in s.moments.iter().take(listed) {
+        page.item(&format!("{}: {}", words::when(m.t_ns, zone), m.text), None);
+    }
+    if s.moments.len() > listed {
+        page.item(&format!("and {} more", s.moments.len() - listed), None);
     }
     page.gap();
 }

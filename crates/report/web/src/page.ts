@@ -2,7 +2,7 @@
 // complete without it.
 import uPlot from "uplot";
 import { EXCHANGED, byId, digits, element } from "./dom";
-import { FONT, Plots, axis, colour, dates, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle } from "./plot";
+import { FONT, Plots, axis, colour, dates, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle, drawMoments, momentAt } from "./plot";
 import { packets } from "./packets";
 import type { Line, PageCurves as Curves } from "./schema";
 import { BOUNDS, type Drawn, columns, decode, edges, smoke } from "./smoke";
@@ -105,6 +105,8 @@ function overTime(figure: HTMLElement, c: Curves): void {
       return;
     }
     const parts: [string, string][] = [["", civil ? uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}")(zoned(t)) : `${t.toFixed(2)} s`]];
+    const moment = momentAt(plots.all[0], c.moments, t);
+    if (moment) parts.push(["marked", moment]);
     const near = (name: string, line: Line): void => {
       const i = nearest(line.t_s, t);
       if (i < 0 || Math.abs((line.t_s[i] as number) - t) > c.span_s / 100) return;
@@ -155,7 +157,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   });
   const hooks = (labels: boolean): uPlot.Hooks.Arrays => ({
     drawClear: [(u) => shade(u, labels)],
-    draw: labels ? [losses] : [],
+    draw: [(u) => drawMoments(u, c.moments, labels), ...(labels ? [losses] : [])],
     setCursor: labels ? [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] : [],
     setScale: [(u, key) => key === "x" && u.scales["x"]?.min != null && zoom(u.scales["x"].min, u.scales["x"].max as number)],
   });
@@ -401,13 +403,14 @@ function enliven(): void {
       const moved = (times: number[]): number[] => times.map((t) => t + from);
       for (const line of [curves.probes, curves.in_flow_down, curves.in_flow_up]) line.t_s = moved(line.t_s);
       curves.lost_s = moved(curves.lost_s);
+      for (const m of curves.moments) m.t_s += from;
     }
     const time = byId("over-time");
     const within = byId("distribution");
     if (time) overTime(time, curves);
     if (within) distribution(within, curves);
     const cloud = byId("smoke");
-    if (cloud && curves.smoke) smoke(cloud, curves.smoke, curves.from_s ?? 0, curves.span_s, curves.zone);
+    if (cloud && curves.smoke) smoke(cloud, curves.smoke, curves.from_s ?? 0, curves.span_s, curves.zone, curves.moments);
   }
   const bytes = byId("bytes-over-time");
   if (bytes) packets(bytes);

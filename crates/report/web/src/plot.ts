@@ -1,6 +1,7 @@
 // What all live plots share.
 import uPlot from "uplot";
 import { digits, element } from "./dom";
+import type { PageMoment } from "./schema";
 
 export const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
 
@@ -73,6 +74,48 @@ export const logarithmic: Partial<uPlot.Axis> = {
   splits: (_u, _axis, min, max) => logMarks(min, max),
   filter: (_u, splits) => splits,
 };
+
+/** Rows of texts of marked moments. */
+const MOMENT_ROWS = 4;
+
+/** Draws marked moments as lines over the plot; with `texts`, each has its text beside it where there is room. */
+export function drawMoments(u: uPlot, moments: PageMoment[], texts: boolean): void {
+  const { ctx, bbox } = u;
+  const px = devicePixelRatio;
+  const ends: number[] = Array.from({ length: MOMENT_ROWS }, () => -Infinity);
+  ctx.save();
+  ctx.strokeStyle = colour("ink");
+  ctx.fillStyle = colour("ink");
+  ctx.lineWidth = px;
+  ctx.font = FONT.replace("12px", `${12 * px}px`);
+  ctx.textBaseline = "top";
+  for (const m of moments) {
+    const x = u.valToPos(m.t_s, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.setLineDash([4 * px, 3 * px]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    if (!texts) continue;
+    const width = ctx.measureText(m.text).width + 8 * px;
+    const left = x + width > bbox.left + bbox.width;
+    const [from, to] = left ? [x - width, x] : [x, x + width];
+    const row = ends.findIndex((end) => end <= from);
+    if (row < 0) continue;
+    ends[row] = to;
+    ctx.textAlign = left ? "right" : "left";
+    ctx.fillText(m.text, left ? x - 4 * px : x + 4 * px, bbox.top + (2 + 15 * row) * px);
+  }
+  ctx.restore();
+}
+
+/** Text of the marked moment within five pixels of an instant. */
+export function momentAt(u: uPlot | undefined, moments: PageMoment[], t: number): string | undefined {
+  if (!u) return undefined;
+  const away = (m: PageMoment): number => Math.abs(u.valToPos(m.t_s, "x") - u.valToPos(t, "x"));
+  return moments.find((m) => away(m) <= 5)?.text;
+}
 
 /** A button that is pressed or not; `act` is told which. */
 export function toggle(text: string, pressed: boolean, act: (pressed: boolean) => void, swatch?: string): HTMLButtonElement {

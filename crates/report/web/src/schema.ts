@@ -8,6 +8,12 @@ export interface PagePhase {
   to_s: number;
 }
 
+/** Moment that the user marked. */
+export interface PageMoment {
+  t_s: number;
+  text: string;
+}
+
 /** Delays over time; null interrupts the line. */
 export interface Line {
   t_s: number[];
@@ -54,6 +60,7 @@ export interface PageCurves {
   /** Name of the zone of those dates; the reader's own if absent. */
   zone?: string;
   phases: PagePhase[];
+  moments: PageMoment[];
   probes: Line;
   in_flow_down: Line;
   in_flow_up: Line;

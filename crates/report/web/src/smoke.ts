@@ -1,9 +1,9 @@
 // Smoke that can be zoomed: the page holds the counts of each cell of time, and whatever is looked at is added up from
 // them anew, so that a percentile over a month and one over an hour are both that of the probes.
 import uPlot from "uplot";
-import type { Smoke } from "./schema";
+import type { PageMoment, Smoke } from "./schema";
 import { digits, element } from "./dom";
-import { Plots, axis, colour, dates, hint, live, logarithmic, movable, toggle } from "./plot";
+import { Plots, axis, colour, dates, hint, live, logarithmic, movable, toggle, drawMoments, momentAt } from "./plot";
 
 /** All cells, one after another: those of cell `i` from `begin[i]` to `begin[i + 1]`. */
 export interface Cells {
@@ -147,7 +147,7 @@ export function columns(c: Cells, s: Smoke, ends: number[], from: number, to: nu
   return cuts.slice(1).flatMap((end, i) => (end > cuts[i]! ? [add(c, s.steps_per_octave, cuts[i]!, end)] : []));
 }
 
-export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number, zone: string | undefined): void {
+export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number, zone: string | undefined, moments: PageMoment[]): void {
   const strokes = s.losses.map((_, i) => getComputedStyle(figure.querySelector(`.static .med.l${i}`) ?? figure).stroke);
   const names = s.losses.map((upTo, i) => (i === 0 ? `<${upTo * 100}` : upTo > 0.999 && upTo < 1 ? "<100" : String(Math.round(upTo * 100))));
   const box = live(figure);
@@ -230,6 +230,8 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
       return;
     }
     readout.append(element("b", "", `${stamp(zoned(begin + d.from * length))} to ${stamp(zoned(begin + d.to * length))}`));
+    const moment = t === null ? undefined : momentAt(plots.all[0], moments, t);
+    if (moment) readout.append(" · marked ", element("b", "", moment));
     if (d.sent === 0) {
       readout.append(" · no probes");
       return;
@@ -296,6 +298,7 @@ export function smoke(figure: HTMLElement, s: Smoke, begin: number, span: number
         series: [{}, { stroke: colour("both"), width: 1, points: { show: false }, show: show.p99 }],
         hooks: {
           drawAxes: [puffs],
+          draw: [(u) => drawMoments(u, moments, true)],
           setCursor: [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))],
           setSelect: [
             (u) => {
