@@ -231,7 +231,8 @@ def monitor(
     """Record delay, traffic and availability for weeks.
 
     Args:
-        targets: Targets to probe; at most one SERVER
+        targets: Targets to probe; at most one SERVER. With --interface it may be left out: then nothing is
+            sent, and traffic is counted
         config: TOML file with settings, named as the options; an option here precedes it
         print_config: Print all settings and their origin as TOML, for --config, and stop [default: false]
         interval: Interval between probes, 1 ms to 1 h [default: 100 ms]

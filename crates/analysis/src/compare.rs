@@ -7,6 +7,7 @@
 //! **Limits.** Two recordings of one link at one time are not independent: their true differences are known better than
 //! stated.
 
+use crate::robustness::Robustness;
 use crate::statistics::{Statistics, Summary, TargetStatistics};
 use crate::together::Together;
 use base::record::Origin;
@@ -242,8 +243,58 @@ pub fn compare(of: &[(String, &Statistics, &TargetStatistics)]) -> Comparison {
             })
             .collect(),
         method: "In brackets: 95 %. A difference whose interval holds zero is within chance; the recordings are taken to be independent of each other.".into(),
-        sections: names.iter().map(section).collect(),
+        sections: names.iter().map(section).chain(stability(of)).collect(),
     }
+}
+
+type OfStability = fn(&Robustness) -> Option<Figure>;
+
+/// Figures of stability that are compared.
+const STABILITY: [(&str, Unit, OfStability); 8] = [
+    ("Hours with a break", Unit::Percent, |r| {
+        Some(r.broken_hours_percent.clone())
+    }),
+    ("Days down for over 10 min", Unit::Count, |r| {
+        (r.days > 0).then(|| Figure::exactly(r.bad_days as f64))
+    }),
+    ("Of days", Unit::Count, |r| {
+        Some(Figure::exactly(r.days as f64))
+    }),
+    ("Breaks", Unit::Count, |r| {
+        Some(Figure::exactly(r.breaks as f64))
+    }),
+    ("Loss while connected", Unit::Percent, |r| {
+        Some(r.loss_percent.clone())
+    }),
+    ("Hours with more than 1 % of it", Unit::Count, |r| {
+        Some(Figure::exactly(r.lossy_hours as f64))
+    }),
+    ("RTT median, variation by the hour", Unit::Percent, |r| {
+        Some(r.median.variation_percent.clone())
+    }),
+    ("RTT 95 %, variation by the hour", Unit::Percent, |r| {
+        Some(r.p95.variation_percent.clone())
+    }),
+];
+
+/// Section of stability, if a recording lasted for an hour.
+fn stability(of: &[(String, &Statistics, &TargetStatistics)]) -> Option<Section> {
+    let all: Vec<Option<&Robustness>> = of
+        .iter()
+        .map(|(_, _, t)| t.stability.as_ref().filter(|r| r.hours > 0))
+        .collect();
+    all.iter().any(Option::is_some).then(|| Section {
+        name: "stability".into(),
+        rows: STABILITY
+            .iter()
+            .map(|(name, unit, figure)| Row {
+                name: (*name).into(),
+                unit: *unit,
+                values: all.iter().map(|r| r.and_then(figure)).collect(),
+                differences: vec![None; all.len().saturating_sub(1)],
+            })
+            .collect(),
+    })
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::answer::{Reliability, UseAnswer};
 use crate::holes::{Gap, Outage};
 use crate::incidents::Incident;
 use crate::moments::Moment;
+use crate::robustness::Robustness;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
 use crate::services::{Can, Verdict};
 use base::record::{Direction, Exclusion, Origin};
@@ -115,6 +116,9 @@ pub struct TargetStatistics {
     /// Share of the time in which probes were due that lies outside outages. Time in which the network kept probes from
     /// leaving counts; time in which this host did not probe does not.
     pub availability: Figure,
+    /// Stability of connection, delivery and performance; null in files of earlier versions.
+    #[serde(default)]
+    pub stability: Option<Robustness>,
     /// Course of the smallest round trip.
     pub baseline: Baseline,
     /// Verdicts on services.
@@ -143,6 +147,9 @@ impl TargetStatistics {
             }
         }
         self.availability = Figure::cannot_tell(because);
+        if let Some(stability) = &mut self.stability {
+            stability.without_loss(because);
+        }
         for u in self.uses.iter_mut().filter(|u| u.can == Can::Pass) {
             u.can = Can::CannotTell;
             u.because = because.to_owned();

@@ -4,6 +4,7 @@ use crate::answer::UseAnswer;
 use crate::changes;
 use crate::holes;
 use crate::incidents::{Incident, blame, explain};
+use crate::robustness::robustness;
 use crate::saturation::Full;
 use crate::series::{Block, Series};
 use crate::services::{Table, Verdict, judge};
@@ -26,6 +27,8 @@ pub struct Span {
 /// Figures that are asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
+    /// All days of the recording, for its stability; empty if that is not asked for.
+    pub calendar: Vec<Span>,
     /// Days to report.
     pub days: Vec<Span>,
     /// Windows to report.
@@ -87,6 +90,10 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         judged.push((s.name.clone(), series.within(s.from_ns, s.to_ns)));
     }
     let mut found = holes::holes(series);
+    let stability = match request.calendar.is_empty() {
+        true => None,
+        false => Some(robustness(series, &found, &request.calendar)),
+    };
     blame(&mut found.outages, name, &request.incidents);
     TargetStatistics {
         target: name.into(),
@@ -106,6 +113,7 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         outages: found.outages,
         shortest_hole_s: plan.shortest_hole_ns() as f64 / 1e9,
         availability: found.availability,
+        stability,
         baseline: changes::baseline(series),
         services: services(&request.services, &judged),
         uses: uses(&whole, &loaded),

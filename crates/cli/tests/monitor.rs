@@ -469,3 +469,60 @@ fn a_terminal_that_is_gone_ends_the_screen_and_the_monitor_measures_on() {
         "it still measures"
     );
 }
+
+/// A passive monitor sends nothing, and its recording has figures, plots and a page.
+#[test]
+fn an_interface_is_watched_without_a_target() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("passive");
+        let run = |args: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
+            command.args(args).current_dir(&*dir).output().unwrap()
+        };
+        let refused = run(&["monitor", "--interface", "no-such-0", "-o", "t.rec", "-q"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        assert!(said.contains("no-such-0") && said.contains("lo"), "{said}");
+        assert!(!dir.join("t.rec").exists());
+
+        let args = ["monitor", "--interface", "lo", "-o", "t.rec", "-q"];
+        let child = tailback(&dir, &args);
+        let path = dir.join("t.rec");
+        let began = Instant::now();
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let rows = || store::read(&path).map_or(0, |r| r.traffic.len());
+        let mut sent = 0u64;
+        while rows() < 12 {
+            assert!(began.elapsed() < Duration::from_secs(20), "no rows");
+            // A port that nobody listens to: only the interface counts it.
+            let _ = sender.send_to(&[0; 1000], "127.0.0.1:9");
+            sent += u64::from(rows() > 0) * 1000;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(ended(child), 0);
+        let recording = store::read(&path).unwrap();
+        assert!(recording.delay.is_empty() && recording.meta.complete);
+        let json = run(&["analyse", "t.rec", "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        let lo = &json["interfaces"][0];
+        assert_eq!(lo["interface"], "lo");
+        let bytes = lo["whole"]["down"]["bytes"].as_f64().unwrap();
+        assert!(bytes + 5_000.0 >= sent as f64, "{bytes} of {sent}");
+        assert_eq!(lo["whole"]["unknown_s"], 0.0);
+        let text = run(&["analyse", "t.rec"]);
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        assert!(
+            text.contains("lo down") && text.contains("Monitoring lo"),
+            "{text}"
+        );
+        for file in ["page.html", "rtt.svg"] {
+            let out = run(&["report", "t.rec", "-o", file]);
+            assert!(
+                out.status.success(),
+                "{}",
+                String::from_utf8_lossy(&out.stderr)
+            );
+        }
+        assert_eq!(run(&["status", "t.rec"]).status.code(), Some(0));
+    });
+}

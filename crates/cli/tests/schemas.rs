@@ -63,6 +63,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("compare @a.rec @b.rec --json", 0, "before-after"),
     ("compare @m.rec @m.rec --json", 0, "comparison"),
     ("status @m.rec --json", 0, "monitor-state"),
+    ("analyse @t.rec --json", 0, "counted-traffic"),
     ("mark @m.rec --json", 0, "mark"),
     ("twin @a.rec --json", 0, "twin"),
     (
@@ -124,7 +125,17 @@ fn prepared(dir: &TempDir) {
     dir.file("two.toml", SCENARIO);
     dir.file("ping.txt", PING);
     let at = |name: &str| dir.at(name);
-    let made: [&[&str]; 3] = [
+    let made: [&[&str]; 4] = [
+        &[
+            "monitor",
+            "--interface",
+            "lo",
+            "--duration",
+            "1s",
+            "-q",
+            "-o",
+            &at("t.rec"),
+        ],
         &[
             "test",
             "--virtual",

@@ -8,6 +8,7 @@ use crate::route;
 use crate::ticker::Ticker;
 use base::record::{Counter, Event, Row, Text, Traffic};
 use base::{BitsPerSec, Duration};
+use nix::net::if_::if_nametoindex;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -79,16 +80,40 @@ fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
     })
 }
 
-/// Bytes counted in between. A counter that went back has wrapped, if it has 32 bits and the step is one that such an
-/// interface can make; otherwise it was reset, and the bytes are unknown.
-fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
-    if after >= before {
-        return Some(after - before);
+/// Checks that there is an interface of this name.
+///
+/// # Errors
+/// `NoInterface` with the known ones.
+pub(crate) fn known(name: &str) -> Result<(), TrafficError> {
+    let known = interfaces().map_err(TrafficError::Counters)?;
+    match known.iter().any(|k| k == name) {
+        true => Ok(()),
+        false => Err(TrafficError::NoInterface {
+            name: name.to_owned(),
+            known,
+        }),
     }
-    let wrapped = (after + (1 << 32)).checked_sub(before)?;
+}
+
+/// Bytes counted in between. Bytes that went back although packets did not have wrapped, if the counter has 32 bits and
+/// the step is one that such an interface can make. Otherwise the counters were reset, and the bytes are unknown.
+fn counted(before: Passed, after: Passed, interval: Duration) -> Option<u64> {
+    // A reset sets both back; both wrap in one interval only by chance.
+    if after.packets < before.packets {
+        return None;
+    }
+    if after.bytes >= before.bytes {
+        return Some(after.bytes - before.bytes);
+    }
+    let wrapped = (after.bytes + (1 << 32)).checked_sub(before.bytes)?;
     // 10 Gbit/s are 1.25 bytes a nanosecond; nothing as fast has counters of 32 bits.
     let most = interval.as_nanos().saturating_mul(5) / 4;
-    (before <= u64::from(u32::MAX) && wrapped <= most).then_some(wrapped)
+    (before.bytes <= u64::from(u32::MAX) && wrapped <= most).then_some(wrapped)
+}
+
+/// Index of an interface in the network namespace of the calling thread; 0 if there is none.
+fn index_of(interface: &str) -> u32 {
+    if_nametoindex(interface).unwrap_or(0)
 }
 
 /// Interface that packets to `server` leave by.
@@ -157,11 +182,16 @@ pub(crate) struct Reader {
 impl Reader {
     /// Opens the counters of the calling thread's network namespace. The interface need not exist yet.
     pub fn open(interface: &str) -> io::Result<Reader> {
-        Ok(Reader {
-            file: File::open(COUNTERS)?,
+        Ok(Reader::of(File::open(COUNTERS)?, interface))
+    }
+
+    /// Reads the counters of a file in the kernel's form.
+    fn of(file: File, interface: &str) -> Reader {
+        Reader {
+            file,
             text: Vec::new(),
             interface: interface.into(),
-        })
+        }
     }
 
     /// Counters now; `None` while there is no such interface.
@@ -201,6 +231,8 @@ pub(crate) struct Sampler {
     rows: Sender<Row>,
     recent: Arc<Mutex<Recent>>,
     before: Option<Counters>,
+    /// Index of the interface, which changes if it is made anew.
+    index: u32,
     at: i64,
     gone: bool,
 }
@@ -223,10 +255,7 @@ impl TrafficMonitor {
             None => interface_towards(server)?,
         };
         let mut sampler = Sampler::new(&name, clock, rows).map_err(TrafficError::Counters)?;
-        if sampler.before.is_none() {
-            let known = interfaces().map_err(TrafficError::Counters)?;
-            return Err(TrafficError::NoInterface { name, known });
-        }
+        known(&name)?;
         let recent = sampler.recent.clone();
         let interface = sampler.interface().clone();
         let ticker = Ticker::start("traffic", interval, move |_| sampler.sample())
@@ -259,15 +288,21 @@ impl TrafficMonitor {
 impl Sampler {
     /// Creates a sampler. The interface need not exist yet.
     pub fn new(interface: &str, clock: Clock, rows: Sender<Row>) -> io::Result<Sampler> {
+        Sampler::of(Reader::open(interface)?, clock, rows)
+    }
+
+    fn of(reader: Reader, clock: Clock, rows: Sender<Row>) -> io::Result<Sampler> {
         let mut sampler = Sampler {
-            reader: Reader::open(interface)?,
+            reader,
             clock,
             rows,
             recent: Arc::default(),
             before: None,
+            index: 0,
             at: mono_ns(),
             gone: false,
         };
+        sampler.index = index_of(sampler.interface());
         sampler.before = sampler.reader.read()?;
         Ok(sampler)
     }
@@ -288,11 +323,13 @@ impl Sampler {
         let after = self.reader.read().ok().flatten();
         let now = mono_ns();
         let length = Duration::from_nanos((now - self.at).max(0) as u64);
-        let both = self.before.zip(after);
+        let index = index_of(self.interface());
+        let is_same = index == std::mem::replace(&mut self.index, index);
+        let both = self.before.zip(after).filter(|_| is_same);
         let i = Interval {
             length,
-            rx: both.and_then(|(b, a)| counted(b.rx.bytes, a.rx.bytes, length)),
-            tx: both.and_then(|(b, a)| counted(b.tx.bytes, a.tx.bytes, length)),
+            rx: both.and_then(|(b, a)| counted(b.rx, a.rx, length)),
+            tx: both.and_then(|(b, a)| counted(b.tx, a.tx, length)),
         };
         self.recent
             .lock()
@@ -359,16 +396,83 @@ mod tests {
 
     #[test]
     fn a_wrap_is_counted_through_and_a_reset_is_unknown() {
-        assert_eq!(counted(5, 12, TENTH), Some(7));
+        let passed = |bytes, packets| Passed { bytes, packets };
+        let counted = |before, after| {
+            let (before, after) = (passed(before, 9), passed(after, 10));
+            super::counted(before, after, TENTH)
+        };
+        assert_eq!(counted(5, 12), Some(7));
         let edge = u64::from(u32::MAX) - 99;
-        assert_eq!(counted(edge, 50, TENTH), Some(150), "32 bits wrapped");
-        assert_eq!(
-            counted(3_000_000_000, 50, TENTH),
-            None,
-            "1.3 GB in 0.1 s: a reset"
-        );
-        assert_eq!(counted(1 << 40, 50, TENTH), None, "no counter of 32 bits");
-        assert_eq!(counted(u64::MAX, 50, TENTH), None);
+        assert_eq!(counted(edge, 50), Some(150), "32 bits wrapped");
+        assert_eq!(counted(3_000_000_000, 50), None, "1.3 GB in 0.1 s: a reset");
+        assert_eq!(counted(1 << 40, 50), None, "no counter of 32 bits");
+        assert_eq!(counted(u64::MAX, 50), None);
+        // Close below the edge, only the packets tell a reset from a wrap.
+        let reset = super::counted(passed(edge, 3_000_000), passed(50, 1), TENTH);
+        assert_eq!(reset, None);
+        let busy = super::counted(passed(100, 7), passed(5_000, 5), TENTH);
+        assert_eq!(busy, None, "more bytes since the reset than before it");
+    }
+
+    /// An interface of 32 or 64 bits, read from a file in the kernel's form, is reset at random times. Each row holds the
+    /// bytes that passed, or none across a reset.
+    #[test]
+    fn rows_hold_what_passed_through_wraps_and_resets() {
+        let dir = testkit::TempDir::new("counters");
+        let (mut wraps, mut resets) = (0, 0);
+        for seed in 0..40 {
+            let mut rng = base::rng::Streams::new(seed).stream("counters");
+            let mut draw = |most: f64| (base::rng::uniform(&mut rng) * most) as u64;
+            let bits32 = draw(2.0) == 0;
+            // Below the edge, so that wraps are many.
+            let mut bytes = if bits32 {
+                (1 << 32) - 1 - draw(1e6)
+            } else {
+                draw(1e15)
+            };
+            let mut packets = 1_000 + bytes / 1500;
+            let path = dir.join(format!("{seed}"));
+            let write = |bytes: u64, packets: u64| {
+                let shown = if bits32 { bytes & 0xffff_ffff } else { bytes };
+                let text = format!(
+                    "a\nb\n  eth0: {shown} {packets} 0 0 0 0 0 0 {shown} {packets} 0 0 0 0 0 0\n"
+                );
+                std::fs::write(&path, text).unwrap();
+            };
+            write(bytes, packets);
+            let (rows, taken) = channel();
+            let reader = Reader::of(File::open(&path).unwrap(), "eth0");
+            let mut sampler = Sampler::of(reader, Clock::start(), rows).unwrap();
+            for _ in 0..60 {
+                let passed = draw(1e6);
+                // A reset with more packets since than before it has another interface index, which a file has not.
+                let expected = match draw(8.0) {
+                    0 if packets > 700 => {
+                        resets += 1;
+                        (bytes, packets) = (passed, passed / 1500);
+                        None
+                    }
+                    _ => {
+                        wraps += u64::from(bits32 && (bytes & 0xffff_ffff) + passed > 0xffff_ffff);
+                        bytes += passed;
+                        packets += passed / 1500;
+                        Some(passed as i64)
+                    }
+                };
+                write(bytes, packets);
+                sampler.at -= 100_000_000;
+                assert!(sampler.sample().is_continue());
+                let Row::Traffic(row) = taken.recv().unwrap() else {
+                    panic!("another row")
+                };
+                assert_eq!(
+                    (row.rx_bytes, row.tx_bytes),
+                    (expected, expected),
+                    "seed {seed}"
+                );
+            }
+        }
+        assert!(wraps > 10 && resets > 200, "{wraps} wraps, {resets} resets");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::progress::Observer;
 use crate::unsettled::Unsettled;
 use analysis::moments::{self, MOMENT, Moment};
 use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
-use report::plots::Material;
+use report::plots::{Interval, Material};
 use std::collections::BTreeMap;
 use std::path::Path;
 use store::{Columns, StoreError};
@@ -261,8 +261,11 @@ fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> 
             };
             if *chosen.get_or_insert_with(|| name.clone()) == *name {
                 // Where nothing was asked, nothing is known to have failed.
-                let successful = flags.iter().all(|f| f[i] != Some(false));
-                m.interval(name, t, length, successful);
+                let seen = Interval {
+                    successful: flags.iter().all(|f| f[i] != Some(false)),
+                    asked: flags[2][i].is_some(),
+                };
+                m.interval(name, t, length, seen);
             }
         }
     })?;

@@ -7,6 +7,10 @@ pub fn all() -> Vec<(&'static str, Schema)> {
     let mut all = vec![
         ("control-place", schema_for!(crate::control::Place)),
         ("control-status", schema_for!(live::control::Status)),
+        (
+            "counted-traffic",
+            schema_for!(analysis::counted::CountedTraffic),
+        ),
         ("import", schema_for!(crate::import::Document)),
         ("list", schema_for!(crate::list::Listing)),
         ("mark", schema_for!(crate::mark::Marks)),

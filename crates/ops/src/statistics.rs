@@ -112,6 +112,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
     exclusions.extend(ask.exclusions.iter().cloned());
     let request = Request {
         windows,
+        calendar: days.clone(),
         phases: phases(events, &meta, to_ns),
         spans: ask.spans.clone(),
         limits_ns: ask.limits_ns.clone(),

@@ -6,6 +6,7 @@ mod sample;
 
 use analysis::answer::{Finding, Severity};
 use analysis::before_after::Network;
+use analysis::moments::Moment;
 use base::record::{Cause, Meta, Status};
 use report::packets::{Acked, Again, Mark, Packets, Page, Sent};
 use report::plots::{Material, Scope};
@@ -122,6 +123,11 @@ fn fortnight() -> Material {
     }
     let at = |day: i64, hour: i64| begin + (day * 24 + hour) * 3_600 * SECOND;
     m.holes(&[(begin, at(14, 0))], &[(at(4, 16), at(4, 19))]);
+    let texts = [
+        (at(7, 0), "The router was changed"),
+        (at(12, 12), "<b>a call</b>"),
+    ];
+    m.mark(&texts.map(|(t_ns, text)| Moment::new(t_ns, text).expect("a text")));
     m
 }
 

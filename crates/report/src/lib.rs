@@ -7,6 +7,7 @@
 
 pub mod again;
 pub mod compared;
+pub mod counted;
 mod curves;
 pub mod data;
 pub mod hidden_queue;
@@ -18,6 +19,7 @@ pub mod plot;
 pub mod plots;
 pub mod probe;
 pub mod sheet;
+mod stability;
 pub mod statistics;
 pub mod svg;
 pub mod table;

@@ -1,5 +1,6 @@
 //! Tables of statistics: for the terminal, and as Markdown and CSV.
 
+use crate::stability;
 use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
 use analysis::compare::{Comparison, Unit};
@@ -26,8 +27,10 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
             tables.push(spans(title, list));
         }
         tables.push(in_time(t, zone));
+        tables.extend(stability::days(t));
         tables.extend(services(t));
     }
+    tables.extend(stability::targets(s));
     if !s.excluded.is_empty() {
         tables.push(excluded(s, zone));
     }
@@ -51,7 +54,7 @@ pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
 /// Returns the table of marked moments.
 pub fn moments(all: &[Moment], zone: &TimeZone) -> Table {
     let rows = all.iter();
-    let heads = [Column::from("time"), Column::words("moment")];
+    let heads = [Column::from(""), Column::words("moment")];
     Table::new("Marked moments", heads)
         .with(rows.map(|m| (when(m.t_ns, zone), vec![m.text.as_str()])))
 }

@@ -28,7 +28,7 @@ pub use page::shown;
 use page::{Page, Paint};
 pub use plot::Growing;
 pub use probe::{pictures, probe};
-pub use statistics::{captioned, comparison, inside, statistics};
+pub use statistics::{captioned, comparison, counted, inside, statistics};
 
 /// Renders the whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {

@@ -28,6 +28,7 @@ pub fn csv(s: &Statistics) -> String {
         let bounds = (t.whole.from_ns, t.whole.to_ns);
         let mut rows = Rows::of(&mut out, &t.target, "whole", bounds);
         rows.figure("availability", "", &t.availability);
+        stability(&mut out, t, bounds);
         for o in &t.outages {
             let mut row = Rows::of(&mut out, &t.target, "outage", (o.from_ns, o.to_ns));
             row.plain(
@@ -71,6 +72,39 @@ pub fn csv(s: &Statistics) -> String {
         row.plain("moment", "", None, &m.text);
     }
     out
+}
+
+/// Writes the stability of the whole and of each day.
+fn stability(out: &mut String, t: &TargetStatistics, bounds: (i64, i64)) {
+    let Some(r) = &t.stability else {
+        return;
+    };
+    let mut rows = Rows::of(out, &t.target, "whole", bounds);
+    for (name, n) in [
+        ("hours", r.hours),
+        ("broken_hours", r.broken_hours),
+        ("days_probed", r.days),
+        ("bad_days", r.bad_days),
+        ("judged_hours", r.judged_hours),
+        ("lossy_hours", r.lossy_hours),
+    ] {
+        rows.plain(name, "", Some(n as f64), "");
+    }
+    rows.plain("down", "s", Some(r.down_s), "");
+    rows.figure("loss_while_connected", "%", &r.loss_percent);
+    for (name, e) in [
+        ("rtt_p50_variation", &r.median),
+        ("rtt_p95_variation", &r.p95),
+    ] {
+        rows.figure(name, "%", &e.variation_percent);
+    }
+    for d in &r.each_day {
+        let mut rows = Rows::of(out, &t.target, &d.name, (d.from_ns, d.to_ns));
+        rows.plain("breaks", "", Some(d.breaks as f64), "");
+        rows.plain("down", "s", Some(d.down_s), "");
+        rows.plain("broken_hours", "", Some(d.broken_hours as f64), "");
+        rows.plain("loss_while_connected", "%", d.loss_percent, "");
+    }
 }
 
 fn figures(out: &mut String, t: &TargetStatistics, s: &Summary) {

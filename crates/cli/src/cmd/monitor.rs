@@ -27,13 +27,14 @@ use std::path::PathBuf;
         dns:example.org@192.0.2.53 --output home.rec\n  \
         tailback monitor icmp:192.0.2.1,1s --quiet -o home.rec &\n  \
         tailback monitor far.example --web 127.0.0.1:8117\n  \
+        tailback monitor --interface eth0 -o traffic.rec\n  \
         tailback monitor far.example --print-config > home.toml\n  \
         tailback monitor --config home.toml\n\n\
         If started again with the same targets and --output, it continues the same recording. Stop with Ctrl-C or SIGTERM."
 )]
 pub struct Args {
-    /// Targets to probe; at most one SERVER
-    #[arg(required_unless_present_any = ["config", "print_config"], value_name = "TARGET")]
+    /// Targets to probe; at most one SERVER. With --interface it may be left out: then nothing is sent, and traffic is counted
+    #[arg(required_unless_present_any = ["config", "print_config", "interface"], value_name = "TARGET")]
     targets: Vec<String>,
     /// TOML file with settings, named as the options; an option here precedes it
     #[arg(long, value_name = "FILE")]
@@ -62,9 +63,9 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         ([], Some(targets)) => targets.as_slice(),
         (given, _) => given,
     };
-    if targets.is_empty() {
+    if targets.is_empty() && s.interface.as_ref().is_none_or(Vec::is_empty) {
         return Err(ops::usage(
-            "nothing to monitor was given: name a server, or a target such as icmp:192.0.2.1",
+            "nothing to monitor was given: name a server, a target such as icmp:192.0.2.1, or an interface with --interface",
         ));
     }
     let usual = Plan::new(MonitorPlan::default());

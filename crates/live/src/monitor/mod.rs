@@ -18,6 +18,7 @@ use crate::host::Load;
 use crate::load::Access;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::timestamp::Batch;
+use crate::traffic::{self, TrafficError};
 use base::record::{Delay, Event, HostLoad, Row, Status, Text};
 use base::rng::Streams;
 use base::{BitsPerSec, Duration, Time};
@@ -35,6 +36,7 @@ use std::sync::mpsc::Sender;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorPlan {
+    /// Targets to probe; none to count the traffic of the interfaces alone.
     pub targets: Vec<Target>,
     /// Time after which a probe without answer is lost.
     pub lost_after: Duration,
@@ -74,7 +76,11 @@ pub enum MonitorError {
         what: &'static str,
         source: io::Error,
     },
-    #[error("nothing to monitor was given: name a server, or a target such as icmp:192.0.2.1")]
+    #[error(transparent)]
+    Interface(#[from] TrafficError),
+    #[error(
+        "nothing to monitor was given: name a server, a target such as icmp:192.0.2.1, or an interface with --interface"
+    )]
     Nothing,
 }
 
@@ -322,7 +328,11 @@ impl Monitor {
         first_seq: &BTreeMap<String, u64>,
     ) -> Result<Monitor, MonitorError> {
         if plan.targets.is_empty() {
-            return Err(MonitorError::Nothing);
+            if plan.interfaces.is_empty() {
+                return Err(MonitorError::Nothing);
+            }
+            // Without targets nothing else would show that a name is misspelt.
+            plan.interfaces.iter().try_for_each(|n| traffic::known(n))?;
         }
         let local = |what| move |source| MonitorError::Local { what, source };
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);

@@ -1,5 +1,6 @@
 //! `tailback analyse`: the figures of recordings.
 
+mod counted;
 pub mod hidden_queue;
 mod layout;
 pub(crate) mod probes;
@@ -11,6 +12,7 @@ use crate::statistics::{self, Ask, NoProbes};
 use crate::{Progress, queue_samples, times, trace, usage};
 use analysis::answer::Answer as TestAnswer;
 use analysis::compare::{self, SideBySide};
+use analysis::counted::CountedTraffic;
 use analysis::hidden_queue::HiddenQueue;
 use analysis::inside::Inside;
 use analysis::services::Can;
@@ -100,6 +102,8 @@ pub enum Found {
     HiddenQueue(Box<HiddenQueue>),
     /// Queues and transfers of a recording without probes.
     QueueSamples(Box<Inside>),
+    /// Traffic of a recording without probes.
+    Traffic(Box<CountedTraffic>),
     Statistics(Box<Statistics>),
     /// Tables in the layout of a file, one list for each recording.
     Laid(Vec<Vec<(String, Table)>>),
@@ -329,7 +333,10 @@ fn without_probes(from: Source<'_>, ask: &Ask, why: anyhow::Error) -> anyhow::Re
     }
     match queue_samples::gathered(from, ask.from_ns, ask.to_ns)? {
         Some((answer, _)) => Ok(Found::QueueSamples(Box::new(answer))),
-        None => Err(why),
+        None => match counted::counted(from, ask)? {
+            Some(traffic) => Ok(Found::Traffic(Box::new(traffic))),
+            None => Err(why),
+        },
     }
 }
 
@@ -416,6 +423,7 @@ impl Answer {
             Found::Test(test) => pretty(&test.0, out),
             Found::HiddenQueue(answer) => pretty(answer, out),
             Found::QueueSamples(answer) => pretty(answer, out),
+            Found::Traffic(traffic) => pretty(traffic, out),
             Found::Statistics(s) => pretty(s, out),
             Found::Compared(all) => pretty(all, out),
             // Tables for people: `analyse` without a layout has the figures.
@@ -443,6 +451,7 @@ impl Answer {
                 terminal::captioned(&[report::hidden_queue::table(answer, zone)], style)
             }
             Found::QueueSamples(answer) => terminal::inside(answer, style, zone),
+            Found::Traffic(traffic) => terminal::counted(traffic, style, zone),
             Found::Statistics(s) if self.full => terminal::statistics(s, style, zone),
             Found::Statistics(s) => terminal::overview(s, style, zone),
             Found::Laid(all) => {
@@ -465,6 +474,7 @@ impl Answer {
                 form(&[report::hidden_queue::table(answer, &self.zone).1])
             }
             Found::QueueSamples(answer) => form(&report::inside::tables(answer)),
+            Found::Traffic(traffic) => form(&report::counted::all(traffic, &self.zone)),
             Found::Statistics(s) if format == Format::Csv => report::tidy::csv(s),
             Found::Statistics(s) => form(&report::statistics::all(s, &self.zone)),
             Found::Laid(all) => {

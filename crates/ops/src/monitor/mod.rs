@@ -92,9 +92,10 @@ impl Plan {
     }
 
     fn names(&self) -> Vec<String> {
-        match self.names.is_empty() {
-            true => self.monitor.targets.iter().map(Target::name).collect(),
-            false => self.names.clone(),
+        match (self.names.is_empty(), self.monitor.targets.is_empty()) {
+            (false, _) => self.names.clone(),
+            (true, false) => self.monitor.targets.iter().map(Target::name).collect(),
+            (true, true) => self.monitor.interfaces.clone(),
         }
     }
 

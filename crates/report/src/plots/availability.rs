@@ -43,11 +43,12 @@ pub fn plot(m: &Material) -> PlotSpec {
     });
     let interface = noted.as_ref().map(|(s, hours)| {
         format!(
-            "{} % of {} intervals of {} s of {} were up and answered",
+            "{} % of {} intervals of {} s of {} were up{}",
             nines(total(hours).share()),
             total(hours).all,
             significant(s.interval_ns as f64 / 1e9, 3),
-            s.interface
+            s.interface,
+            if s.asked { " and answered" } else { "" }
         )
     });
     let said: Vec<String> = probes.into_iter().chain(interface).collect();

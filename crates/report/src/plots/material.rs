@@ -71,8 +71,19 @@ impl Carried {
 pub struct Stability {
     pub interface: String,
     pub interval_ns: i64,
+    /// True if a host beyond the interface was asked for an answer.
+    pub asked: bool,
     /// Intervals by day and hour of the zone.
     pub hours: BTreeMap<(i64, usize), Intervals>,
+}
+
+/// State of an interface in an interval, as its host saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
+    /// True if it was up, had an address, and nobody who was asked stayed silent.
+    pub successful: bool,
+    /// True if a host beyond it was asked for an answer.
+    pub asked: bool,
 }
 
 /// Number of an interface's intervals, and of successful ones.
@@ -307,7 +318,7 @@ impl Material {
     }
 
     /// Adds an interval of an interface that ends at `t_ns`; all of them are of one interface.
-    pub fn interval(&mut self, interface: &str, t_ns: i64, interval_ns: i64, successful: bool) {
+    pub fn interval(&mut self, interface: &str, t_ns: i64, interval_ns: i64, seen: Interval) {
         let begin = t_ns.saturating_sub(interval_ns);
         if begin < self.scope.from_ns || t_ns > self.scope.to_ns {
             return;
@@ -316,11 +327,13 @@ impl Material {
         let stability = self.stability.get_or_insert_with(|| Stability {
             interface: interface.to_owned(),
             interval_ns,
+            asked: false,
             hours: BTreeMap::new(),
         });
+        stability.asked |= seen.asked;
         let hour = stability.hours.entry((at.day, at.hour)).or_default();
         hour.all += 1;
-        hour.successful += u32::from(successful);
+        hour.successful += u32::from(seen.successful);
     }
 
     /// Adds the bytes that passed in an interval that ends at `t_ns`.
@@ -638,7 +651,11 @@ mod tests {
         for i in 0..720 {
             // Absent for one minute: twelve intervals of 5 s.
             let gone = (100..112).contains(&i);
-            m.interval("wan", (i + 1) * 5 * SECOND, 5 * SECOND, !gone);
+            let seen = Interval {
+                successful: !gone,
+                asked: true,
+            };
+            m.interval("wan", (i + 1) * 5 * SECOND, 5 * SECOND, seen);
         }
         let s = m.stability.as_ref().unwrap();
         assert_eq!((&*s.interface, s.interval_ns), ("wan", 5 * SECOND));

@@ -15,7 +15,7 @@ mod smoke;
 mod spread;
 
 pub use control::Decisions;
-pub use material::Material;
+pub use material::{Interval, Material};
 pub use page::{empty_live_page, live_page, page};
 pub use scope::Scope;
 

@@ -22,7 +22,10 @@ pub fn rtt(m: &Material) -> PlotSpec {
     let Some(points) = m.points() else {
         let columns = m.joined(1, 1);
         let (top, cut) = top_of(m, &columns);
-        let what = format!("round trips and traffic{cut}");
+        let what = match m.has_delays() {
+            true => format!("round trips and traffic{cut}"),
+            false => "traffic".to_owned(),
+        };
         return panels(m, &what, top, bands(m, &columns, "all round trips"));
     };
     let top = nice_top(points.iter().filter_map(|p| p.1).fold(0.0, f64::max));

@@ -2,14 +2,16 @@
 //! script makes the plots over time and the distribution zoomable and readable point by point, and the calendars
 //! readable cell by cell.
 
+use super::material::Carried;
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
 use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
+use crate::stability;
 use crate::statistics as tables;
 use crate::terminal::sentence;
 use analysis::statistics::Statistics;
-use base::print::{DELAY, percent};
+use base::print::{DELAY, SIZE, percent};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -55,6 +57,12 @@ const ALL: [(Plot, &str, &str); 8] = [
         "Bytes counted at the interface.",
     ),
 ];
+
+/// Heading and caption of the first plot if there are no probes.
+const TRAFFIC: (&str, &str) = (
+    "Traffic",
+    "Rate in each direction, counted at the interface.",
+);
 
 /// Largest number of outages, and of incidents, that the page lists; `--csv` has all.
 const LISTED: usize = 100;
@@ -123,7 +131,8 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                         h1 { (title) }
                         @if let Some(s) = statistics.filter(|_| !live) { p.says { (sentence(s, &m.scope.zone)) } }
                         dl.key {
-                            div { dt { @if others.is_empty() { "Probes" } @else { "Probes, " (m.target) } } dd { b { (m.whole.sent()) } } }
+                            @if m.has_delays() { div { dt { @if others.is_empty() { "Probes" } @else { "Probes, " (m.target) } } dd { b { (m.whole.sent()) } } } }
+                            @for (name, bytes) in carried(m) { div { dt { (name) } dd { b { (bytes.0) } " " (bytes.1) } } }
                             @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { b { (percent(loss)) } " %" } } }
                             @for (name, value) in &figures(m) {
                                 @let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
@@ -161,7 +170,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
 /// Renders all plots of a target. The script makes those of the main one zoomable.
 fn pictures(m: &Material, main: bool) -> Markup {
     let live = |plot: Plot| match plot {
-        Plot::Rtt if main => Some("over-time"),
+        Plot::Rtt if main && m.has_delays() => Some("over-time"),
         Plot::Smoke if main => Some("smoke"),
         Plot::Cdf if main => Some("distribution"),
         _ => None,
@@ -172,6 +181,7 @@ fn pictures(m: &Material, main: bool) -> Markup {
         @for (plot, name, says) in shown {
             @if let Ok(picture) = plot.spec(m).map(|s| PlotSpec { untitled: true, ..s }.picture()) {
                 section {
+                    @let (name, says) = if *plot == Plot::Rtt && !m.has_delays() { TRAFFIC } else { (*name, *says) };
                     @if main { h2 { (name) } } @else { h3 { (name) } }
                     p { (says) }
                     @if let Some(id) = live(*plot) {
@@ -208,6 +218,13 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
             h2 id="uses" { "Uses, by delay and loss alone" }
             (uses.html("use"))
         }
+        @if let Some(table) = stability::targets(s) {
+            section aria-labelledby="stability" {
+                h2 id="stability" { "Stability" }
+                (table.html("stable"))
+                p.evidence { (stability::NOTE) }
+            }
+        }
         section aria-labelledby="outages" {
             h2 id="outages" { "Outages" }
             @if outages.is_empty() { p { "None." } } @else { (outages.html("outage")) }
@@ -228,6 +245,20 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
             }
         }
     }
+}
+
+/// Returns the bytes of each direction of a recording without probes, each as a number and its unit.
+fn carried(m: &Material) -> Vec<(&'static str, (String, String))> {
+    if m.has_delays() {
+        return Vec::new();
+    }
+    let sum = |all: &[Carried]| SIZE.print(all.iter().map(|c| c.bytes).sum());
+    let parts = |text: String| {
+        let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+        (number.to_owned(), unit.to_owned())
+    };
+    let both = [("Download", &m.down), ("Upload", &m.up)];
+    both.map(|(name, all)| (name, parts(sum(all)))).into()
 }
 
 /// Returns quantiles of the RTT with their names.

@@ -2,6 +2,7 @@
 
 use super::page::{Page, Paint, Style};
 use super::statistics::marked;
+use crate::stability;
 use crate::statistics as tables;
 use crate::table::Notes;
 use crate::words;
@@ -46,9 +47,10 @@ pub fn overview(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     page.paragraph(&tables::targets_note(s), 2, Some(Paint::Faint));
     page.gap();
     uses(&mut page, s);
+    page_stability(&mut page, s);
     outages(&mut page, s, zone);
     notes(&mut page, s, zone);
-    marked(&mut page, s, zone, LISTED);
+    marked(&mut page, s, zone, 2 * LISTED);
     page.paragraph(
         "All tables: --full; for programs: --json, --csv.",
         0,
@@ -174,6 +176,24 @@ fn uses(page: &mut Page, s: &Statistics) {
     if s.targets.len() > shown.len() {
         let more = s.targets.len() - shown.len();
         page.item(&format!("and {more} further targets"), None);
+    }
+    page.gap();
+}
+
+fn page_stability(page: &mut Page, s: &Statistics) {
+    let said: Vec<String> = stability::sentences(s);
+    if said.is_empty() {
+        return;
+    }
+    page.heading("Stability");
+    for text in said.iter().take(TARGETS) {
+        page.item(text, None);
+    }
+    if said.len() > TARGETS {
+        page.item(
+            &format!("and {} further targets", said.len() - TARGETS),
+            None,
+        );
     }
     page.gap();
 }

@@ -1,10 +1,12 @@
 //! Statistics of one recording, and of several side by side, as text.
 
 use super::page::{Page, Paint, Style};
+use crate::stability;
 use crate::statistics as tables;
 use crate::table::{Notes, Table};
 use crate::words;
 use analysis::compare::Comparison;
+use analysis::counted::CountedTraffic;
 use analysis::inside::Inside;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
@@ -40,6 +42,11 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     page.gap();
     for t in &s.targets {
         target(&mut page, &mut notes, t, zone);
+    }
+    if let Some(table) = stability::targets(s) {
+        page.table(&table, &mut notes);
+        page.paragraph(stability::NOTE, 2, Some(Paint::Faint));
+        page.gap();
     }
     if !s.excluded.is_empty() {
         page.table(&tables::excluded(s, zone), &mut notes);
@@ -84,6 +91,19 @@ pub(super) fn marked(page: &mut Page, s: &Statistics, zone: &TimeZone, listed: u
         page.item(&format!("and {} more", s.moments.len() - listed), None);
     }
     page.gap();
+}
+
+/// Renders the traffic of a recording without probes.
+pub fn counted(t: &CountedTraffic, style: Style, zone: &TimeZone) -> String {
+    let mut page = Page::new(style);
+    page.paragraph(&crate::counted::heading(t, zone), 0, Some(Paint::Faint));
+    page.gap();
+    let mut notes = Notes::default();
+    for table in crate::counted::all(t, zone) {
+        page.table(&table, &mut notes);
+    }
+    page.paragraph(&crate::counted::note(t), 2, Some(Paint::Faint));
+    page.finish()
 }
 
 /// Renders a recording without probes.
@@ -166,6 +186,9 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
         );
     }
     page.gap();
+    if let Some(table) = stability::days(t) {
+        page.table(&table, notes);
+    }
     for table in tables::services(t) {
         page.table(&table, notes);
     }

@@ -456,6 +456,23 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
 }
 
+test("marked moments have a line, and the cursor reads their texts", async () => {
+  const opened = await open("weeks");
+  const { page } = opened;
+  for (const figure of ["over-time", "smoke"]) {
+    const box = await area(page, figure);
+    for (const [days, text] of [[7, "The router was changed"], [12.5, "<b>a call</b>"]] as const) {
+      await page.mouse.move(box.x + (days / 14) * box.width, box.y + box.height / 2);
+      assert.ok((await readout(page, figure)).includes(`marked ${text}`), `${figure}: ${await readout(page, figure)}`);
+    }
+    await page.mouse.move(box.x + (9 / 14) * box.width, box.y + box.height / 2);
+    assert.doesNotMatch(await readout(page, figure), /marked/);
+  }
+  await page.screenshot({ path: join(out, "moments.png"), fullPage: true });
+  assert.deepEqual(opened.errors, []);
+  await close(opened);
+});
+
 test("the cursor reads values, from both plots and by the keyboard", async () => {
   const opened = await open("adsl");
   const { page } = opened;

@@ -1,0 +1,56 @@
+//! Traffic of a recording without probes, as a monitor without targets writes it.
+
+use crate::scan::{self, Contents, Source};
+use crate::statistics::Ask;
+use crate::{times, usage};
+use analysis::counted::{Bins, COUNTED_VERSION, CountedTraffic, MOST, bin_ns};
+
+/// Reads the traffic; `None` if no interface was counted.
+///
+/// # Errors
+/// A recording that cannot be read, too many interfaces, an empty time range.
+pub(super) fn counted(from: Source<'_>, ask: &Ask) -> anyhow::Result<Option<CountedTraffic>> {
+    let seen = Contents::of(from)?;
+    let (Some((first, last)), false) = (seen.span, seen.interfaces.is_empty()) else {
+        return Ok(None);
+    };
+    let span = (ask.from_ns.unwrap_or(first), ask.to_ns.unwrap_or(last));
+    if span.0 >= span.1 {
+        return Err(usage("--from and --to leave nothing"));
+    }
+    if seen.interfaces.len() > MOST {
+        return Err(usage(format!(
+            "{} has {} interfaces, and at most {MOST} are analysed",
+            from.display(),
+            seen.interfaces.len()
+        )));
+    }
+    let days = times::days(span.0, span.1, &ask.zone)?;
+    let midnight = days.first().map_or(span.0, |d| d.from_ns);
+    let names = seen.interfaces.keys();
+    let mut bins: Vec<Bins> = names.map(|n| Bins::new(n, span, midnight)).collect();
+    scan::interfaces(from, &mut |name, t, length, rx, tx| {
+        if let Some(b) = bins.iter_mut().find(|b| *b.name() == **name) {
+            b.add(t, length, rx, tx);
+        }
+    })?;
+    let mut interfaces: Vec<_> = bins.iter().map(|b| b.traffic(&days)).collect();
+    interfaces.sort_by(|a, b| {
+        let bytes = |i: &analysis::counted::InterfaceTraffic| i.whole.down.bytes + i.whole.up.bytes;
+        bytes(b).total_cmp(&bytes(a))
+    });
+    let meta = scan::meta(from)?;
+    let mut moments = scan::moments(from)?;
+    moments.retain(|m| (span.0..=span.1).contains(&m.t_ns));
+    Ok(Some(CountedTraffic {
+        version: COUNTED_VERSION,
+        title: meta.title,
+        origin: meta.origin,
+        complete: meta.complete,
+        from_ns: span.0,
+        to_ns: span.1,
+        bin_s: bin_ns(span.0, span.1) as f64 / 1e9,
+        interfaces,
+        moments,
+    }))
+}
