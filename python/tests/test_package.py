@@ -85,6 +85,8 @@ class Verbs(Case):
             "list_": (tb.list_("links"), ["list", "links"]),
             "import_": (tb.import_("ping.txt", output="i.rec"), ["import", "ping.txt", "-o", "i.rec"]),
         }
+        tb.mark("t1.rec", "upload begins", at="2023-11-14T22:13:30Z")
+        shown["mark"] = (tb.mark("t1.rec"), ["mark", "t1.rec"])
         # The answer of an import names its recording.
         shutil.rmtree("i.rec")
         for answer, words in shown.values():
