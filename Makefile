@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -81,6 +81,9 @@ attack: ## all attacks on a server at once for a minute, beside an honest client
 probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
 	$(CARGO) run --release --package lab -- probe-draws --seed $(SEED) --count 400 > probe-draws.tmp
 	mv probe-draws.tmp docs/book/probe/random.md
+
+ecn-draws: ## markings on random chains of routers in virtual time: the tables of docs/book/probe/ecn.md
+	ECN_SEED=$(SEED) $(CARGO) test --release --workspace --test probes ecn:: -- --nocapture
 
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs

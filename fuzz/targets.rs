@@ -66,6 +66,7 @@ const TARGETS: &[Target] = &[
     target("sequence", sequence, sequences, 10),
     target("irtt", irtt_server, irtt_messages, 1),
     target("stamp", stamp_reflector, stamp_packets, 1),
+    target("quote", quote, quotes, 1),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
     target("program", program, programs, 2),
@@ -144,6 +145,31 @@ fn stamp_packets() -> Vec<Vec<u8>> {
     let mut packet = vec![0; 44];
     packet.extend([0x80, 4, 0, 4, 40, 0, 0, 0, 0x80, 1, 0, 4, 9, 9, 9, 9]);
     vec![packet]
+}
+
+fn quote(bytes: &[u8]) {
+    for from in [
+        [192, 0, 2, 1].into(),
+        [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+    ] {
+        let read = measure::quote::Quote::read(bytes, from);
+        let _ = read.and_then(|quote| quote.udp());
+    }
+}
+
+fn quotes() -> Vec<Vec<u8>> {
+    let header = |words: usize, protocol: u8| {
+        let mut header = vec![0; 4 * words];
+        (header[0], header[9]) = (0x40 | words as u8, protocol);
+        header
+    };
+    let udp = [0x13, 0x88, 0x1b, 0xcd, 0, 60, 0, 0];
+    let exceeded = [11, 0, 0, 0, 0, 0, 0, 0];
+    let v4 = [&header(5, 1)[..], &exceeded, &header(6, 17), &udp].concat();
+    let mut v6 = vec![3, 0, 0, 0, 0, 0, 0, 0, 0x6b, 0x90, 0, 0, 0, 8, 17, 1];
+    v6.resize(48, 0);
+    v6.extend(udp);
+    vec![v4, v6]
 }
 
 fn spec() -> FlowSpec {
@@ -320,8 +346,10 @@ fn orders() -> Vec<Vec<u8>> {
         cookie: [3; 16],
         number: 7,
         len: 600,
+        tos: 0xb9,
+        hops: 3,
     };
-    vec![send.encode()]
+    vec![send.encode(), Order::Quotes.encode()]
 }
 
 fn load_datagram(bytes: &[u8]) {
@@ -474,7 +502,7 @@ fn sequence(bytes: &[u8]) {
         let from = if how & 1 == 0 { own } else { victim };
         let answers = match how >> 1 & 3 {
             0 => post
-                .datagram(usize::from(how >> 3), from, message)
+                .datagram(usize::from(how >> 3), (from, Some(*how)), message)
                 .map_or(0, |a| a.len()),
             1 => inbox
                 .datagram(now_ns as i64, from, message)

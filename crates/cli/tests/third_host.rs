@@ -92,6 +92,7 @@ fn talk(mut stream: TcpStream, third: SocketAddr, ports: usize) {
             bytes,
             syn: Vec::new(),
             answered: true,
+            tos: None,
         }
     };
     let sockets = [0, 1, 10, 11, 12, 1000, 1001];

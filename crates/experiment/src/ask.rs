@@ -9,6 +9,7 @@ use base::record::Direction;
 use base::{Bytes, Duration, Time};
 use measure::control::Refusal;
 use measure::control::listen::{Arrival, Knocked, TOKEN_LEN, Transport, Wanted};
+use measure::quote::Quote;
 use std::net::{IpAddr, SocketAddr};
 
 /// A question to a host.
@@ -24,7 +25,11 @@ pub enum Ask {
         port: usize,
         to: Knocked,
         len: usize,
+        marking: Marking,
     },
+    /// Asks for quotes of datagrams of this direction since the last such question: [`Answer::Quotes`]. The first one
+    /// begins to listen.
+    Quotes(Direction),
     /// Knocks at many ports at once: [`Answer::Knocked`], in their order.
     Knock(Vec<Knock>),
     /// Opens a UDP socket, in place of an older one of the same number: [`Answer::Opened`].
@@ -64,6 +69,7 @@ pub enum Ask {
         socket: u32,
         to: SocketAddr,
         bytes: Vec<u8>,
+        marking: Marking,
     },
     /// Waits for the next datagram at a socket: [`Answer::Heard`]. Without time to wait, it takes one that is there.
     Hear {
@@ -72,6 +78,26 @@ pub enum Ask {
         /// True if the far end was told to send it, so that it has been counted.
         ordered: bool,
     },
+}
+
+/// Fields of a datagram's IP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marking {
+    /// TOS or traffic-class byte: DSCP in the upper six bits, ECN in the lower two.
+    pub tos: u8,
+    /// Hop limit; the system's if not given.
+    pub hops: Option<u8>,
+}
+
+/// Datagram at a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Source address.
+    pub from: SocketAddr,
+    /// Contents.
+    pub bytes: Vec<u8>,
+    /// TOS or traffic-class byte, if the system tells it.
+    pub tos: Option<u8>,
 }
 
 /// A UDP socket.
@@ -488,6 +514,8 @@ pub enum Answer {
     /// Configuration, or why it cannot be read.
     Resolvers(Result<Configured, Trouble>),
     Sent(Result<(), Trouble>),
-    /// A datagram and its source, or why there is none.
-    Heard(Result<(SocketAddr, Vec<u8>), Trouble>),
+    /// A datagram, or why there is none.
+    Heard(Result<Heard, Trouble>),
+    /// Quotes, or why the sender hears no ICMP errors.
+    Quotes(Result<Vec<Quote>, String>),
 }

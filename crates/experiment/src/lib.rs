@@ -17,6 +17,7 @@ pub mod check;
 pub mod collapse;
 pub mod course;
 pub mod dns;
+pub mod ecn;
 pub mod envelope;
 pub mod host;
 pub mod ipv6;

@@ -2,7 +2,7 @@
 //! table loop over it.
 
 use super::{
-    buffer, burst, capacity, check, collapse, dns, envelope, ipv6, middlebox, nat, page, path,
+    buffer, burst, capacity, check, collapse, dns, ecn, envelope, ipv6, middlebox, nat, page, path,
     ports, radio, rtt, sizes, spacing, sweep, tcp, throughput, train,
 };
 use crate::host::Stopped;
@@ -31,6 +31,7 @@ pub const PROBES: &[Spec] = &[
     ipv6::SPEC,
     ports::SPEC,
     middlebox::SPEC,
+    ecn::SPEC,
     page::SPEC,
     collapse::SPEC,
     check::SPEC,

@@ -2,12 +2,15 @@
 //!
 //! A host that answers another question has a fault; the course then goes on as if nothing had come.
 
-use crate::ask::{Answer, Ask, Connected, Kind, Knock, Opening, Ports, Tried, Trouble};
+use crate::ask::{
+    Answer, Ask, Connected, Heard, Kind, Knock, Marking, Opening, Ports, Tried, Trouble,
+};
 use crate::course::Course;
 use crate::steps::Action;
 use base::Duration;
-use base::record::{Delay, Status};
+use base::record::{Delay, Direction, Status};
 use measure::control::listen::{Arrival, Knocked, Wanted};
+use measure::quote::Quote;
 use std::net::SocketAddr;
 
 /// Trouble with a host that answers another question.
@@ -34,9 +37,35 @@ impl Course {
 
     /// Has the far end send a datagram to the source of a knock; gives its contents.
     pub async fn order(&self, port: usize, to: Knocked, len: usize) -> Option<Vec<u8>> {
-        match self.ask(Ask::Order { port, to, len }).await {
+        self.order_marked(port, to, len, Marking::default()).await
+    }
+
+    /// The same with this TOS byte and hop limit.
+    pub async fn order_marked(
+        &self,
+        port: usize,
+        to: Knocked,
+        len: usize,
+        marking: Marking,
+    ) -> Option<Vec<u8>> {
+        let order = Ask::Order {
+            port,
+            to,
+            len,
+            marking,
+        };
+        match self.ask(order).await {
             Some(Answer::Ordered(bytes)) => Some(bytes),
             _ => None,
+        }
+    }
+
+    /// Quotes of datagrams of this direction since the last call, or why its sender hears none. The first call begins to
+    /// listen.
+    pub async fn quotes(&self, direction: Direction) -> Result<Vec<Quote>, String> {
+        match self.ask(Ask::Quotes(direction)).await {
+            Some(Answer::Quotes(quotes)) => quotes,
+            _ => Err(fault().text),
         }
     }
 
@@ -79,8 +108,43 @@ impl Course {
 
     /// Sends a datagram from a socket.
     pub async fn send(&self, socket: u32, to: SocketAddr, bytes: Vec<u8>) -> Result<(), Trouble> {
-        match self.ask(Ask::Send { socket, to, bytes }).await {
+        self.send_marked(socket, to, bytes, Marking::default())
+            .await
+    }
+
+    /// The same with this TOS byte and hop limit.
+    pub async fn send_marked(
+        &self,
+        socket: u32,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+        marking: Marking,
+    ) -> Result<(), Trouble> {
+        let send = Ask::Send {
+            socket,
+            to,
+            bytes,
+            marking,
+        };
+        match self.ask(send).await {
             Some(Answer::Sent(sent)) => sent,
+            _ => Err(fault()),
+        }
+    }
+
+    /// Waits for the next datagram, as [`Course::hear`] does.
+    pub async fn heard(
+        &self,
+        socket: u32,
+        (within, ordered): (Duration, bool),
+    ) -> Result<Heard, Trouble> {
+        let ask = Ask::Hear {
+            socket,
+            within,
+            ordered,
+        };
+        match self.ask(ask).await {
+            Some(Answer::Heard(heard)) => heard,
             _ => Err(fault()),
         }
     }
@@ -94,16 +158,9 @@ impl Course {
     ) -> Result<T, Trouble> {
         let until = self.now() + within;
         loop {
-            let ask = Ask::Hear {
-                socket,
-                within: until.saturating_since(self.now()),
-                ordered,
-            };
-            let (from, bytes) = match self.ask(ask).await {
-                Some(Answer::Heard(heard)) => heard?,
-                _ => return Err(fault()),
-            };
-            if let Some(found) = is_it(&bytes, from) {
+            let left = until.saturating_since(self.now());
+            let heard = self.heard(socket, (left, ordered)).await?;
+            if let Some(found) = is_it(&heard.bytes, heard.from) {
                 return Ok(found);
             }
         }

@@ -9,10 +9,13 @@ use crate::craft::CraftError;
 use crate::listeners::Listeners;
 use crate::load::Peer;
 use crate::load::kernel::random_bytes;
+use crate::quotes::Quotes;
 use crate::tally::Tally;
 use base::Duration;
+use base::record::Direction;
 use experiment::ask::{Answer, Ask, Configured, Kind, Opening, Ports, Trouble};
 use measure::control::listen::Wanted;
+use measure::quote::Quote;
 use own::Own;
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +26,7 @@ use std::net::IpAddr;
 pub struct Ends {
     listeners: Option<Listeners>,
     sockets: BTreeMap<u32, Own>,
+    quotes: Option<Quotes>,
 }
 
 impl Ends {
@@ -37,8 +41,22 @@ impl Ends {
         match ask {
             Ask::Listen(wanted, open) => self.listen(wanted, *open, peer, tally),
             Ask::Arrivals => Ok(Answer::Arrivals(self.listeners()?.report()?)),
-            Ask::Order { port, to, len } => {
-                Ok(Answer::Ordered(self.listeners()?.send(*port, to, *len)?))
+            Ask::Order {
+                port,
+                to,
+                len,
+                marking,
+            } => {
+                let ordered = self.listeners()?.send(*port, to, *len, *marking)?;
+                Ok(Answer::Ordered(ordered))
+            }
+            Ask::Quotes(Direction::Up) => Ok(Answer::Quotes(self.quotes(peer, tally))),
+            Ask::Quotes(Direction::Down) => {
+                let quoted = self.listeners()?.quotes()?;
+                Ok(Answer::Quotes(match quoted.closed {
+                    Some(why) => Err(why),
+                    None => Ok(quoted.quotes),
+                }))
             }
             Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, peer.server, tally))),
             Ask::Open(opening) => self.open(opening),
@@ -50,7 +68,12 @@ impl Ends {
             Ask::Random(count) => Ok(Answer::Random(random(*count))),
             Ask::Resolve(name) => Ok(Answer::Resolved(resolved(name))),
             Ask::Resolvers => Ok(Answer::Resolvers(resolvers().map_err(|e| trouble(&e)))),
-            Ask::Send { socket, to, bytes } => {
+            Ask::Send {
+                socket,
+                to,
+                bytes,
+                marking,
+            } => {
                 let own = self.socket(*socket)?;
                 // One end only: the user, this host's settings or an admitted port of the server named it.
                 if own.is_free()
@@ -58,7 +81,7 @@ impl Ends {
                 {
                     return Ok(Answer::Sent(Err(Trouble::new(Kind::Withheld, why))));
                 }
-                let sent = own.send(*to, bytes);
+                let sent = own.send(*to, bytes, *marking);
                 if sent.is_ok() {
                     tally.datagram(*to, bytes.len());
                 }
@@ -70,8 +93,8 @@ impl Ends {
                 ordered,
             } => {
                 let heard = self.socket(*socket)?.hear(*within);
-                if let Some((from, bytes)) = heard.as_ref().ok().filter(|_| !ordered) {
-                    tally.datagram(*from, bytes.len());
+                if let Some(heard) = heard.as_ref().ok().filter(|_| !ordered) {
+                    tally.datagram(heard.from, heard.bytes.len());
                 }
                 Ok(Answer::Heard(heard))
             }
@@ -93,6 +116,19 @@ impl Ends {
     fn listeners(&self) -> Result<&Listeners, CraftError> {
         let open = self.listeners.as_ref();
         open.ok_or_else(|| missing("use the server's port", "none was asked for"))
+    }
+
+    /// Quotes of datagrams of ours.
+    fn quotes(&mut self, peer: &Peer, tally: &Tally) -> Result<Vec<Quote>, String> {
+        let quotes = match &mut self.quotes {
+            Some(quotes) => quotes,
+            none => none.insert(Quotes::open()?),
+        };
+        let quotes = quotes.take();
+        for quote in &quotes {
+            tally.icmp_error(peer.server, quote.rest.len().saturating_sub(8));
+        }
+        Ok(quotes)
     }
 
     fn socket(&self, number: u32) -> Result<&Own, CraftError> {

@@ -20,6 +20,7 @@ pub mod pipe;
 pub mod printed;
 pub mod privileges;
 pub mod probe;
+mod quotes;
 pub mod resolve;
 pub mod route;
 pub mod serve;

@@ -7,8 +7,9 @@ use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
 use crate::tally::Tally;
 use base::Duration;
+use experiment::ask::Marking;
 use measure::control::listen::{
-    Arrival, Knocked, Listening, Opened, Order, Place, TOKEN_LEN, Wanted, datagram,
+    Arrival, Knocked, Listening, Opened, Order, Place, Quoted, TOKEN_LEN, Wanted, datagram,
 };
 use measure::control::{FlowSpec, Request, Response, SessionId};
 use std::net::SocketAddr;
@@ -148,7 +149,13 @@ impl Listeners {
     ///
     /// # Errors
     /// The server does not send it.
-    pub fn send(&self, i: usize, to: &Knocked, len: usize) -> Result<Vec<u8>, LoadError> {
+    pub fn send(
+        &self,
+        i: usize,
+        to: &Knocked,
+        len: usize,
+        marking: Marking,
+    ) -> Result<Vec<u8>, LoadError> {
         self.tally.datagram(to.from, len);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = Order::Send {
@@ -157,9 +164,22 @@ impl Listeners {
             cookie: to.cookie,
             number,
             len: len as u32,
+            tos: marking.tos,
+            hops: marking.hops.unwrap_or(0),
         };
         self.order(&order)?;
         Ok(datagram(self.token(), number, len))
+    }
+
+    /// Quotes of what the server has sent since the last call; the first call begins to listen.
+    ///
+    /// # Errors
+    /// The server does not report.
+    pub fn quotes(&self) -> Result<Quoted, LoadError> {
+        match self.order(&Order::Quotes)? {
+            Response::Quotes(quoted) => Ok(quoted),
+            _ => Err(unexpected(&self.peer)),
+        }
     }
 
     fn order(&self, order: &Order) -> Result<Response, LoadError> {

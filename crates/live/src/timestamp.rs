@@ -13,7 +13,7 @@ use measure::clock::Reading;
 use std::io;
 use std::os::fd::RawFd;
 
-pub use crate::sys::message::{Batch, DATAGRAM, NetError, Received, send, send_to};
+pub use crate::sys::message::{Batch, DATAGRAM, NetError, Received, receive, send, send_to};
 pub(crate) use crate::sys::option::set_int;
 pub use crate::sys::option::set_receive_timeout;
 
@@ -125,17 +125,38 @@ pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_TOS, i32::from(tos))
 }
 
+/// Sets the hop limit of datagrams of this socket; the system's default if not given.
+///
+/// # Errors
+/// The kernel refuses the value.
+pub fn set_hops(fd: RawFd, v6: bool, hops: Option<u8>) -> io::Result<()> {
+    let (level, name) = match v6 {
+        true => (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS),
+        false => (libc::SOL_IP, libc::IP_TTL),
+    };
+    set_int(fd, level, name, hops.map_or(-1, i32::from))
+}
+
 /// Limits a raw ICMP socket to echo replies.
 ///
 /// # Errors
 /// The kernel refuses the option.
 pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
+    only_icmp(fd, v6, &[if v6 { 129 } else { 0 }])
+}
+
+/// Limits a raw ICMP socket to messages of these types.
+///
+/// # Errors
+/// The kernel refuses the option.
+pub fn only_icmp(fd: RawFd, v6: bool, types: &[usize]) -> io::Result<()> {
     /// Options ICMP_FILTER of linux/icmp.h and ICMPV6_FILTER of linux/icmpv6.h: a set bit blocks its type.
     const FILTER: i32 = 1;
     const SOL_RAW: i32 = 255;
     let mut blocked = [u32::MAX; 8];
-    let reply = if v6 { 129 } else { 0 };
-    blocked[reply / 32] &= !(1 << (reply % 32));
+    for kind in types {
+        blocked[kind / 32] &= !(1 << (kind % 32));
+    }
     let (level, words) = if v6 {
         (libc::SOL_ICMPV6, 8)
     } else {

@@ -1,6 +1,7 @@
 //! Ports that a server opens at a client's request, over loopback.
 
 use base::Duration;
+use experiment::ask::Marking;
 use live::listeners::Listeners;
 use live::load::{Access, LoadError, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
@@ -60,7 +61,7 @@ fn only_who_shows_the_token_is_answered_or_sent_to_and_its_own_is_reported() {
         from: stranger.local_addr().expect("bound"),
         cookie: [0; 16],
     };
-    let refused = open.send(1, &at, 100);
+    let refused = open.send(1, &at, 100, Marking::default());
     assert!(
         matches!(&refused, Err(LoadError::Refused { text, .. }) if text.contains("has not proven")),
         "{refused:?}"
@@ -74,7 +75,9 @@ fn only_who_shows_the_token_is_answered_or_sent_to_and_its_own_is_reported() {
     assert!(n <= payload.len(), "no longer than what asked for it");
     let knocked = open.knocked(&buf[..n]).expect("the server's");
     assert_eq!(knocked.from, own.local_addr().expect("bound"));
-    let sent = open.send(1, &knocked, 90).expect("it is sent");
+    let sent = open
+        .send(1, &knocked, 90, Marking::default())
+        .expect("it is sent");
     let n = own.recv(&mut buf).expect("it comes");
     assert_eq!(buf[..n], sent[..]);
 

@@ -253,6 +253,7 @@ pub enum Response {
     Stamps(Stamps),
     Listening(listen::Listening),
     Arrivals(Vec<listen::Arrival>),
+    Quotes(listen::Quoted),
     Pong,
     Accepted(Accepted),
     Refused {
@@ -421,6 +422,10 @@ impl Response {
                 listen::write_arrivals(&mut w, all);
                 8
             }
+            Response::Quotes(quoted) => {
+                quoted.write(&mut w);
+                10
+            }
             Response::Accepted(a) => {
                 w.signed(a.server_ns);
                 w.number(a.duration.as_nanos());
@@ -518,6 +523,7 @@ impl Response {
             6 => Response::Stamps(r.stamps()?),
             7 => Response::Listening(listen::Listening::read(&mut r)?),
             8 => Response::Arrivals(listen::read_arrivals(&mut r)?),
+            10 => Response::Quotes(listen::Quoted::read(&mut r)?),
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of response",

@@ -18,6 +18,7 @@ pub mod icmp;
 pub mod keys;
 pub mod lasting;
 pub mod ledger;
+pub mod quote;
 pub mod reflector;
 pub mod replay;
 pub mod session;

@@ -206,6 +206,7 @@ fn response(rng: &mut Rng) -> Response {
             bytes: vec![7; rng.random_range(0..500usize)],
             syn: vec![0x45; rng.random_range(0..100usize)],
             answered: rng.random(),
+            tos: rng.random::<bool>().then(|| rng.random()),
         }]),
     }
 }
@@ -294,7 +295,7 @@ fn mutated_sequences_move_no_state_machine_out_of_its_bounds() {
             };
             mutate(&mut rng, &mut bytes);
             let answers = [
-                post.datagram(rng.random_range(0..4), from, &bytes),
+                post.datagram(rng.random_range(0..4), (from, Some(rng.random())), &bytes),
                 inbox.datagram(now, from, &bytes),
             ];
             for answer in answers.into_iter().flatten() {
@@ -309,6 +310,8 @@ fn mutated_sequences_move_no_state_machine_out_of_its_bounds() {
                 cookie: rng.random(),
                 number: extreme(&mut rng) as u32,
                 len: extreme(&mut rng) as u32,
+                tos: rng.random(),
+                hops: rng.random(),
             };
             let mut bytes = order.encode();
             mutate(&mut rng, &mut bytes);
@@ -318,6 +321,7 @@ fn mutated_sequences_move_no_state_machine_out_of_its_bounds() {
                 cookie,
                 number,
                 len,
+                ..
             }) = Order::decode(&bytes)
             {
                 assert!(post.send(listener, to, &cookie, (number, len)).is_err());

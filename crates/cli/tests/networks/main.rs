@@ -5,6 +5,7 @@ mod check;
 mod collapse;
 mod counted;
 mod doubles;
+mod ecn;
 mod favoured;
 mod names;
 mod own;

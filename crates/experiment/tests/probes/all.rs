@@ -85,6 +85,7 @@ fn network(rng: &mut Rng) -> Network {
         beyond: hop > 1,
         at_most_every: Duration::ZERO,
         silent: false,
+        quotes: 8,
     });
     Network {
         v6: (uniform(rng) < 0.7).then_some(version),

@@ -5,6 +5,7 @@ mod buffer;
 mod burst;
 mod capacity;
 mod dns;
+mod ecn;
 mod envelope;
 mod loaded;
 mod nat;

@@ -3,10 +3,10 @@
 use super::trouble;
 use crate::clock::mono_ns;
 use crate::sys::option;
-use crate::timestamp::set_whole;
+use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
 use crate::udp::any;
 use base::Duration;
-use experiment::ask::{Extension, Kind, Opening, Trouble};
+use experiment::ask::{Extension, Heard, Kind, Marking, Opening, Trouble};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -26,14 +26,14 @@ impl Own {
         let scout = UdpSocket::bind(any(toward))?;
         scout.connect(toward)?;
         let ip = scout.local_addr()?.ip();
-        Ok(Own {
-            socket: UdpSocket::bind((ip, 0))?,
-            to: None,
-        })
+        let socket = UdpSocket::bind((ip, 0))?;
+        enable_headers(socket.as_raw_fd(), ip.is_ipv6(), false)?;
+        Ok(Own { socket, to: None })
     }
 
     pub fn towards(to: SocketAddr, opening: &Opening) -> io::Result<Own> {
         let socket = crate::udp::socket_to(to)?;
+        enable_headers(socket.as_raw_fd(), to.is_ipv6(), false)?;
         if let Some(whole) = opening.whole {
             set_whole(socket.as_raw_fd(), to.is_ipv6(), whole)?;
         }
@@ -55,16 +55,22 @@ impl Own {
         self.socket.local_addr()
     }
 
-    pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> Result<(), Trouble> {
-        let sent = match self.to {
+    pub fn send(&self, to: SocketAddr, bytes: &[u8], marking: Marking) -> Result<(), Trouble> {
+        let sent = self.mark(to, marking).and_then(|()| match self.to {
             Some(_) => self.socket.send(bytes),
             None => self.socket.send_to(bytes, to),
-        };
+        });
         sent.map(drop).map_err(|e| trouble(&e))
     }
 
+    fn mark(&self, to: SocketAddr, marking: Marking) -> io::Result<()> {
+        let (fd, v6) = (self.socket.as_raw_fd(), to.is_ipv6());
+        set_tos(fd, v6, marking.tos)?;
+        set_hops(fd, v6, marking.hops)
+    }
+
     /// Waits for the next datagram. A socket with one other end hears its refusals, too.
-    pub fn hear(&self, within: Duration) -> Result<(SocketAddr, Vec<u8>), Trouble> {
+    pub fn hear(&self, within: Duration) -> Result<Heard, Trouble> {
         let until = mono_ns() + within.as_nanos() as i64;
         let mut buf = [0; MOST];
         loop {
@@ -76,8 +82,18 @@ impl Own {
             }
             // Without time left, a datagram that is there is taken.
             let _ = self.socket.set_nonblocking(left <= 0);
-            match self.socket.recv_from(&mut buf) {
-                Ok((n, from)) => return Ok((from, buf[..n].to_vec())),
+            match receive(self.socket.as_raw_fd(), &mut buf) {
+                Ok(received) => {
+                    // A UDP socket always tells the source.
+                    let Some(from) = received.from.or(self.to) else {
+                        continue;
+                    };
+                    return Ok(Heard {
+                        from,
+                        bytes: buf[..received.len].to_vec(),
+                        tos: received.tos,
+                    });
+                }
                 Err(e) => {
                     let trouble = trouble(&e);
                     let waits =

@@ -177,12 +177,7 @@ impl Wire {
     /// # Errors
     /// The kernel refuses the value.
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
-        let (level, name) = if self.remote.is_ipv6() {
-            (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS)
-        } else {
-            (libc::SOL_IP, libc::IP_TTL)
-        };
-        timestamp::set_int(self.fd(), level, name, i32::from(ttl))
+        timestamp::set_hops(self.fd(), self.remote.is_ipv6(), Some(ttl))
     }
 
     /// Waits for the next datagram, at most this long.

@@ -13,13 +13,15 @@ use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::quotes::Quotes;
 use crate::sys::option;
-use crate::timestamp::set_whole;
+use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
 use base::Duration;
 use base::record::Direction;
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    LONGEST, Listening, MOST_BYTES, MOST_ORDERS, Opened, Order, Place, Transport, Wanted,
+    LONGEST, Listening, MOST_BYTES, MOST_ORDERS, MOST_QUOTES, Opened, Order, Place, Quoted,
+    Transport, Wanted,
 };
 use measure::control::post::Post;
 use measure::control::{Ended, FlowSpec, Refusal, Response};
@@ -74,6 +76,7 @@ struct Open {
     calls: Vec<Call>,
     buf: Vec<u8>,
     sent: u64,
+    quotes: Option<Quotes>,
 }
 
 /// Ports reserved among those of the whole server, until this is dropped.
@@ -149,6 +152,7 @@ pub fn serve(
         calls: Vec::new(),
         buf: vec![0; MOST_READ],
         sent: 0,
+        quotes: None,
     };
     // Not the longest flow: an open port carries hardly anything.
     let duration = spec.duration.min(LONGEST);
@@ -302,6 +306,7 @@ fn open_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr
     } else {
         // What is told to be sent in pieces is.
         set_whole(socket.as_raw_fd(), at.is_ipv6(), false)?;
+        enable_headers(socket.as_raw_fd(), at.is_ipv6(), false)?;
     }
     socket.bind(&at.into())?;
     let port = if transport == Transport::Tcp {
@@ -404,10 +409,12 @@ impl Open {
                 }
                 Some(Port::Udp(socket)) => {
                     for _ in 0..AT_ONCE {
-                        let Ok((n, from)) = socket.recv_from(&mut self.buf) else {
+                        let Ok(got) = receive(socket.as_raw_fd(), &mut self.buf) else {
                             break;
                         };
-                        if let Some(answer) = self.post.datagram(i, from, &self.buf[..n]) {
+                        let Some(from) = got.from else { continue };
+                        let bytes = &self.buf[..got.len];
+                        if let Some(answer) = self.post.datagram(i, (from, got.tos), bytes) {
                             // What this host does not send is lost, as on the way.
                             let _ = socket.send_to(&answer, from);
                             self.sent += answer.len() as u64;
@@ -497,16 +504,51 @@ impl Open {
         !over
     }
 
+    /// Quotes of datagrams from the client's ports; those of others belong to nobody here.
+    fn quoted(&mut self) -> Quoted {
+        let quotes = match &mut self.quotes {
+            Some(quotes) => quotes,
+            none => match Quotes::open() {
+                Ok(quotes) => none.insert(quotes),
+                Err(why) => {
+                    return Quoted {
+                        closed: Some(why),
+                        ..Quoted::default()
+                    };
+                }
+            },
+        };
+        let udp = self.ports.iter().flatten().filter_map(|port| match port {
+            Port::Udp(socket) => Some(socket.local_addr().ok()?.port()),
+            Port::Tcp(_) => None,
+        });
+        let own: Vec<u16> = udp.collect();
+        let mut quotes = quotes.take();
+        let client = self.post.client();
+        quotes.retain(|q| match q.udp() {
+            Some(udp) => own.contains(&udp.from),
+            None => q.to == client,
+        });
+        quotes.truncate(MOST_QUOTES);
+        Quoted {
+            closed: None,
+            quotes,
+        }
+    }
+
     fn obey(&mut self, order: Order) -> Response {
-        let Order::Send {
-            listener,
-            to,
-            cookie,
-            number,
-            len,
-        } = order
-        else {
-            return Response::Arrivals(self.post.arrivals().to_vec());
+        let (listener, to, cookie, number, len, marking) = match order {
+            Order::Report => return Response::Arrivals(self.post.arrivals().to_vec()),
+            Order::Quotes => return Response::Quotes(self.quoted()),
+            Order::Send {
+                listener,
+                to,
+                cookie,
+                number,
+                len,
+                tos,
+                hops,
+            } => (listener, to, cookie, number, len, (tos, hops)),
         };
         let malformed = |text| Response::Refused {
             why: Refusal::Malformed,
@@ -520,14 +562,29 @@ impl Open {
             return malformed(format!("UDP port {listener} could not be opened"));
         };
         self.sent += sending.bytes.len() as u64;
-        match socket.send_to(&sending.bytes, sending.to) {
-            Ok(_) => Response::Ready,
+        match send_marked(socket, &sending.bytes, sending.to, marking) {
+            Ok(()) => Response::Ready,
             Err(e) => Response::Refused {
                 why: Refusal::Failed,
                 text: format!("cannot send to {to}: {e}"),
             },
         }
     }
+}
+
+/// Sends a datagram with this TOS byte and hop limit; later ones have the system's again.
+fn send_marked(
+    socket: &UdpSocket,
+    bytes: &[u8],
+    to: SocketAddr,
+    (tos, hops): (u8, u8),
+) -> io::Result<()> {
+    let (fd, v6) = (socket.as_raw_fd(), to.is_ipv6());
+    let mark = |tos, hops| set_tos(fd, v6, tos).and_then(|()| set_hops(fd, v6, hops));
+    mark(tos, Some(hops).filter(|h| *h > 0))?;
+    let sent = socket.send_to(bytes, to);
+    mark(0, None)?;
+    sent.map(drop)
 }
 
 #[cfg(test)]

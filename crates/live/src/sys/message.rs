@@ -133,6 +133,40 @@ impl Batch {
     }
 }
 
+/// Receives one datagram of any length into `buf`.
+///
+/// # Errors
+/// The system call's; `WouldBlock` where there is nothing in time.
+pub fn receive(fd: RawFd, buf: &mut [u8]) -> io::Result<Received> {
+    let mut iov = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: buf.len(),
+    };
+    let mut control = Control([0; CONTROL]);
+    // SAFETY: all zeros is a valid msghdr, and an address of no family.
+    let (mut header, mut name): (libc::msghdr, libc::sockaddr_storage) =
+        unsafe { (zeroed(), zeroed()) };
+    header.msg_iov = &raw mut iov;
+    header.msg_iovlen = 1;
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = CONTROL as _;
+    // SAFETY: the header points to buffers of this frame and of the caller, with their lengths.
+    let got = unsafe { libc::recvmsg(fd, &raw mut header, 0) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel filled the header and its control buffer.
+    let mut received = unsafe { parse_control(&header) };
+    received.len = got as usize;
+    received.from = match header.msg_namelen {
+        0 => None,
+        _ => to_socket_addr(&name),
+    };
+    Ok(received)
+}
+
 /// # Safety
 /// `header` must be as `recvmsg` left it, its control buffer alive.
 unsafe fn parse_control(header: &libc::msghdr) -> Received {

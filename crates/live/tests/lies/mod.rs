@@ -240,6 +240,7 @@ fn arrivals(rng: &mut Rng, count: u32) -> Response {
         bytes: bytes(rng, 512),
         syn: bytes(rng, 200),
         answered: rng.random(),
+        tos: rng.random::<bool>().then(|| rng.random()),
     };
     Response::Arrivals((0..rng.random_range(0..20)).map(|_| one(rng)).collect())
 }

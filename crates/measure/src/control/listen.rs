@@ -7,6 +7,7 @@
 
 use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
+use crate::quote::{MOST_REST, Quote};
 use base::Duration;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,6 +22,8 @@ pub const MOST_BYTES: usize = 512;
 pub const LEAST_DATAGRAM: usize = MARK_LEN;
 /// Longest datagram that the server sends on request, bytes.
 pub const MOST_DATAGRAM: usize = 3000;
+/// Maximum number of quotes in one report.
+pub const MOST_QUOTES: usize = 512;
 /// Maximum number of orders on one connection: each makes the server send one datagram or one report.
 pub const MOST_ORDERS: u32 = 1024;
 /// Longest time that ports stay open, to measure how long a NAT keeps its mappings (`nat:lifetime=`). Bytes sent
@@ -36,6 +39,7 @@ pub const COOKIE_LEN: usize = 16;
 pub const KNOCK_LEN: usize = 52;
 pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
 pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
+pub(super) const MOST_QUOTES_BODY: usize = MOST_QUOTES * (MOST_REST + 48) + 2048;
 const MOST_SYN: usize = 200;
 const MOST_ADDRESSES: usize = 64;
 
@@ -165,6 +169,17 @@ pub struct Arrival {
     pub syn: Vec<u8>,
     /// True if it carried the token and was answered.
     pub answered: bool,
+    /// TOS or traffic-class byte of a datagram, if the kernel tells it.
+    pub tos: Option<u8>,
+}
+
+/// Quotes of datagrams that the server has sent from the client's ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quoted {
+    /// Reason why the server hears no ICMP errors.
+    pub closed: Option<String>,
+    /// Quotes since the last report.
+    pub quotes: Vec<Quote>,
 }
 
 /// Client's order on the connection that keeps the ports open.
@@ -181,7 +196,13 @@ pub enum Order {
         /// Number of the order, below [`MOST_ORDERS`].
         number: u32,
         len: u32,
+        /// TOS or traffic-class byte.
+        tos: u8,
+        /// Hop limit; zero for the server's default.
+        hops: u8,
     },
+    /// Reports quotes of what the server has sent; the first such order only begins to listen.
+    Quotes,
 }
 
 fn address(w: &mut Writer, a: IpAddr) {
@@ -327,7 +348,10 @@ pub(super) fn write_arrivals(w: &mut Writer, all: &[Arrival]) {
     w.number(all.len().min(MOST_ARRIVALS) as u64);
     for a in all.iter().take(MOST_ARRIVALS) {
         w.number(u64::from(a.listener));
-        w.0.push(u8::from(a.answered) << 1 | u8::from(a.from.is_some()));
+        w.0.push(
+            u8::from(a.tos.is_some()) << 2 | u8::from(a.answered) << 1 | u8::from(a.from.is_some()),
+        );
+        w.0.extend(a.tos);
         if let Some(from) = a.from {
             socket_address(w, from);
         }
@@ -342,6 +366,10 @@ pub(super) fn read_arrivals(r: &mut Reader) -> Result<Vec<Arrival>, ControlError
     let one = |r: &mut Reader| {
         let listener = r.small()?;
         let flags = r.byte()?;
+        let tos = match flags & 4 {
+            0 => None,
+            _ => Some(r.byte()?),
+        };
         let from = if flags & 1 != 0 {
             Some(read_socket_address(r)?)
         } else {
@@ -354,9 +382,40 @@ pub(super) fn read_arrivals(r: &mut Reader) -> Result<Vec<Arrival>, ControlError
             bytes: read_bytes(r, MOST_BYTES)?,
             syn: read_bytes(r, MOST_SYN)?,
             answered: flags & 2 != 0,
+            tos,
         })
     };
     (0..count).map(|_| one(r)).collect()
+}
+
+impl Quoted {
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.text(self.closed.as_deref().unwrap_or_default());
+        w.number(self.quotes.len().min(MOST_QUOTES) as u64);
+        for q in self.quotes.iter().take(MOST_QUOTES) {
+            address(w, q.from);
+            address(w, q.to);
+            w.0.extend([u8::from(q.exceeded), q.tos, q.protocol]);
+            bytes(w, &q.rest[..q.rest.len().min(MOST_REST)]);
+        }
+    }
+
+    pub(super) fn read(r: &mut Reader) -> Result<Quoted, ControlError> {
+        let closed = Some(r.text()?).filter(|why| !why.is_empty());
+        let count = r.count(MOST_QUOTES)?;
+        let one = |r: &mut Reader| {
+            Ok(Quote {
+                from: read_address(r)?,
+                to: read_address(r)?,
+                exceeded: r.byte()? != 0,
+                tos: r.byte()?,
+                protocol: r.byte()?,
+                rest: read_bytes(r, MOST_REST)?,
+            })
+        };
+        let quotes = (0..count).map(|_| one(r)).collect::<Result<_, _>>()?;
+        Ok(Quoted { closed, quotes })
+    }
 }
 
 impl Order {
@@ -371,6 +430,8 @@ impl Order {
                 cookie,
                 number,
                 len,
+                tos,
+                hops,
             } => {
                 w.0.push(1);
                 w.number(u64::from(*listener));
@@ -378,7 +439,9 @@ impl Order {
                 w.0.extend_from_slice(cookie);
                 w.number(u64::from(*number));
                 w.number(u64::from(*len));
+                w.0.extend([*tos, *hops]);
             }
+            Order::Quotes => w.0.push(2),
         }
         debug_assert!(w.0.len() <= super::types::MOST_FRAME);
         w.0
@@ -398,7 +461,10 @@ impl Order {
                 cookie: r.take(COOKIE_LEN)?.try_into().expect("so many were taken"),
                 number: r.small()?,
                 len: r.small()?,
+                tos: r.byte()?,
+                hops: r.byte()?,
             },
+            2 => Order::Quotes,
             _ => return malformed("an unknown order"),
         };
         r.end()?;

@@ -72,6 +72,11 @@ impl Post {
         &self.arrivals
     }
 
+    /// Address of the client.
+    pub fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// Number of datagrams and connections of others, of which nothing is kept.
     pub fn foreign(&self) -> u64 {
         self.foreign
@@ -104,8 +109,13 @@ impl Post {
         from.ip().to_canonical() == self.client
     }
 
-    /// Handles a datagram; returns the answer to its source, which is never longer than it.
-    pub fn datagram(&mut self, listener: usize, from: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// Handles a datagram with its TOS byte; returns the answer to its source, which is never longer than it.
+    pub fn datagram(
+        &mut self,
+        listener: usize,
+        (from, tos): (SocketAddr, Option<u8>),
+        bytes: &[u8],
+    ) -> Option<Vec<u8>> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         let shown = self.shows_token(bytes);
         if !shown && !self.is_own(from) {
@@ -135,6 +145,7 @@ impl Post {
                 .to_vec(),
             syn: Vec::new(),
             answered: answer.is_some(),
+            tos,
         });
         answer
     }
@@ -268,7 +279,7 @@ mod tests {
             for (listener, ip, port, len, token) in datagrams {
                 let mut bytes = if token { knock(&TOKEN, 0) } else { Vec::new() };
                 bytes.resize(len, b'.');
-                let sent = post.datagram(listener, (ip, port).into(), &bytes).map_or(0, |a| a.len());
+                let sent = post.datagram(listener, ((ip, port).into(), None), &bytes).map_or(0, |a| a.len());
                 prop_assert!(sent <= bytes.len(), "{sent} bytes in return for {}", bytes.len());
             }
         }
@@ -279,8 +290,8 @@ mod tests {
             cookie: [u8; 16], ip: [u8; 4], port in 1u16.., number: u32, len: u32, listener in 0u32..4,
         ) {
             let mut post = post(Answer::Mark);
-            let own = (CLIENT, 40_000).into();
-            let answer = post.datagram(0, own, &knock(&TOKEN, 0)).expect("answered");
+            let own: SocketAddr = (CLIENT, 40_000).into();
+            let answer = post.datagram(0, (own, None), &knock(&TOKEN, 0)).expect("answered");
             let known = Knocked::decode(&answer, &TOKEN).expect("readable");
             prop_assert_eq!(known.from, own);
             let victim = (ip, port).into();
@@ -307,7 +318,7 @@ mod tests {
                 let from: SocketAddr = (ip, port).into();
                 let mut bytes = secret.to_vec();
                 bytes.resize(secret.len() + len, b'S');
-                prop_assert!(post.datagram(0, from, &bytes).is_none());
+                prop_assert!(post.datagram(0, (from, None), &bytes).is_none());
                 let call = &mut post.call(1, from, vec![0x45]);
                 prop_assert!(post.answer_call((1, call), from, &bytes, 0).is_none());
                 foreign += if from.ip() == IpAddr::from(CLIENT) { 0 } else { 2 };
@@ -325,12 +336,14 @@ mod tests {
         for from in ["192.0.2.77:9", "[2001:db8::5]:65535"] {
             let from: SocketAddr = from.parse().expect("an address");
             let mut post = post(Answer::Mark);
-            let answer = post.datagram(0, from, &knock(&TOKEN, 0)).expect("answered");
+            let answer = post
+                .datagram(0, (from, None), &knock(&TOKEN, 0))
+                .expect("answered");
             assert_eq!(answer.len(), KNOCK_LEN);
             assert_eq!(Knocked::decode(&answer, &TOKEN).map(|k| k.from), Some(from));
             assert_eq!(Knocked::decode(&answer, b"another!"), None);
             let short = &knock(&TOKEN, 0)[..KNOCK_LEN - 1];
-            assert_eq!(post.datagram(0, from, short), None);
+            assert_eq!(post.datagram(0, (from, None), short), None);
         }
     }
 
@@ -340,7 +353,7 @@ mod tests {
         let mut whole = knock(&TOKEN, 0);
         whole.resize(65_000, 0);
         for port in 0..5_000 {
-            post.datagram(0, (CLIENT, port).into(), &whole);
+            post.datagram(0, ((CLIENT, port).into(), Some(2)), &whole);
         }
         assert_eq!(post.arrivals().len(), MOST_ARRIVALS);
         let kept: usize = post.arrivals().iter().map(|a| a.bytes.len()).sum();

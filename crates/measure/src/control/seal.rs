@@ -154,6 +154,7 @@ impl ClientEnd {
             6 => MAX_STAMPS_BODY,
             7 => listen::MOST_LISTENING_BODY,
             8 => listen::MOST_ARRIVALS_BODY,
+            10 => listen::MOST_QUOTES_BODY,
             _ => MAX_RESPONSE_BODY,
         };
         let Some(len) = self.buf[1..].first_chunk() else {

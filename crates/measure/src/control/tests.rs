@@ -589,7 +589,8 @@ fn a_stamp_of_an_even_train_costs_six_bytes() {
 
 #[test]
 fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
-    use listen::{Answer, Arrival, Listening, Opened, Order, Place, Transport, Wanted};
+    use crate::quote::Quote;
+    use listen::{Answer, Arrival, Listening, Opened, Order, Place, Quoted, Transport, Wanted};
     let at: std::net::SocketAddr = "192.0.2.1:80".parse().expect("an address");
     let there: std::net::SocketAddr = "[2001:db8::1]:53".parse().expect("an address");
     let wanted = vec![
@@ -626,10 +627,23 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
             bytes: vec![9; listen::MOST_BYTES],
             syn: vec![0x45; 60],
             answered: true,
+            tos: Some(0xb9),
         },
         Arrival::default(),
     ]);
-    for response in [listening, arrivals] {
+    let quote = Quote {
+        from: there.ip(),
+        exceeded: true,
+        to: at.ip(),
+        tos: 0xb9,
+        protocol: crate::quote::UDP,
+        rest: vec![9; crate::quote::MOST_REST],
+    };
+    let quoted = Response::Quotes(Quoted {
+        closed: Some("not permitted".into()),
+        quotes: vec![quote; listen::MOST_QUOTES],
+    });
+    for response in [listening, arrivals, quoted] {
         assert_eq!(read_response(&response.encode()), Ok(Some(response)));
     }
     for order in [
@@ -640,7 +654,10 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
             cookie: [9; listen::COOKIE_LEN],
             number: 1023,
             len: 3000,
+            tos: 0xb9,
+            hops: 3,
         },
+        Order::Quotes,
     ] {
         let bytes = order.encode();
         for cut in 0..bytes.len() {

@@ -5,7 +5,7 @@ use base::record::Direction;
 use base::{BitsPerSec, Duration};
 
 /// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Longest duration that either end may name; a longer one is an attack or a mistake.
 pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 /// Limits of received values, checked when they are read, so that arithmetic cannot overflow.

@@ -5,7 +5,7 @@ use super::world::World;
 use base::rng::uniform;
 use base::{Duration, Time};
 use experiment::Stopped;
-use experiment::ask::{Answer, Ask, Configured, Kind, Trouble};
+use experiment::ask::{Answer, Ask, Configured, Heard, Kind, Trouble};
 use experiment::host::Meanwhile;
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +22,7 @@ impl World {
         self.advance(self.now + rtt);
     }
 
-    fn hear(&mut self, socket: u32, within: Duration) -> Result<(SocketAddr, Vec<u8>), Trouble> {
+    fn hear(&mut self, socket: u32, within: Duration) -> Result<Heard, Trouble> {
         let until = self.now + within;
         loop {
             if let Some(heard) = self.heard(socket) {
@@ -50,10 +50,15 @@ impl World {
                 self.round_trip();
                 Answer::Arrivals(self.arrivals())
             }
-            Ask::Order { port, to, len } => {
+            Ask::Order {
+                port,
+                to,
+                len,
+                marking,
+            } => {
                 let half = self.plan.link.propagation_rtt() / 2;
                 self.advance(self.now + half);
-                let bytes = self.order(*port, to.from, *len);
+                let bytes = self.order(*port, to.from, *len, *marking);
                 self.advance(self.now + half);
                 Answer::Ordered(bytes)
             }
@@ -71,10 +76,16 @@ impl World {
                 let first = self.plan.network.routers.first();
                 Answer::Gateway(first.map(|r| (r.address, "near".to_owned())))
             }
-            Ask::Send { socket, to, bytes } => {
-                self.send_datagram(*socket, *to, bytes);
+            Ask::Send {
+                socket,
+                to,
+                bytes,
+                marking,
+            } => {
+                self.send_datagram(*socket, *to, bytes, *marking);
                 Answer::Sent(Ok(()))
             }
+            Ask::Quotes(direction) => Answer::Quotes(Ok(self.take_quotes(*direction))),
             Ask::Hear { socket, within, .. } => Answer::Heard(self.hear(*socket, *within)),
             Ask::Reach(_) => {
                 self.round_trip();

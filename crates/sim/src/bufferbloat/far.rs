@@ -1,11 +1,11 @@
 //! The far side of the link in virtual time: ports that the server opens, and resolvers.
 
-use super::letters::{Shape, Then};
+use super::letters::{Datagram, Then};
 use super::network::{Block, FAR, FAR_V6};
 use super::world::World;
 use base::Duration;
 use base::record::Direction;
-use experiment::ask::Ports;
+use experiment::ask::{Marking, Ports};
 use experiment::middlebox::messages;
 use measure::control::listen::{
     Answer, Arrival, COOKIE_LEN, KNOCK_LEN, Knocked, Place, TOKEN_LEN, Transport, Wanted, datagram,
@@ -85,31 +85,43 @@ impl World {
     }
 
     /// Has the server send a datagram; gives its contents.
-    pub fn order(&mut self, port: usize, to: SocketAddr, len: usize) -> Vec<u8> {
+    pub fn order(&mut self, port: usize, to: SocketAddr, len: usize, marking: Marking) -> Vec<u8> {
         let bytes = datagram(&TOKEN, self.far.ordered, len);
         self.far.ordered += 1;
         if let Some((_, Ok(from))) = self.far.ports.get(port).cloned() {
-            let shape = Shape::plain(from.ip(), bytes.len());
-            let bytes = bytes.clone();
-            self.post(Direction::Down, shape, Then::Near { from, to, bytes });
+            let datagram = Datagram {
+                from,
+                to,
+                bytes: bytes.clone(),
+                tos: marking.tos,
+            };
+            let routed = self.routed(Direction::Down, datagram, marking.hops);
+            if let Some(datagram) = routed {
+                self.send_down(datagram);
+            }
         }
         bytes
     }
 
     /// A datagram has reached the far side.
-    pub fn far_heard(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+    pub fn far_heard(&mut self, datagram: &Datagram) {
+        let Datagram {
+            from, to, bytes, ..
+        } = datagram;
+        let (from, to) = (*from, *to);
         if let Some(resolver) = self.plan.network.resolver(to).copied() {
             if resolver.silent {
                 return;
             }
             let (reply, after) = self.resolved(to, bytes);
             let after = resolver.farther * 2 + after;
-            let then = Then::Near {
+            let reply = Datagram {
                 from: to,
                 to: from,
                 bytes: reply,
+                tos: 0,
             };
-            self.later(after, then);
+            self.later(after, Then::Near(reply));
             return;
         }
         let Some(listener) = self.listener(Transport::Udp, to) else {
@@ -124,6 +136,9 @@ impl World {
         };
         let ours = shows(&came);
         self.arrived(listener, from, &came, Vec::new());
+        if let Some(arrival) = self.far.arrivals.last_mut() {
+            arrival.tos = Some(datagram.tos);
+        }
         let wanted = self.far.ports[listener].0.answer;
         let answer = match wanted {
             Answer::Mark if came.len() >= KNOCK_LEN => {
@@ -139,8 +154,12 @@ impl World {
     }
 
     fn answer(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let shape = Shape::plain(from.ip(), bytes.len());
-        self.post(Direction::Down, shape, Then::Near { from, to, bytes });
+        self.send_down(Datagram {
+            from,
+            to,
+            bytes,
+            tos: 0,
+        });
     }
 
     fn arrived(&mut self, listener: usize, from: SocketAddr, bytes: &[u8], syn: Vec<u8>) {
@@ -152,6 +171,7 @@ impl World {
             bytes: if ours { bytes.to_vec() } else { Vec::new() },
             syn,
             answered: ours,
+            tos: None,
         });
     }
 

@@ -6,7 +6,7 @@ use super::world::{Due, World};
 use base::noted::middlebox::Syn;
 use base::record::Direction;
 use base::{Duration, Time};
-use experiment::ask::{Back, Connected, Enough, Kind, Knock, Opening, Tried, Trouble};
+use experiment::ask::{Back, Connected, Enough, Kind, Knock, Marking, Opening, Tried, Trouble};
 use measure::control::listen::Transport;
 use std::net::{IpAddr, SocketAddr};
 
@@ -126,14 +126,14 @@ impl World {
                     *back = Some(Back::Refusal);
                     continue;
                 }
-                self.send_datagram(number, knock.at, &knock.says);
+                self.send_datagram(number, knock.at, &knock.says, Marking::default());
                 until = until.max(self.now + knock.patience / u64::from(knock.tries));
             }
             while self.now < until && backs.iter().any(Option::is_none) {
                 self.step(until);
                 for (number, back) in (FIRST_SOCKET..).zip(&mut backs) {
                     if back.is_none() {
-                        *back = self.heard(number).map(|(_, bytes)| Back::Bytes(bytes));
+                        *back = self.heard(number).map(|heard| Back::Bytes(heard.bytes));
                     }
                 }
             }

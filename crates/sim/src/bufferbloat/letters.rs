@@ -1,12 +1,13 @@
 //! Datagrams with contents, and the NAT that they pass.
 
-use super::network::{FAR, NEAR, NEAR_V6};
+use super::network::{FAR, NEAR, NEAR_V6, Reached};
 use super::world::{Body, Due, World};
 use crate::fragments::cut;
 use base::record::Direction;
 use base::rng::uniform;
 use base::{Duration, Time};
-use experiment::ask::{Extension, Opening};
+use experiment::ask::{Extension, Heard, Marking, Opening};
+use measure::quote::{Quote, UDP};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -19,21 +20,25 @@ const EXTENSION: u32 = 8;
 #[derive(Clone, Debug)]
 pub(super) enum Then {
     /// A datagram reaches the far side.
-    Far {
-        from: SocketAddr,
-        to: SocketAddr,
-        bytes: Vec<u8>,
-    },
+    Far(Datagram),
     /// A datagram reaches the near side's external address.
-    Near {
-        from: SocketAddr,
-        to: SocketAddr,
-        bytes: Vec<u8>,
-    },
+    Near(Datagram),
+    /// An ICMP error reaches the sender of this direction.
+    Quote(Direction, Quote),
     /// Step of a TCP exchange.
     Tcp(usize, super::knock::Step),
     /// Probe of a hop, or its answer.
     Hop(u64),
+}
+
+/// Datagram with contents.
+#[derive(Clone, Debug)]
+pub(super) struct Datagram {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+    /// TOS or traffic-class byte.
+    pub tos: u8,
 }
 
 /// Message on its way.
@@ -82,8 +87,8 @@ struct Mapping {
     latest: Time,
 }
 
-/// Datagrams that have come to a socket: source, contents.
-type Inbox = VecDeque<(SocketAddr, Vec<u8>)>;
+/// Datagrams that have come to a socket.
+type Inbox = VecDeque<Heard>;
 
 /// Letters in flight, sockets of the near host, and the NAT's mappings.
 #[derive(Default)]
@@ -100,6 +105,10 @@ pub(super) struct Letters {
     inboxes: BTreeMap<u32, Inbox>,
     /// Path MTU that routers have told, by version 4 and 6.
     pub told: [Option<u32>; 2],
+    /// ICMP errors that senders have not read yet: up, down.
+    quotes: [Vec<Quote>; 2],
+    /// Time of each router's latest ICMP error about a datagram of an own socket.
+    quoted: BTreeMap<usize, Time>,
 }
 
 impl World {
@@ -185,7 +194,8 @@ impl World {
 
     /// Delivers a datagram from outside to the socket behind that address, if a mapping exists and its filter allows
     /// it.
-    fn inward(&mut self, from: SocketAddr, external: SocketAddr, bytes: Vec<u8>) {
+    fn inward(&mut self, datagram: Datagram) {
+        let (from, external) = (datagram.from, datagram.to);
         let (now, filter) = (self.now, self.plan.network.nat.filtering);
         let found = (0..self.letters.mappings.len())
             .rev()
@@ -208,12 +218,16 @@ impl World {
         if only.is_none_or(|only| only == from)
             && let Some(inbox) = self.letters.inboxes.get_mut(&socket)
         {
-            inbox.push_back((from, bytes));
+            inbox.push_back(Heard {
+                from,
+                bytes: datagram.bytes,
+                tos: Some(datagram.tos),
+            });
         }
     }
 
     /// Sends a datagram from a socket.
-    pub fn send_datagram(&mut self, socket: u32, to: SocketAddr, bytes: &[u8]) {
+    pub fn send_datagram(&mut self, socket: u32, to: SocketAddr, bytes: &[u8], marking: Marking) {
         let Some(opening) = self.letters.sockets.get(&socket).copied() else {
             return;
         };
@@ -225,10 +239,16 @@ impl World {
         let known = FAR.map(IpAddr::from).contains(&to.ip())
             || to.is_ipv6()
             || self.plan.network.resolver(to).is_some();
+        let datagram = Datagram {
+            from,
+            to,
+            bytes: bytes.to_vec(),
+            tos: marking.tos,
+        };
         if !known {
             // An external address: another socket here, for all that this world knows.
             if self.plan.network.nat.hairpin {
-                self.inward(from, to, bytes.to_vec());
+                self.inward(datagram);
             }
             return;
         }
@@ -237,17 +257,76 @@ impl World {
             header: opening.header,
             ..Shape::plain(to.ip(), bytes.len())
         };
-        let then = Then::Far {
-            from,
-            to,
-            bytes: bytes.to_vec(),
+        if let Some(datagram) = self.routed(Direction::Up, datagram, marking.hops) {
+            self.post(Direction::Up, shape, Then::Far(datagram));
+        }
+    }
+
+    /// The datagram as its other end receives it; null if a router drops it or its hop limit runs out.
+    pub fn routed(
+        &mut self,
+        direction: Direction,
+        mut datagram: Datagram,
+        hops: Option<u8>,
+    ) -> Option<Datagram> {
+        let network = &self.plan.network;
+        match network.reached(direction, datagram.tos, hops) {
+            Reached::End(tos) => {
+                datagram.tos = tos;
+                Some(datagram)
+            }
+            Reached::Router(index, tos) => {
+                datagram.tos = tos;
+                self.exceeded(direction, &datagram, index);
+                None
+            }
+            Reached::Nowhere => None,
+        }
+    }
+
+    /// Has a router send an ICMP error about a datagram, unless it is silent or limits its errors.
+    fn exceeded(&mut self, direction: Direction, datagram: &Datagram, index: usize) {
+        let (router, now) = (self.plan.network.routers[index], self.now);
+        let latest = self.letters.quoted.get(&index);
+        let free = latest.is_none_or(|at| now.saturating_since(*at) >= router.at_most_every);
+        if router.silent || !free || self.lost() || self.lost() {
+            return;
+        }
+        self.letters.quoted.insert(index, now);
+        let mut rest = datagram.from.port().to_be_bytes().to_vec();
+        rest.extend(datagram.to.port().to_be_bytes());
+        rest.extend((datagram.bytes.len() as u16 + 8).to_be_bytes());
+        rest.extend([0, 0]);
+        rest.extend(&datagram.bytes);
+        rest.truncate(router.quotes);
+        let quote = Quote {
+            from: router.address,
+            exceeded: true,
+            to: datagram.to.ip(),
+            tos: datagram.tos,
+            protocol: UDP,
+            rest,
         };
-        self.post(Direction::Up, shape, then);
+        let rtt = self.plan.link.propagation_rtt();
+        let crosses = router.beyond == (direction == Direction::Up);
+        let link = if crosses { rtt } else { Duration::ZERO };
+        self.later(router.delay * 2 + link, Then::Quote(direction, quote));
+    }
+
+    /// ICMP errors that have reached the sender of this direction.
+    pub fn take_quotes(&mut self, direction: Direction) -> Vec<Quote> {
+        std::mem::take(&mut self.letters.quotes[direction as usize])
     }
 
     /// Next datagram at a socket.
-    pub fn heard(&mut self, socket: u32) -> Option<(SocketAddr, Vec<u8>)> {
+    pub fn heard(&mut self, socket: u32) -> Option<Heard> {
         self.letters.inboxes.get_mut(&socket)?.pop_front()
+    }
+
+    /// Sends a datagram from the far side.
+    pub fn send_down(&mut self, datagram: Datagram) {
+        let shape = Shape::plain(datagram.from.ip(), datagram.bytes.len());
+        self.post(Direction::Down, shape, Then::Near(datagram));
     }
 
     /// Puts a letter's packets into the queue of a direction.
@@ -305,8 +384,9 @@ impl World {
 
     fn takes_effect(&mut self, then: Then) {
         match then {
-            Then::Far { from, to, bytes } => self.far_heard(from, to, &bytes),
-            Then::Near { from, to, bytes } => self.inward(from, to, bytes),
+            Then::Far(datagram) => self.far_heard(&datagram),
+            Then::Near(datagram) => self.inward(datagram),
+            Then::Quote(direction, quote) => self.letters.quotes[direction as usize].push(quote),
             Then::Tcp(exchange, step) => self.stepped(exchange, step),
             Then::Hop(number) => self.hop_arrived(number),
         }
@@ -323,11 +403,7 @@ impl World {
     /// Handles a letter that has waited beyond the link.
     pub fn letter_due(&mut self, id: u32) {
         match self.letters.waiting.remove(&id) {
-            Some(Then::Near { from, to, bytes }) => {
-                let shape = Shape::plain(from.ip(), bytes.len());
-                let then = Then::Near { from, to, bytes };
-                self.post(Direction::Down, shape, then);
-            }
+            Some(Then::Near(datagram)) => self.send_down(datagram),
             // A far end's packet starts back.
             Some(Then::Tcp(exchange, step)) => self.send_step(exchange, step),
             Some(then) => self.takes_effect(then),

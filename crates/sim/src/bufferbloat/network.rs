@@ -5,6 +5,7 @@
 //!
 //! **Deviations.** Middleboxes, hops and resolvers add a fixed delay and have no queues of their own.
 
+use base::record::Direction;
 use base::{Bytes, Duration};
 use measure::control::listen::Transport;
 use std::collections::BTreeMap;
@@ -163,6 +164,61 @@ pub struct Router {
     pub at_most_every: Duration,
     /// True if it sends no ICMP errors.
     pub silent: bool,
+    /// Bytes beyond the IP header that its ICMP errors quote.
+    pub quotes: usize,
+}
+
+/// Markings that a router treats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Every datagram.
+    Every,
+    /// ECT and CE.
+    Ecn,
+    /// One ECN codepoint.
+    Codepoint(u8),
+    /// DSCPs other than zero.
+    Dscps,
+    /// One DSCP.
+    Dscp(u8),
+}
+
+impl Which {
+    fn has(self, tos: u8) -> bool {
+        match self {
+            Which::Every => true,
+            Which::Ecn => tos & 3 != 0,
+            Which::Codepoint(codepoint) => tos & 3 == codepoint,
+            Which::Dscps => tos >> 2 != 0,
+            Which::Dscp(dscp) => tos >> 2 == dscp,
+        }
+    }
+}
+
+/// Treatment of marked datagrams by a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Treatment {
+    /// Number of the router, from 1 at the near host.
+    pub router: usize,
+    /// Direction of the datagrams.
+    pub direction: Direction,
+    /// True if it happens after the hop limit is checked, so that the router itself quotes the marking as it was.
+    pub leaving: bool,
+    /// Markings that it concerns.
+    pub which: Which,
+    /// Bits of the TOS byte that are kept, and bits that are set then; null to drop the datagram.
+    pub rewrite: Option<(u8, u8)>,
+}
+
+/// End of a datagram's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// The other end, with this TOS byte.
+    End(u8),
+    /// Hop limit at the router of this index, with this TOS byte.
+    Router(usize, u8),
+    /// A router has dropped it.
+    Nowhere,
 }
 
 /// Surroundings of a link.
@@ -182,6 +238,8 @@ pub struct Network {
     pub resolvers: Vec<Resolver>,
     /// Routers in the order of the path.
     pub routers: Vec<Router>,
+    /// Treatments of marked datagrams, in the order in which a router applies them.
+    pub treatments: Vec<Treatment>,
     /// Share of datagrams lost in each direction, beside those that the link loses.
     pub loss: f64,
     /// Web page that a virtual browser loads.
@@ -207,6 +265,7 @@ impl Default for Network {
             beyond,
             at_most_every: Duration::ZERO,
             silent: false,
+            quotes: 28,
         };
         Network {
             nat: Nat::none(),
@@ -217,6 +276,7 @@ impl Default for Network {
             resolvers: vec![Resolver::default()],
             // One on either side of the link.
             routers: vec![router(1, 200, false), router(254, 400, true)],
+            treatments: Vec::new(),
             loss: 0.0,
             page: Page {
                 objects: 12,
@@ -241,6 +301,33 @@ impl Network {
             IpAddr::V4(_) => Some(&self.v4),
             IpAddr::V6(_) => self.v6.as_ref(),
         }
+    }
+
+    /// Follows a datagram with this TOS byte and hop limit from router to router.
+    pub(super) fn reached(&self, direction: Direction, mut tos: u8, hops: Option<u8>) -> Reached {
+        let count = self.routers.len();
+        for hop in 1..=count {
+            let router = match direction {
+                Direction::Up => hop,
+                Direction::Down => count + 1 - hop,
+            };
+            for leaving in [false, true] {
+                if leaving && hops == Some(hop as u8) {
+                    return Reached::Router(router - 1, tos);
+                }
+                let its = self.treatments.iter().filter(|t| {
+                    t.router == router && t.direction == direction && t.leaving == leaving
+                });
+                for treatment in its {
+                    match treatment.rewrite {
+                        _ if !treatment.which.has(tos) => {}
+                        Some((keep, set)) => tos = tos & keep | set,
+                        None => return Reached::Nowhere,
+                    }
+                }
+            }
+        }
+        Reached::End(tos)
     }
 
     pub(super) fn resolver(&self, to: SocketAddr) -> Option<&Resolver> {

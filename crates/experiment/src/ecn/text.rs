@@ -1,0 +1,445 @@
+//! Answer of the kind `ecn`: sentences, figures, alerts and tables from the verdicts.
+
+use super::MARKINGS;
+use super::judge::{Fate, Finding, Place, findings, is_ecn};
+use super::note::EcnNote;
+use crate::alert::{self, Alert, Severity};
+use crate::answer::{Figured, Outcome, Table};
+use base::noted::Noted;
+use base::record::{Direction, Recording};
+use stats::Figure;
+use std::net::IpAddr;
+
+/// Answer from a recording.
+pub(super) fn answer(recording: &Recording) -> Outcome {
+    let all = findings(recording);
+    let untried = untried(recording);
+    let ways = ways(&all);
+    if ways.is_empty() {
+        return match untried.is_empty() {
+            true => Outcome::cannot_tell("no datagrams were sent"),
+            false => Outcome::cannot_tell(untried.join("; ")),
+        };
+    }
+    let says: Vec<String> = ways.iter().map(Way::says).collect();
+    let alerts = ways.iter().flat_map(Way::alerts).collect();
+    Outcome {
+        says: says.join(" "),
+        figures: ways.iter().flat_map(Way::figures).collect(),
+        alerts: alert::sorted(alerts),
+        evidence: ways.iter().flat_map(Way::evidence).collect(),
+        doubts: untried
+            .into_iter()
+            .chain(ways.iter().flat_map(Way::doubts))
+            .collect(),
+        tables: vec![markings(&all), hops(recording)],
+        ..Outcome::default()
+    }
+}
+
+fn untried(recording: &Recording) -> Vec<String> {
+    let why = |(_, note)| match note {
+        EcnNote::Untried { version, why } => Some(format!("IPv{version} was not tried: {why}")),
+        _ => None,
+    };
+    EcnNote::all_of(recording).filter_map(why).collect()
+}
+
+/// Verdicts in one direction over one version of IP.
+struct Way<'a> {
+    version: u8,
+    direction: Direction,
+    all: Vec<&'a Finding>,
+}
+
+fn ways(all: &[Finding]) -> Vec<Way<'_>> {
+    let mut ways: Vec<Way> = Vec::new();
+    for finding in all {
+        let (version, direction) = (finding.version, finding.direction);
+        let its = |w: &Way| w.version == version && w.direction == direction;
+        match ways.iter_mut().find(|w| its(w)) {
+            Some(way) => way.all.push(finding),
+            None => ways.push(Way {
+                version,
+                direction,
+                all: vec![finding],
+            }),
+        }
+    }
+    ways
+}
+
+/// Kind of marking: the two fields of the TOS byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Ecn,
+    Dscp,
+}
+
+const FIELDS: [Field; 2] = [Field::Ecn, Field::Dscp];
+
+impl Field {
+    fn has(self, finding: &Finding) -> bool {
+        // What a network makes of unmarked datagrams is their DSCP.
+        let counts = finding.tos != 0 || matches!(finding.fate, Fate::Changed(_));
+        counts && is_ecn(finding.tos) == (self == Field::Ecn)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Field::Ecn => "ECN",
+            Field::Dscp => "DSCPs",
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Field::Ecn => "ecn",
+            Field::Dscp => "dscp",
+        }
+    }
+}
+
+impl Way<'_> {
+    fn word(&self) -> &'static str {
+        match self.direction {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+
+    fn title(&self) -> String {
+        let word = match self.direction {
+            Direction::Up => "Up",
+            Direction::Down => "Down",
+        };
+        format!("{word} over IPv{}", self.version)
+    }
+
+    fn of(&self, field: Field) -> impl Iterator<Item = &Finding> {
+        self.all.iter().copied().filter(move |f| field.has(f))
+    }
+
+    fn says(&self) -> String {
+        let parts = FIELDS.map(|field| self.field(field));
+        format!("{}: {}; {}.", self.title(), parts[0], parts[1])
+    }
+
+    /// Fates of the markings of a field, those of one fate at one place together.
+    fn field(&self, field: Field) -> String {
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for finding in self.of(field) {
+            let fate = fate(finding);
+            let name = name(finding.tos);
+            match groups.iter_mut().find(|g| g.0 == fate) {
+                Some(group) => group.1.push(name),
+                None => groups.push((fate, vec![name])),
+            }
+        }
+        if let [(fate, _)] = &groups[..] {
+            let all = match field {
+                Field::Ecn => "all ECN codepoints",
+                Field::Dscp => "all DSCPs",
+            };
+            return format!("{all} {fate}");
+        }
+        let parts = groups
+            .iter()
+            .map(|(fate, names)| format!("{} {fate}", names.join(", ")));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    fn figures(&self) -> Vec<Figured> {
+        FIELDS
+            .iter()
+            .flat_map(|f| [self.kept(*f), self.hop(*f)])
+            .collect()
+    }
+
+    fn kept(&self, field: Field) -> Figured {
+        let known: Vec<&Finding> = self.of(field).collect();
+        let unknown = known.iter().find_map(|f| match &f.fate {
+            Fate::Unknown(why) => Some(why.clone()),
+            _ => None,
+        });
+        let kept = known.iter().filter(|f| f.fate == Fate::Kept).count();
+        let figure = match unknown {
+            Some(why) => Figure::cannot_tell(why),
+            None => Figure::exactly(kept as f64 / known.len().max(1) as f64),
+        };
+        let key = format!("{}_v{}_{}_kept", self.word(), self.version, field.key());
+        let name = format!(
+            "{} that arrive unchanged {} over IPv{}",
+            field.name(),
+            self.word(),
+            self.version
+        );
+        Figured::share(&key, &name, figure)
+    }
+
+    /// First hop behind the place at which a marking of this field is changed or lost.
+    fn hop(&self, field: Field) -> Figured {
+        let places = self.of(field).filter_map(|f| f.place.as_ref());
+        let first = places.min_by_key(|p| match p {
+            Place::Between { after, .. } => *after,
+            Place::Unknown(_) => u8::MAX,
+        });
+        let figure = match first {
+            None => Figure::cannot_tell("no marking is known to be changed or lost"),
+            Some(Place::Unknown(why)) => Figure::cannot_tell(why.clone()),
+            Some(Place::Between { by: None, .. }) => {
+                Figure::cannot_tell("the length of the path is unknown")
+            }
+            Some(Place::Between {
+                after,
+                by: Some(by),
+            }) => Figure::Is {
+                value: f64::from(*by),
+                low: f64::from(*after),
+                high: f64::from(*by),
+            },
+        };
+        let key = format!("{}_v{}_{}_hop", self.word(), self.version, field.key());
+        let name = format!(
+            "first hop that sees {} changed or not at all {} over IPv{}",
+            field.name(),
+            self.word(),
+            self.version
+        );
+        Figured::count(&key, &name, figure)
+    }
+
+    fn alerts(&self) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        let title = self.title();
+        let mut add = |which: &dyn Fn(&Finding) -> bool, severity, what: &str, means: &str| {
+            let names: Vec<&str> = self
+                .all
+                .iter()
+                .filter(|f| which(f))
+                .map(|f| name(f.tos))
+                .collect();
+            if !names.is_empty() {
+                alerts.push(Alert::new(
+                    severity,
+                    format!("{title}: {what}: {}", names.join(", ")),
+                    means,
+                ));
+            }
+        };
+        let changed =
+            |f: &Finding, to: &dyn Fn(u8) -> bool| matches!(f.fate, Fate::Changed(tos) if to(tos));
+        add(
+            &|f| is_ecn(f.tos) && f.fate == Fate::Lost,
+            Severity::Serious,
+            "datagrams with ECN are dropped",
+            "Programs that use ECN lose all of their packets until they fall back, which can take seconds.",
+        );
+        add(
+            &|f| matches!(f.tos, 1 | 2) && changed(f, &|tos| tos & 3 == 3),
+            Severity::Serious,
+            "every datagram is marked CE",
+            "Senders with ECN see congestion all the time, and slow down.",
+        );
+        add(
+            &|f| is_ecn(f.tos) && changed(f, &|tos| tos & 3 == 0),
+            Severity::Warning,
+            "ECN is cleared",
+            "Queues beyond that place can only drop, and marks before it are lost: ECN and L4S give nothing in this direction.",
+        );
+        add(
+            &|f| is_ecn(f.tos) && changed(f, &|tos| matches!(tos & 3, 1 | 2)),
+            Severity::Warning,
+            "the ECN codepoint is replaced",
+            "Low-latency queues take L4S flows for others, or others for L4S.",
+        );
+        add(
+            &|f| !is_ecn(f.tos) && f.fate == Fate::Lost,
+            Severity::Warning,
+            "datagrams with a DSCP are dropped",
+            "Programs that ask for this class lose all of their packets.",
+        );
+        add(
+            &|f| !is_ecn(f.tos) && changed(f, &|_| true),
+            Severity::Note,
+            "the DSCP is changed",
+            "Queues beyond that place do not see the class that the sender asks for.",
+        );
+        alerts
+    }
+
+    fn evidence(&self) -> Vec<String> {
+        let told = self
+            .all
+            .iter()
+            .filter(|f| f.fate != Fate::Kept || f.congested > 0);
+        told.map(|f| {
+            let congested = match f.congested {
+                0 => String::new(),
+                n => format!("; a queue marked {n} of them CE"),
+            };
+            format!(
+                "{}: {} {}; {} of {} arrived{congested}.",
+                self.title(),
+                name(f.tos),
+                fate(f),
+                f.arrived,
+                f.sent
+            )
+        })
+        .collect()
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for finding in &self.all {
+            let why = match (&finding.fate, &finding.place) {
+                (Fate::Unknown(why), _) if finding.tos != 0 => why,
+                (_, Some(Place::Unknown(why))) => why,
+                _ => continue,
+            };
+            let doubt = format!("{}: cannot tell: {why}", self.title());
+            if !doubts.contains(&doubt) {
+                doubts.push(doubt);
+            }
+        }
+        doubts
+    }
+}
+
+fn name(tos: u8) -> &'static str {
+    let its = MARKINGS.iter().find(|m| m.tos == tos);
+    its.map_or("another marking", |m| m.name)
+}
+
+/// TOS byte in words.
+fn byte(tos: u8) -> String {
+    if let Some(marking) = MARKINGS.iter().find(|m| m.tos == tos) {
+        return marking.name.to_owned();
+    }
+    let ecn = ["", ", ECT(1)", ", ECT(0)", ", CE"][usize::from(tos & 3)];
+    format!("DSCP {}{ecn}", tos >> 2)
+}
+
+/// Changed field of a marking in words.
+fn value(finding: &Finding, tos: u8) -> String {
+    match is_ecn(finding.tos) {
+        true => ["Not-ECT", "ECT(1)", "ECT(0)", "CE"][usize::from(tos & 3)].to_owned(),
+        false if tos == 0 => "DSCP 0".to_owned(),
+        false => byte(tos),
+    }
+}
+
+/// Fate with its place.
+fn fate(finding: &Finding) -> String {
+    let place = || {
+        finding
+            .place
+            .as_ref()
+            .map_or_else(String::new, |p| place(finding, p))
+    };
+    match &finding.fate {
+        Fate::Kept => "arrive unchanged".into(),
+        Fate::Changed(tos) => format!("arrive as {}, changed{}", value(finding, *tos), place()),
+        Fate::Lost => format!("are dropped{}", place()),
+        Fate::Unknown(why) => format!("cannot be told ({why})"),
+    }
+}
+
+fn place(finding: &Finding, place: &Place) -> String {
+    let sender = match finding.direction {
+        Direction::Up => "this host",
+        Direction::Down => "the server",
+    };
+    let receiver = match finding.direction {
+        Direction::Up => "the server",
+        Direction::Down => "this host",
+    };
+    let Place::Between { after, by } = place else {
+        return " at an unknown hop".into();
+    };
+    let hop = |number: u8, router: Option<IpAddr>| match router {
+        Some(address) => format!("hop {number} ({address})"),
+        None => format!("hop {number}"),
+    };
+    let [before, behind] = finding.routers;
+    let after = match after {
+        0 => sender.to_owned(),
+        n => hop(*n, before),
+    };
+    let from_server = match finding.direction {
+        Direction::Up => "",
+        Direction::Down => ", counted from the server",
+    };
+    match by {
+        None => format!(" beyond {after}{from_server}"),
+        Some(_) if finding.at_end => format!(" between {after} and {receiver}{from_server}"),
+        Some(by) => format!(" between {after} and {}{from_server}", hop(*by, behind)),
+    }
+}
+
+fn markings(all: &[Finding]) -> Table {
+    let row = |f: &Finding| {
+        vec![
+            format!(
+                "IPv{} {}",
+                f.version,
+                if f.direction == Direction::Up {
+                    "up"
+                } else {
+                    "down"
+                }
+            ),
+            name(f.tos).to_owned(),
+            fate(f),
+            format!("{} of {}", f.arrived, f.sent),
+        ]
+    };
+    let marked = all.iter().filter(|f| f.tos != 0);
+    Table::new(
+        "Markings",
+        ["direction", "sent as", "found", "arrived"],
+        marked.map(row).collect(),
+    )
+}
+
+/// Hops that were asked, with the TOS byte that each quotes.
+fn hops(recording: &Recording) -> Table {
+    let mut rows = Vec::new();
+    for (_, note) in EcnNote::all_of(recording) {
+        let EcnNote::Traced {
+            version,
+            direction,
+            tos,
+            hops,
+            ..
+        } = note
+        else {
+            continue;
+        };
+        let word = if direction == Direction::Up {
+            "up"
+        } else {
+            "down"
+        };
+        for seen in hops {
+            let address = seen
+                .quotes
+                .first()
+                .map_or("–".to_owned(), |q| q.0.to_string());
+            let mut quoted: Vec<String> = seen.quotes.iter().map(|q| byte(q.1)).collect();
+            quoted.dedup();
+            let quoted = match quoted.is_empty() {
+                true => "no answer".to_owned(),
+                false => quoted.join("; "),
+            };
+            let way = format!("IPv{version} {word}");
+            rows.push(vec![way, byte(tos), seen.hop.to_string(), address, quoted]);
+        }
+    }
+    Table::new(
+        "Hops, counted from the sender",
+        ["direction", "sent as", "hop", "router", "quoted"],
+        rows,
+    )
+}
