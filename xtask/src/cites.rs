@@ -17,6 +17,7 @@ const TITLES: &[(u32, &str)] = &[
         "Computation of the Internet Checksum via Incremental Update",
     ),
     (1191, "Path MTU discovery"),
+    (1812, "Requirements for IP Version 4 Routers"),
     (1918, "Address Allocation for Private Internets"),
     (1982, "Serial Number Arithmetic"),
     (

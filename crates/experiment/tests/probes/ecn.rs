@@ -16,8 +16,11 @@ use std::net::Ipv4Addr;
 const DRAWS: u64 = 200;
 const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 
-/// Treatments as they are seen on the Internet: names, markings, and bits of the TOS byte that are kept and set.
-const TREATMENTS: &[(&str, Which, Option<(u8, u8)>)] = &[
+/// Bits of the TOS byte that are kept and set; null to drop the datagram.
+type Rewrite = Option<(u8, u8)>;
+
+/// Treatments as they are seen on the Internet.
+const TREATMENTS: &[(&str, Which, Rewrite)] = &[
     ("clears ECN", Which::Every, Some((0xfc, 0))),
     ("clears the TOS byte", Which::Every, Some((0, 0))),
     (

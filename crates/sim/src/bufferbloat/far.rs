@@ -4,7 +4,6 @@ use super::letters::{Datagram, Then};
 use super::network::{Block, FAR, FAR_V6};
 use super::world::World;
 use base::Duration;
-use base::record::Direction;
 use experiment::ask::{Marking, Ports};
 use experiment::middlebox::messages;
 use measure::control::listen::{
@@ -95,10 +94,7 @@ impl World {
                 bytes: bytes.clone(),
                 tos: marking.tos,
             };
-            let routed = self.routed(Direction::Down, datagram, marking.hops);
-            if let Some(datagram) = routed {
-                self.send_down(datagram);
-            }
+            self.send_down(datagram, marking.hops);
         }
         bytes
     }
@@ -154,12 +150,13 @@ impl World {
     }
 
     fn answer(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        self.send_down(Datagram {
+        let datagram = Datagram {
             from,
             to,
             bytes,
             tos: 0,
-        });
+        };
+        self.send_down(datagram, None);
     }
 
     fn arrived(&mut self, listener: usize, from: SocketAddr, bytes: &[u8], syn: Vec<u8>) {

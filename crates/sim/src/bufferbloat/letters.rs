@@ -34,8 +34,11 @@ pub(super) enum Then {
 /// Datagram with contents.
 #[derive(Clone, Debug)]
 pub(super) struct Datagram {
+    /// Sender.
     pub from: SocketAddr,
+    /// Receiver.
     pub to: SocketAddr,
+    /// Contents.
     pub bytes: Vec<u8>,
     /// TOS or traffic-class byte.
     pub tos: u8,
@@ -263,7 +266,7 @@ impl World {
     }
 
     /// The datagram as its other end receives it; null if a router drops it or its hop limit runs out.
-    pub fn routed(
+    fn routed(
         &mut self,
         direction: Direction,
         mut datagram: Datagram,
@@ -323,10 +326,12 @@ impl World {
         self.letters.inboxes.get_mut(&socket)?.pop_front()
     }
 
-    /// Sends a datagram from the far side.
-    pub fn send_down(&mut self, datagram: Datagram) {
-        let shape = Shape::plain(datagram.from.ip(), datagram.bytes.len());
-        self.post(Direction::Down, shape, Then::Near(datagram));
+    /// Sends a datagram from the far side, perhaps with a hop limit.
+    pub fn send_down(&mut self, datagram: Datagram, hops: Option<u8>) {
+        if let Some(datagram) = self.routed(Direction::Down, datagram, hops) {
+            let shape = Shape::plain(datagram.from.ip(), datagram.bytes.len());
+            self.post(Direction::Down, shape, Then::Near(datagram));
+        }
     }
 
     /// Puts a letter's packets into the queue of a direction.
@@ -403,7 +408,7 @@ impl World {
     /// Handles a letter that has waited beyond the link.
     pub fn letter_due(&mut self, id: u32) {
         match self.letters.waiting.remove(&id) {
-            Some(Then::Near(datagram)) => self.send_down(datagram),
+            Some(Then::Near(datagram)) => self.send_down(datagram, None),
             // A far end's packet starts back.
             Some(Then::Tcp(exchange, step)) => self.send_step(exchange, step),
             Some(then) => self.takes_effect(then),
