@@ -21,7 +21,7 @@ fn chain() -> Option<Emulation> {
 /// Replaces all rules of a router by one chain of both versions of IP at this hook.
 fn rules(router: &NetNs, hook: &str, rules: &str) {
     let table = format!(
-        "flush ruleset\ntable inet marks {{ chain all {{ type filter hook {hook} priority -150; {rules} }} }}"
+        "flush ruleset\ntable inet marks {{\nchain marked {{ type filter hook {hook} priority -150; {rules} }}\n}}"
     );
     sh(router, &format!("nft -f - <<'END'\n{table}\nEND"));
 }
@@ -83,7 +83,7 @@ fn markings_that_routers_change_and_drop_are_found_with_their_hops() {
             rules(router, "output", "meta l4proto { icmp, ipv6-icmp } drop;");
         }
         let dropped = format!(
-            "table inet drops {{ chain all {{ type filter hook forward priority 0; ip daddr {far} ip ecn {{ ect0, ect1 }} drop; }} }}"
+            "table inet drops {{\nchain marked {{ type filter hook forward priority 0; ip daddr {far} ip ecn {{ ect0, ect1 }} drop; }}\n}}"
         );
         sh(routers[1], &format!("nft -f - <<'END'\n{dropped}\nEND"));
         let answer = probe(&line);
