@@ -26,7 +26,9 @@ __all__ = [
     "control_status",
     "control_stop",
     "emulate",
+    "fleet_label",
     "fleet_plan",
+    "fleet_report",
     "fleet_status",
     "hub",
     "hub_forget",
@@ -1387,6 +1389,57 @@ def fleet_plan(
         ("fleet", "plan"),
         {"file": file},
         {"data": data},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def fleet_report(
+    *,
+    data: Path | None = None,
+    by: str | None = None,
+    from_: str | None = None,
+    to: str | None = None,
+    output: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Compare the points: delays, losses and tests of each, and of groups with the same label.
+
+    Args:
+        data: Directory of the hub [default: hub]
+        by: Label that groups the points, such as provider
+        from_: First day (UTC), such as 2026-11-01
+        to: Last day (UTC)
+        output: Page (.html) to write, with the tables and the distributions of the round trips
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "report"),
+        {},
+        {"data": data, "by": by, "from_": from_, "to": to, "output": output},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def fleet_label(
+    *labels: Pairs,
+    name: str,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Set labels of a point: facts by which reports group points, and the rates that its provider promises.
+
+    Args:
+        labels: Labels, such as provider=Acme technology=lte down='20 Mbit/s' up='2 Mbit/s'; KEY= removes one
+        name: Name of the point
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "label"),
+        {"labels": labels},
+        {"name": name, "data": data},
         not_json=None,
         progress=progress,
     )

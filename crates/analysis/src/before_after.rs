@@ -18,6 +18,7 @@ use base::print::{DELAY, RATE, RPM, SIZE, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::{Figure, student_t95};
+use std::collections::BTreeMap;
 
 /// Version of this shape in `--json`.
 pub const VERSION: u32 = 1;
@@ -43,8 +44,46 @@ pub struct Network {
     pub name: String,
     /// Medium, such as cable or wireless, if it was said.
     pub medium: Option<String>,
-    /// Answer of each run.
-    pub rounds: Vec<Answer>,
+    /// Its runs.
+    pub rounds: Vec<Round>,
+}
+
+/// Run of a test, as far as runs are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Name of the run.
+    pub title: String,
+    /// Start, UNIX ns.
+    pub started_ns: i64,
+    /// Grade of the added delay.
+    pub grade: String,
+    /// True if it went to its planned end.
+    pub complete: bool,
+    /// Figures by their keys, as in [`FIGURES`].
+    pub figures: BTreeMap<String, Figure>,
+}
+
+impl Round {
+    /// Takes from an answer what is compared.
+    pub fn of(answer: &Answer) -> Round {
+        let figures = FIGURES.iter();
+        Round {
+            title: answer.title.clone(),
+            started_ns: answer.started_ns,
+            grade: answer.grade.letter.clone(),
+            complete: answer.complete,
+            figures: figures
+                .map(|(key, .., of)| ((*key).to_owned(), of(answer).clone()))
+                .collect(),
+        }
+    }
+
+    /// Figure of a key; unknown if an older release made the round.
+    pub fn figure(&self, key: &str) -> Figure {
+        let unknown =
+            || Figure::cannot_tell("the release that made this run did not know the figure");
+        self.figures.get(key).cloned().unwrap_or_else(unknown)
+    }
 }
 
 /// One of the networks, or one of the media.
@@ -157,7 +196,7 @@ pub fn compare(networks: &[Network]) -> BeforeAfter {
 fn figures(network: &Network) -> Vec<Figure> {
     let all = FIGURES
         .iter()
-        .map(|(.., of)| mean(network.rounds.iter().map(of)));
+        .map(|(key, ..)| mean(network.rounds.iter().map(|r| r.figure(key))));
     all.collect()
 }
 
@@ -179,12 +218,12 @@ fn media(networks: &[Network], figures: &[Vec<Figure>]) -> Option<BeforeAfter> {
     let (mut tests, mut rows) = (Vec::new(), Vec::new());
     for name in names {
         let (members, theirs): (Vec<&Network>, Vec<&Vec<Figure>>) = of(name);
-        let runs: Vec<&Answer> = members.iter().flat_map(|n| &n.rounds).collect();
+        let runs: Vec<&Round> = members.iter().flat_map(|n| &n.rounds).collect();
         tests.push(Test {
             networks: Some(members.len() as u64),
             ..test(name, &runs)
         });
-        let figure = |i: usize| mean(theirs.iter().map(|f| &f[i]));
+        let figure = |i: usize| mean(theirs.iter().map(|f| f[i].clone()));
         rows.push((0..FIGURES.len()).map(figure).collect());
     }
     let mut found = side_by_side(tests, &rows);
@@ -231,13 +270,18 @@ fn side_by_side(tests: Vec<Test>, all: &[Vec<Figure>]) -> BeforeAfter {
     }
 }
 
-fn test(name: &str, rounds: &[&Answer]) -> Test {
+/// Grades that occur, in the order of the runs.
+pub(crate) fn grades<'r>(rounds: impl IntoIterator<Item = &'r Round>) -> String {
     let mut grades: Vec<&str> = Vec::new();
-    for a in rounds {
-        if !grades.contains(&a.grade.letter.as_str()) {
-            grades.push(&a.grade.letter);
+    for round in rounds {
+        if !grades.contains(&round.grade.as_str()) {
+            grades.push(&round.grade);
         }
     }
+    grades.join(", ")
+}
+
+fn test(name: &str, rounds: &[&Round]) -> Test {
     let first = rounds.first();
     Test {
         name: name.to_owned(),
@@ -246,15 +290,15 @@ fn test(name: &str, rounds: &[&Answer]) -> Test {
         title: first.map(|a| a.title.clone()).unwrap_or_default(),
         rounds: rounds.len() as u64,
         started_ns: first.map_or(0, |a| a.started_ns),
-        grade: grades.join(", "),
+        grade: grades(rounds.iter().copied()),
         complete: rounds.iter().all(|a| a.complete),
     }
 }
 
 /// Mean of several rounds' or networks' figures, with Student's interval. Of one it is its own.
-fn mean<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
-    let all: Vec<&Figure> = rounds.collect();
-    if let [only] = all[..] {
+pub(crate) fn mean(rounds: impl Iterator<Item = Figure>) -> Figure {
+    let all: Vec<Figure> = rounds.collect();
+    if let [only] = &all[..] {
         return only.clone();
     }
     let known: Vec<f64> = all.iter().filter_map(|f| f.value()).collect();
@@ -277,7 +321,7 @@ fn mean<'f>(rounds: impl Iterator<Item = &'f Figure>) -> Figure {
 }
 
 /// Cuts off the part of an interval below zero, which holds no figure. Changes are told from the whole interval.
-fn not_negative(figure: Figure) -> Figure {
+pub(crate) fn not_negative(figure: Figure) -> Figure {
     match figure {
         Figure::Is { value, low, high } if value >= 0.0 => Figure::Is {
             value,
@@ -372,7 +416,7 @@ mod tests {
                     Figure::exactly(100.0 + 20.0 * (chance - 6.0))
                 };
                 let rounds: Vec<Figure> = (0..n).map(|_| round()).collect();
-                if let Figure::Is { low, high, .. } = mean(rounds.iter()) {
+                if let Figure::Is { low, high, .. } = mean(rounds.into_iter()) {
                     held += usize::from((low..high).contains(&100.0));
                 }
             }
@@ -388,8 +432,8 @@ mod tests {
             let mut rng = Streams::new(seed).stream("two rounds");
             let mut round = || Figure::exactly(200.0 * (-uniform(&mut rng).max(1e-9).ln()));
             let figures = [
-                mean([round(), round()].iter()),
-                mean([round(), round()].iter()),
+                mean([round(), round()].into_iter()),
+                mean([round(), round()].into_iter()),
             ];
             let rows = figures.each_ref().map(|f| vec![f.clone(); FIGURES.len()]);
             let found = side_by_side(Vec::new(), &rows);
@@ -421,9 +465,9 @@ mod tests {
             high: value + 1.0,
         };
         let unknown = Figure::cannot_tell("no probes");
-        assert_eq!(mean([known(5.0)].iter()), known(5.0));
-        assert_eq!(mean([known(5.0), unknown.clone()].iter()), unknown);
-        let both = mean([known(5.0), unknown, known(7.0)].iter());
+        assert_eq!(mean([known(5.0)].into_iter()), known(5.0));
+        assert_eq!(mean([known(5.0), unknown.clone()].into_iter()), unknown);
+        let both = mean([known(5.0), unknown, known(7.0)].into_iter());
         assert_eq!(both.value(), Some(6.0));
     }
 

@@ -27,6 +27,7 @@ pub mod monitor_state;
 pub mod overload;
 pub mod passive;
 pub mod phases;
+pub mod points;
 pub mod queue;
 pub mod rate;
 pub mod reliability;

@@ -257,6 +257,24 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
         assert_eq!(stored.len() as u64, all["recordings"].as_u64().unwrap());
         let answer = program().json(&["analyse", stored[0].to_str().unwrap(), "--json"]);
         assert!(answer.is_object());
+
+        // All tests are in a report, with what the point's provider promises.
+        let label = ["fleet", "label", "--data", &data, "--name", "village-17"];
+        let labelled = program().run(&[&label[..], &["provider=acme", "up=10 Mbit/s"]].concat());
+        assert!(labelled.status.success(), "{labelled:?}");
+        let report = ["fleet", "report", "--data", &data, "--by", "provider"];
+        let file = dir.at("fleet.html");
+        let found = program().json(&[&report[..], &["--json", "--output", &file]].concat());
+        let tests = &found["tests"][0];
+        assert_eq!(tests["tests"], all["recordings"], "{tests}");
+        assert_eq!(found["group_tests"][0]["name"], "acme");
+        let reached = tests["reached_up_percent"]["value"].as_f64();
+        assert!(reached.is_some_and(|r| r > 1.0), "{tests}");
+        assert!(
+            std::fs::read_to_string(&file)
+                .unwrap()
+                .contains("village-17")
+        );
     });
 }
 
@@ -319,6 +337,19 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
         page(&web, "/p/village-17/nothing", "no recording of nothing");
         page(&web, "/p/..%2f..%2fledger.sqlite/x", "no recording");
         page(&web, "/ledger.sqlite", "404");
+        let on_hub = ["--data", data.as_str()];
+        let label = ["fleet", "label", "--name", "village-17", "provider=acme"];
+        assert!(
+            program()
+                .run(&[&label[..], &on_hub].concat())
+                .status
+                .success()
+        );
+        let report = ["fleet", "report", "--json"];
+        program().json(&[&report[..], &on_hub].concat());
+        page(&web, "/", "/report/provider");
+        page(&web, "/report/provider", "acme");
+        page(&web, "/report/nothing", "no point has this label");
         drop((point, hub));
     });
 }

@@ -102,7 +102,8 @@ const ANSWERS: &[(&str, i32, &str)] = &[
 ];
 
 /// Verbs with JSON that is checked elsewhere, with the place.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("fleet report", "tests/fleet.rs: points must have measured"),
     ("control status", "tests/control.rs: a run must stand"),
     (
         "control stop",

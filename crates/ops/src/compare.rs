@@ -4,7 +4,7 @@ use crate::progress::{Observer, Shared};
 use crate::scan::Source;
 use crate::{Progress, analyse, report as drawing, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
-use analysis::before_after::{self, BeforeAfter};
+use analysis::before_after::{self, BeforeAfter, Round};
 use base::record::{Recording, Status};
 use report::compared::Overlay;
 use report::terminal::Style;
@@ -94,7 +94,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             if plan.output.is_some() {
                 add_phases(&mut phases, &network.name, &answer, &recording);
             }
-            rounds.push(answer);
+            rounds.push(Round::of(&answer));
         }
         all.push(before_after::Network {
             name: network.name.clone(),

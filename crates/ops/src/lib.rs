@@ -19,6 +19,7 @@ pub mod mark;
 pub mod model;
 pub mod monitor;
 pub mod plan;
+pub mod points;
 pub mod probe;
 mod progress;
 pub mod prove;

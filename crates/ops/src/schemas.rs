@@ -13,6 +13,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ),
         ("import", schema_for!(crate::import::Document)),
         ("list", schema_for!(crate::list::Listing)),
+        ("fleet-report", schema_for!(crate::points::Points)),
         ("mark", schema_for!(crate::mark::Marks)),
         ("model", schema_for!(crate::model::Document)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),

@@ -4,8 +4,8 @@
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
-use analysis::answer::{Finding, Severity};
-use analysis::before_after::Network;
+use analysis::answer::{Answer, Finding, Severity};
+use analysis::before_after::{Network, Round};
 use analysis::moments::Moment;
 use base::record::{Cause, Meta, Status};
 use report::packets::{Acked, Again, Mark, Packets, Page, Sent};
@@ -64,10 +64,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Three networks of two media, one with two rounds.
 fn networks() -> String {
     let (adsl, fiber) = (sample::bloated_adsl().0, sample::healthy_fiber().0);
-    let network = |name: &str, rounds| Network {
+    let network = |name: &str, rounds: Vec<Answer>| Network {
         name: name.to_owned(),
         medium: name.split_once('/').map(|(medium, _)| medium.to_owned()),
-        rounds,
+        rounds: rounds.iter().map(Round::of).collect(),
     };
     let rounds = [
         network("cable/adsl", vec![adsl.clone(), adsl]),

@@ -17,6 +17,7 @@ pub mod layout;
 pub mod packets;
 pub mod plot;
 pub mod plots;
+pub mod points;
 pub mod probe;
 pub mod sheet;
 mod stability;

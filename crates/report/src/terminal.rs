@@ -25,7 +25,7 @@ pub use overview::overview;
 pub(crate) use overview::sentence;
 pub use page::Style;
 pub use page::shown;
-use page::{Page, Paint};
+pub(crate) use page::{Page, Paint};
 pub use plot::Growing;
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, counted, inside, statistics};

@@ -1,17 +1,21 @@
 //! `tailback fleet`: the operator's view of a fleet.
 
 use super::hub::Of;
-use super::{print, print_json, table_width, task};
+use super::{print, print_json, stdout_style, table_width, task};
 use crate::Outcome;
+use crate::console::Console;
 use fleet::hub::{Hub, Status};
+use jiff::civil::Date;
+use ops::{Event, Progress};
 use report::table::{Cell, Column, Table};
 use std::fmt::Write;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Show the state of a fleet, publish its plan",
-    after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub"
+    about = "Show the state of a fleet, publish its plan, compare its points",
+    after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub\n  tailback fleet label --name village-17 technology=lte\n  \
+        tailback fleet report --by technology -o fleet.html"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -36,6 +40,37 @@ enum Command {
         #[command(flatten)]
         of: Of,
     },
+    /// Compare the points: delays, losses and tests of each, and of groups with the same label
+    Report {
+        #[command(flatten)]
+        of: Of,
+        /// Label that groups the points, such as provider
+        #[arg(long, value_name = "LABEL")]
+        by: Option<String>,
+        /// First day (UTC), such as 2026-11-01
+        #[arg(long, value_name = "DATE")]
+        from: Option<Date>,
+        /// Last day (UTC)
+        #[arg(long, value_name = "DATE")]
+        to: Option<Date>,
+        /// Page (.html) to write, with the tables and the distributions of the round trips
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Print JSON instead of tables
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set labels of a point: facts by which reports group points, and the rates that its provider promises
+    Label {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the point
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// Labels, such as provider=Acme technology=lte down='20 Mbit/s' up='2 Mbit/s'; KEY= removes one
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        labels: Vec<String>,
+    },
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -52,8 +87,49 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             let number = Hub::open(&of.data, task::read)?.publish(&text)?;
             print(&format!("plan {number}\n"))?;
         }
+        Command::Report {
+            of,
+            by,
+            from,
+            to,
+            output,
+            json,
+        } => {
+            let dates = [from, to].map(|d| d.map(|d| d.to_string()).unwrap_or_default());
+            let hub = Hub::open(&of.data, task::read)?;
+            report(&hub, by.as_deref(), (&dates[0], &dates[1]), output, json)?;
+        }
+        Command::Label { of, name, labels } => {
+            Hub::open(&of.data, task::read)?.label(&name, &labels)?;
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// Prints the points side by side, and writes the page about them.
+fn report(
+    hub: &Hub,
+    by: Option<&str>,
+    dates: (&str, &str),
+    output: Option<PathBuf>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut console = Console::new();
+    hub.digest(&mut console)?;
+    let measured = hub.measured(dates)?;
+    for left_out in &measured.left_out {
+        eprintln!("tailback: {}", base::text::clean(left_out));
+    }
+    let answer = ops::points::run(&measured.points, by)?;
+    match json {
+        true => print_json(&serde_json::to_value(&answer.points)?)?,
+        false => print(&answer.text(stdout_style()))?,
+    }
+    if let Some(output) = output {
+        ops::write_file(&output, answer.page())?;
+        console.tell(Event::Wrote(&output));
+    }
+    Ok(())
 }
 
 /// Time since something, in the unit that suits it.

@@ -1,4 +1,5 @@
-//! Dashboard of a hub: the state of all points, and the page of each measurement's latest recording. Read-only.
+//! Dashboard of a hub: the state of all points, reports over them, and the page of each measurement's latest recording.
+//! Read-only.
 //!
 //! A thread of low priority draws what somebody has asked for in the last minute. All answers come from memory.
 
@@ -108,9 +109,14 @@ impl Pages {
                 .collect()
         };
         for (path, drawn_of) in wanted {
-            let painted = match measurement(&path) {
-                None => overview(hub).map(|html| Some((String::new(), html))),
-                Some(of) => recording(hub, of, &drawn_of, scratch),
+            let painted = match View::of(&path) {
+                None | Some(View::Overview) => {
+                    overview(hub).map(|html| Some((String::new(), html)))
+                }
+                Some(View::Report(by)) => report(hub, by, &drawn_of),
+                Some(View::Recording(point, name)) => {
+                    recording(hub, (point, name), &drawn_of, scratch)
+                }
             };
             let (of, html) = match painted {
                 Ok(Some(painted)) => painted,
@@ -130,9 +136,29 @@ impl Pages {
     }
 }
 
-/// Point and measurement of a path `/p/POINT/MEASUREMENT`.
-fn measurement(path: &str) -> Option<(&str, &str)> {
-    path.strip_prefix("/p/")?.split_once('/')
+/// Page behind a path.
+enum View<'p> {
+    Overview,
+    /// Points side by side, perhaps grouped by a label.
+    Report(Option<&'p str>),
+    /// Point and measurement.
+    Recording(&'p str, &'p str),
+}
+
+impl View<'_> {
+    fn of(path: &str) -> Option<View<'_>> {
+        match path {
+            "/" => Some(View::Overview),
+            "/report" => Some(View::Report(None)),
+            _ => match path.strip_prefix("/report/") {
+                Some(label) => Some(View::Report(Some(label))),
+                None => path
+                    .strip_prefix("/p/")?
+                    .split_once('/')
+                    .map(|(point, name)| View::Recording(point, name)),
+            },
+        }
+    }
 }
 
 fn escaped(text: &str) -> String {
@@ -145,6 +171,14 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
     let status = hub.status()?;
     let mut html = format!("{HEAD}<title>Fleet</title><h1>Fleet</h1>");
     html += "<meta http-equiv=\"refresh\" content=\"5\">";
+    let labels = hub.label_keys()?;
+    let by = labels
+        .iter()
+        .map(|key| format!(" · <a href=\"/report/{key}\">by {key}</a>"));
+    html += &format!(
+        "<p><a href=\"/report\">Report</a>{}",
+        by.collect::<String>()
+    );
     html += &points(&status).html("points").into_string();
     for point in &status.points {
         let mut links = String::new();
@@ -160,6 +194,17 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
         .map(escaped);
     remarks.for_each(|remark| html += &format!("<p>{remark}"));
     Ok(html)
+}
+
+/// Draws a report over all points, once a minute.
+fn report(hub: &Hub, by: Option<&str>, drawn: &str) -> anyhow::Result<Option<(String, String)>> {
+    let minute = jiff::Timestamp::now().as_second() / 60;
+    if drawn == minute.to_string() {
+        return Ok(None);
+    }
+    let measured = hub.measured(("", ""))?;
+    let answer = ops::points::run(&measured.points, by)?;
+    Ok(Some((minute.to_string(), answer.page().to_owned())))
 }
 
 /// Draws the latest recording of a measurement, if it is another one than was drawn before.
@@ -192,7 +237,7 @@ fn recording(
 impl Site for Pages {
     fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
         let mut all = self.all();
-        let is_known = path == "/" || measurement(path).is_some();
+        let is_known = View::of(path).is_some();
         if !is_known || all.len() >= PAGES && !all.contains_key(path) {
             return None;
         }

@@ -32,7 +32,9 @@ pub(super) fn answer(recording: &Recording) -> Outcome {
             .into_iter()
             .chain(ways.iter().flat_map(Way::doubts))
             .collect(),
-        tables: vec![markings(&all), hops(recording)],
+        tables: std::iter::once(markings(&all))
+            .chain(hops(recording))
+            .collect(),
         ..Outcome::default()
     }
 }
@@ -150,10 +152,11 @@ impl Way<'_> {
     }
 
     fn figures(&self) -> Vec<Figured> {
-        FIELDS
-            .iter()
-            .flat_map(|f| [self.kept(*f), self.hop(*f)])
-            .collect()
+        let of = |field: Field| {
+            let all_kept = self.of(field).all(|f| f.fate == Fate::Kept);
+            std::iter::once(self.kept(field)).chain((!all_kept).then(|| self.hop(field)))
+        };
+        FIELDS.into_iter().flat_map(of).collect()
     }
 
     fn kept(&self, field: Field) -> Figured {
@@ -403,8 +406,8 @@ fn markings(all: &[Finding]) -> Table {
     )
 }
 
-/// Hops that were asked, with the TOS byte that each quotes.
-fn hops(recording: &Recording) -> Table {
+/// Hops that were asked, with the TOS byte that each quotes; none if no marking is changed or lost.
+fn hops(recording: &Recording) -> Option<Table> {
     let mut rows = Vec::new();
     for (_, note) in EcnNote::all_of(recording) {
         let EcnNote::Traced {
@@ -437,9 +440,11 @@ fn hops(recording: &Recording) -> Table {
             rows.push(vec![way, byte(tos), seen.hop.to_string(), address, quoted]);
         }
     }
-    Table::new(
-        "Hops, counted from the sender",
-        ["direction", "sent as", "hop", "router", "quoted"],
-        rows,
-    )
+    (!rows.is_empty()).then(|| {
+        Table::new(
+            "Hops, counted from the sender",
+            ["direction", "sent as", "hop", "router", "quoted"],
+            rows,
+        )
+    })
 }

@@ -2,6 +2,10 @@
 //!
 //! Each change is one transaction that is on the disk before the answer leaves (`synchronous=FULL`).
 
+mod digests;
+
+pub use digests::Dates;
+
 use crate::identity::PublicKey;
 use crate::manifest::Manifest;
 use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
@@ -87,6 +91,7 @@ impl Ledger {
             db.pragma_update(None, "synchronous", "full")?;
             db.pragma_update(None, "foreign_keys", true)?;
             db.execute_batch(SCHEMA)?;
+            db.execute_batch(digests::SCHEMA)?;
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot open the ledger {}", path.display()))?;
@@ -211,7 +216,9 @@ impl Ledger {
             "update recording set verdict = 'withdrawn', bytes = 0, rows = 0 where point = ?1",
             [name],
         )?;
-        change.execute("delete from state where point = ?1", [name])?;
+        for table in ["state"].iter().chain(&digests::OF_A_POINT) {
+            change.execute(&format!("delete from {table} where point = ?1"), [name])?;
+        }
         change.execute(
             "insert into audit values (?1, 'operator', ?2)",
             params![now_s, format!("deleted the recordings of {name}")],

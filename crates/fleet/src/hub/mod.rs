@@ -3,12 +3,14 @@
 //! One directory holds everything: `ledger.sqlite`, the keys, `incoming/` (files under way), `points/POINT/RECORDING/` (the
 //! store: recordings as every verb reads them), `quarantine/`.
 
+mod digests;
 mod intake;
 mod ledger;
 mod routes;
 mod serve;
 mod status;
 
+pub use digests::Measured;
 pub use intake::IntakeError;
 pub use serve::serve;
 pub use status::{Health, PointStatus, Status};

@@ -6,10 +6,11 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ops::{Event, Progress};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -21,6 +22,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(20);
 /// Longest time of one connection.
 const CONNECTION: Duration = Duration::from_secs(600);
+const DIGEST_EVERY: Duration = Duration::from_secs(60);
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 
 /// Serves agents until `stop` says so. `ready` is told the address.
@@ -51,14 +53,40 @@ pub fn serve(
         let listener = opened.with_context(|| format!("cannot listen on {listen}"))?;
         ready(listener.local_addr()?);
         let hub = Arc::new(hub);
+        let ended = Arc::new(AtomicBool::new(false));
+        tokio::spawn(digest(hub.clone(), ended.clone()));
         let accept = accept(hub.clone(), listener);
         tokio::pin!(accept);
         loop {
             if timeout(INTERRUPT_POLL, &mut accept).await.is_ok() || stop() {
+                ended.store(true, Ordering::Relaxed);
                 return Ok(());
             }
         }
     })
+}
+
+/// Progress of work that ends with the hub.
+struct UntilEnd(Arc<AtomicBool>);
+
+impl Progress for UntilEnd {
+    fn tell(&mut self, _: Event<'_>) {}
+
+    fn interrupted(&mut self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Makes the digests of new recordings, so that a report need not wait for them.
+async fn digest(hub: Arc<Hub>, ended: Arc<AtomicBool>) {
+    loop {
+        tokio::time::sleep(DIGEST_EVERY).await;
+        let (hub, mut until_end) = (hub.clone(), UntilEnd(ended.clone()));
+        let digested = tokio::task::spawn_blocking(move || hub.digest(&mut until_end)).await;
+        if let Ok(Err(e)) = digested {
+            eprintln!("tailback hub: no digests for reports: {e:#}");
+        }
+    }
 }
 
 async fn accept(hub: Arc<Hub>, listener: TcpListener) {
