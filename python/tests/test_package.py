@@ -111,7 +111,8 @@ class Verbs(Case):
 
 
 # Verbs that need rights, hosts or a moment of their own; the command's own tests run them.
-ELSEWHERE = {"status", "control_plan", "control_prove", "control_status", "control_stop", "fleet_status"}
+ELSEWHERE = {"status", "control_plan", "control_prove", "control_status", "control_stop", "fleet_report",
+             "fleet_status"}
 
 
 def source(name):

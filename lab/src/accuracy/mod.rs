@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Kinds that wait more than they send, and whose answer a busy machine does not change: they run beside the others.
-const QUIET: [&str; 5] = ["radio", "nat", "ports", "middlebox", "ipv6"];
+const QUIET: [&str; 6] = ["radio", "nat", "ports", "middlebox", "ipv6", "ecn"];
 
 /// Rows of a cell, and how many of its truths hold, of how many.
 type Judged = (Vec<String>, (usize, usize));

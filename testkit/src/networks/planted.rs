@@ -183,6 +183,14 @@ pub const WEB_SHUT: &str =
     "chain out { type filter hook postrouting priority 200; tcp dport 80 drop; }";
 /// For a shell.
 pub const NO_PIECES_UP: &str = "nft -f - <<'END'\ntable netdev tailback { chain out { type filter hook egress device \"link0\" priority 0; ip frag-off & 0x3fff != 0 drop; }; }\nEND";
+/// Clears the ECN field of datagrams that leave.
+pub const ECN_CLEARED: &str = "chain out { type filter hook postrouting priority 200; ip protocol udp ip ecn set not-ect; }";
+/// At the far end: EF becomes CS1 before the server sees it.
+pub const EF_REPLACED: &str =
+    "chain in { type filter hook prerouting priority -300; ip dscp ef ip dscp set cs1; }";
+/// Drops datagrams of NQB that arrive.
+pub const NQB_DROPPED_DOWN: &str =
+    "chain in { type filter hook prerouting priority -300; ip dscp 45 drop; }";
 /// At the far end, before the server, so that what is captured there is as it left.
 pub const NO_TIMESTAMPS: &str = "chain in { type filter hook prerouting priority -300;
         tcp flags syn tcp option timestamp exists reset tcp option timestamp; }";

@@ -217,6 +217,15 @@ mod tests {
         assert_eq!(task.server(), Some("far.example"));
         let small = task.limited(base::Bytes::new(1000));
         assert_eq!(small.most_bytes(base::Duration::ZERO).get(), 1000);
+        // A budget of nothing would end each phase of an emulated test at once.
+        let emulated = read("test --link cable --virtual").expect("a test");
+        let Plan::Test(plan) = emulated
+            .limited(emulated.most_bytes(base::Duration::ZERO))
+            .plan
+        else {
+            panic!("a test")
+        };
+        assert!(plan.test.budget.get() > 10_000_000, "{}", plan.test.budget);
         assert!(
             read("monitor far.example icmp:192.0.2.1,1s")
                 .expect("a monitor")

@@ -275,7 +275,10 @@ fn a_port_in_use_is_named() {
         e.to_string().contains(&addr.to_string()) && e.to_string().contains("in use"),
         "{e}"
     );
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // TCP must be free at the port that UDP takes.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = UdpSocket::bind(free.local_addr().unwrap()).unwrap();
+    drop(free);
     let e = Server::start(ServeConfig {
         listen: vec![taken.local_addr().unwrap()],
         ..config()

@@ -1,4 +1,4 @@
-//! `nat`, `ports`, `middlebox` and `ipv6`: networks in which translators, filters and proxies stand.
+//! `nat`, `ports`, `middlebox`, `ipv6` and `ecn`: networks in which translators, filters and proxies stand.
 
 use crate::accuracy::cell::{
     At, Cell, Is, Plant, Truth, alerts, near, no_alerts, row, says, share,
@@ -203,8 +203,54 @@ fn versions() -> Vec<Cell> {
     ]
 }
 
+fn markings() -> Vec<Cell> {
+    let kept = |key, share| near(key, share, 0.0);
+    let cleared = Plant::NearRules(planted::ECN_CLEARED.into());
+    let replaced = Plant::FarRules(planted::EF_REPLACED);
+    let dropped = Plant::NearRules(planted::NQB_DROPPED_DOWN.into());
+    vec![
+        Cell::network(
+            "ecn",
+            line(5.0),
+            ("", Vec::new()),
+            vec![
+                kept(&["up_v4_ecn_kept"], 1.0),
+                kept(&["up_v4_dscp_kept"], 1.0),
+                kept(&["down_v4_ecn_kept"], 1.0),
+                kept(&["down_v4_dscp_kept"], 1.0),
+                no_alerts(),
+            ],
+        ),
+        Cell::network(
+            "ecn",
+            line(5.0),
+            (
+                "ECN cleared up, EF replaced by CS1 up",
+                vec![cleared, replaced],
+            ),
+            vec![
+                kept(&["up_v4_ecn_kept"], 0.0),
+                near(&["up_v4_dscp_kept"], 6.0 / 7.0, 1e-9),
+                kept(&["down_v4_ecn_kept"], 1.0),
+                kept(&["down_v4_dscp_kept"], 1.0),
+            ],
+        ),
+        Cell::network(
+            "ecn",
+            line(5.0),
+            ("NQB dropped down", vec![dropped]),
+            vec![
+                kept(&["up_v4_ecn_kept"], 1.0),
+                kept(&["up_v4_dscp_kept"], 1.0),
+                kept(&["down_v4_ecn_kept"], 1.0),
+                near(&["down_v4_dscp_kept"], 6.0 / 7.0, 1e-9),
+            ],
+        ),
+    ]
+}
+
 pub fn all() -> Vec<Cell> {
-    [nats(), ports(), middleboxes(), versions()]
+    [nats(), ports(), middleboxes(), versions(), markings()]
         .into_iter()
         .flatten()
         .collect()
