@@ -1087,6 +1087,7 @@ def model(
 def trace(
     *files: Path,
     top: int | None = None,
+    each: bool = False,
     keep_copies: bool = False,
     plots: Path | None = None,
     connection: str | None = None,
@@ -1108,6 +1109,9 @@ def trace(
     Args:
         files: Captures to read; several are read in order, as parts of one
         top: Number of directions to show, those with the most data first [default: 20]
+        each: Read each capture as a run of its own: mean and standard deviation of each figure, by directory.
+            Directories stand for the captures in them. With --traffic: the laws of each capture, by the hour
+            and by TCP's share [default: false]
         keep_copies: Count packets that were captured twice (on two interfaces, by a mirror port) as two
             [default: false]
         plots: Directory to write plots to, as SVG: of one connection; with --traffic or --far, of all packets
@@ -1133,7 +1137,7 @@ def trace(
     return _call(
         ("trace",),
         {"files": files},
-        {"top": top, "keep_copies": keep_copies, "plots": plots, "connection": connection, "annotate": annotate, "output": output, "csv": csv, "traffic": traffic, "step": step, "home": home, "far": far, "live": live, "duration": duration, "write": write, "snaplen": snaplen},
+        {"top": top, "each": each, "keep_copies": keep_copies, "plots": plots, "connection": connection, "annotate": annotate, "output": output, "csv": csv, "traffic": traffic, "step": step, "home": home, "far": far, "live": live, "duration": duration, "write": write, "snaplen": snaplen},
         not_json=(),
         progress=progress,
     )

@@ -90,6 +90,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         "trace-ends",
     ),
     ("trace @link.pcapng --traffic --json", 0, "trace-traffic"),
+    ("trace @link.pcapng --each --json", 0, "trace-each"),
     (
         "import @ping.txt --start 2026-05-04T15:55:00Z --output @i.rec --json",
         0,

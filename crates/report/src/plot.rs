@@ -323,7 +323,7 @@ const TOPS: [f64; 14] = [
 const QUARTERED: [f64; 10] = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
 
 /// Returns a round number at or a little above `value`: the top of an axis.
-pub(crate) fn nice_top(value: f64) -> f64 {
+pub fn nice_top(value: f64) -> f64 {
     top_among(&TOPS, value)
 }
 

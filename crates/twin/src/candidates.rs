@@ -161,6 +161,16 @@ pub const CANDIDATES: &[Candidate] = &[
             format!("sfb:bin_size={bin},limit={}", 10.0 * bin)
         },
     },
+    // Its queue stays at a third or a sixth of its limit.
+    Candidate {
+        name: "sred",
+        counted: "",
+        kind: Discipline::Aqm,
+        by: By::Median,
+        start: |s| 3.0 * s.packets(s.median_ms),
+        range: (6.0, 1e6),
+        text: |x| format!("sred:limit={:.0}", x.max(6.0)),
+    },
     Candidate {
         name: "fq_codel",
         counted: "",

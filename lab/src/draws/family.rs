@@ -293,6 +293,7 @@ fn any_discipline(c: &mut Chance, rate: f64, rtt_ms: f64) -> link::qdisc::regist
             let bin = (bdp * c.uniform(0.3, 1.0)).round().max(10.0) as u64;
             format!("sfb:bin_size={bin},limit={}", bin * 10)
         }
+        "sred" => format!("sred:limit={}", limit.max(30)),
         "prio" | "drr" => {
             let rest = c.pick(&["pie", "fifo", "codel", "fq_codel"]);
             format!("{name}:rest={rest},limit={limit}")

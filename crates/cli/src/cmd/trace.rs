@@ -21,6 +21,8 @@ use std::path::PathBuf;
         tailback trace home.pcap --plots figures \\\n      \
         --connection '192.0.2.1:40000>198.51.100.7:80'\n  \
         tailback trace --traffic edge.pcap --plots figures\n  \
+        tailback trace --each cubic/ reno/ --plots figures\n  \
+        tailback trace --traffic --each week/ --plots figures\n  \
         tailback trace near.pcap --far far.pcap -o path.rec\n  \
         sudo tailback trace --live eth0 -o home.rec\n  \
         tcpdump -i eth0 -s 128 -w - | tailback trace -"
@@ -32,6 +34,10 @@ pub struct Args {
     /// Number of directions to show, those with the most data first
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    /// Read each capture as a run of its own: mean and standard deviation of each figure, by directory. Directories stand
+    /// for the captures in them. With --traffic: the laws of each capture, by the hour and by TCP's share
+    #[arg(long, conflicts_with_all = ["live", "far", "connection", "annotate", "output", "csv", "home"])]
+    each: bool,
     /// Count packets that were captured twice (on two interfaces, by a mirror port) as two
     #[arg(long)]
     keep_copies: bool,
@@ -126,6 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             snaplen,
         }),
         traffic: traffic.then_some(TrafficPlan { step, home }),
+        each: args.each,
         keep_copies: args.keep_copies,
         connection: args.connection,
         plots: args.plots,

@@ -16,6 +16,7 @@ pub mod prio;
 pub mod red;
 pub mod registry;
 pub mod sfb;
+pub mod sred;
 mod store;
 pub mod tbf;
 mod ticks;

@@ -4,7 +4,7 @@
 use super::prio::Rest;
 use super::{
     Backlog, Fates, Limits, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi,
-    pie, prio, red, sfb, tbf,
+    pie, prio, red, sfb, sred, tbf,
 };
 use crate::words::{Entry, Words, worded};
 use base::plugged::{self, Added};
@@ -198,6 +198,18 @@ pub const QDISCS: &[Spec] = &[
             )))
         },
     },
+    Spec {
+        entry: sred::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<sred::Params>().limit),
+        build: &|w, streams, name| {
+            let stream = |purpose| streams.stream(&format!("link/{name}/sred/{purpose}"));
+            AnyQdisc::Sred(Box::new(sred::Sred::new(
+                w.read(),
+                stream("zombie"),
+                stream("early_drop"),
+            )))
+        },
+    },
 ];
 
 impl Rest {
@@ -275,6 +287,7 @@ pub enum AnyQdisc {
     Cake(Box<cake::Cake>),
     Tbf(Box<tbf::Tbf>),
     Sfb(Box<sfb::Sfb>),
+    Sred(Box<sred::Sred>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -295,6 +308,7 @@ macro_rules! each {
             AnyQdisc::Cake($q) => $call,
             AnyQdisc::Tbf($q) => $call,
             AnyQdisc::Sfb($q) => $call,
+            AnyQdisc::Sred($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };

@@ -501,6 +501,10 @@ impl ConnectionReport {
 }
 
 impl Direction {
+    pub(super) fn of(c: &Connection, direction: usize) -> Direction {
+        Direction::new(Recorded::of(c, direction))
+    }
+
     fn new(half: Recorded) -> Direction {
         let r = &*half.row;
         let duration = r.last_ns - r.first_ns;

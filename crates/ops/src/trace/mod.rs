@@ -3,6 +3,7 @@
 mod annotate;
 mod answer;
 mod background_capture;
+mod each;
 mod ends;
 mod expert;
 mod input;
@@ -21,6 +22,7 @@ mod traffic;
 mod view;
 
 pub use background_capture::{BackgroundCapture, Passed};
+pub use each::Answer as EachAnswer;
 pub use ends::Answer as EndsAnswer;
 pub use packets::Packets;
 pub use plan::{Live, Plan, TrafficPlan};
@@ -47,10 +49,11 @@ pub enum Found {
     Packets(Box<Packets>),
     Traffic(Box<TrafficAnswer>),
     Ends(Box<EndsAnswer>),
+    Each(Box<EachAnswer>),
 }
 
-/// Schemas of what `tailback trace --json` prints: of captures, of captures at both ends, and with --traffic.
-pub(crate) fn schemas() -> [(&'static str, Schema); 3] {
+/// Schemas of what `tailback trace --json` prints: of captures, of captures at both ends, with --traffic, and with --each.
+pub(crate) fn schemas() -> [(&'static str, Schema); 4] {
     [
         (
             "trace",
@@ -58,6 +61,7 @@ pub(crate) fn schemas() -> [(&'static str, Schema); 3] {
         ),
         ("trace-ends", ends::schema()),
         ("trace-traffic", schema_for!(traffic::Whole)),
+        ("trace-each", schema_for!(each::Whole)),
     ]
 }
 
@@ -75,6 +79,10 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         found,
         failed: None,
     };
+    if plan.each {
+        let found = each::run(plan, observer)?;
+        return Ok(whole(Found::Each(Box::new(found))));
+    }
     if let Some(traffic) = &plan.traffic {
         let found = traffic::run(plan, traffic, observer)?;
         return Ok(whole(Found::Traffic(Box::new(found))));
@@ -99,6 +107,7 @@ impl Answer {
             Found::Packets(p) => p.text(width),
             Found::Traffic(t) => t.text(width),
             Found::Ends(e) => e.text(width),
+            Found::Each(e) => e.text(width),
         }
     }
 
@@ -111,6 +120,7 @@ impl Answer {
             Found::Packets(p) => p.json(out),
             Found::Traffic(t) => t.json(out),
             Found::Ends(e) => e.json(out),
+            Found::Each(e) => e.json(out),
         };
         written.map_err(std::io::Error::from)?;
         Ok(writeln!(out)?)

@@ -259,7 +259,7 @@ fn experts(traffic: &Traffic) -> Vec<Expert> {
     experts.list()
 }
 
-fn settings(plan: &Plan) -> Settings {
+pub(super) fn settings(plan: &Plan) -> Settings {
     Settings {
         deduplicate: !plan.keep_copies,
         seed: RandomState::new().hash_one(0),

@@ -17,6 +17,8 @@ pub struct Plan {
     pub live: Option<Live>,
     /// Settings for figures of the traffic as a whole, instead of connections.
     pub traffic: Option<TrafficPlan>,
+    /// True to read each capture as a run of its own; directories stand for the captures in them.
+    pub each: bool,
     /// True to count packets that were captured twice as two.
     pub keep_copies: bool,
     /// Connection to show and draw: its number, or both ends as they are listed.
@@ -40,6 +42,7 @@ impl Default for Plan {
             far: Vec::new(),
             live: None,
             traffic: None,
+            each: false,
             keep_copies: false,
             connection: None,
             plots: None,

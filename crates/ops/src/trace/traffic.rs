@@ -59,18 +59,26 @@ fn protocol(frame: &Frame<'_>) -> Protocol {
     }
 }
 
+/// Step of time that the plan asks for.
+///
+/// # Errors
+/// A step below a microsecond.
+pub(super) fn step_ns(whole: &TrafficPlan) -> anyhow::Result<Option<i64>> {
+    match whole.step {
+        Some(d) if d.as_nanos() < 1_000 => {
+            Err(usage("--step: a microsecond is the least; try 10ms"))
+        }
+        step => Ok(step.map(|d| d.as_nanos() as i64)),
+    }
+}
+
 /// Reads capture files.
 pub(super) fn run(
     plan: &Plan,
     whole: &TrafficPlan,
     observer: &dyn Observer,
 ) -> anyhow::Result<Answer> {
-    let step_ns = match whole.step {
-        Some(d) if d.as_nanos() < 1_000 => {
-            return Err(usage("--step: a microsecond is the least; try 10ms"));
-        }
-        step => step.map(|d| d.as_nanos() as i64),
-    };
+    let step_ns = step_ns(whole)?;
     let mut traffic = Traffic::new(step_ns);
     let mut watch = Watch::default();
     let mut notes = Vec::new();
@@ -148,13 +156,24 @@ impl Answer {
 
 /// Laws of one capture's arrivals and sizes, for `tailback model`.
 pub(crate) fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
-    let mut traffic = Traffic::new(None);
-    input::read(path, &mut Vec::<String>::new(), |record, frame| {
+    Ok(of_with(path, None, &mut Vec::new())?.0)
+}
+
+/// The same with a step of its own, and the time of the first packet; notes on the file go to `notes`.
+pub(super) fn of_with(
+    path: &Path,
+    step_ns: Option<i64>,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<(TrafficAnswer, Option<i64>)> {
+    let mut traffic = Traffic::new(step_ns);
+    let mut first_ns = None;
+    input::read(path, notes, |record, frame| {
         if let (Some(t), Some(frame)) = (record.t_ns, frame) {
+            first_ns = first_ns.or(Some(t));
             traffic.packet(t, frame.ip_len, protocol(frame));
         }
     })?;
-    Ok(traffic.finish())
+    Ok((traffic.finish(), first_ns))
 }
 
 /// Largest IP packet of an Ethernet frame without jumbo size.
@@ -199,9 +218,9 @@ impl UnsolicitedRow {
 }
 
 /// The three quantities of table 3.1: heading, unit, its size in the answer's unit, and accessor.
-type Quantity = (&'static str, &'static str, f64, fn(&ClassAnswer) -> &Law);
+pub(super) type Quantity = (&'static str, &'static str, f64, fn(&ClassAnswer) -> &Law);
 
-fn quantities() -> [Quantity; 3] {
+pub(super) fn quantities() -> [Quantity; 3] {
     [
         ("Arrival rate", "packets/s", 1.0, |c| &c.arrivals),
         ("Datagram size", "bytes", 1.0, |c| &c.sizes),
