@@ -67,6 +67,7 @@ const TARGETS: &[Target] = &[
     target("irtt", irtt_server, irtt_messages, 1),
     target("stamp", stamp_reflector, stamp_packets, 1),
     target("quote", quote, quotes, 1),
+    target("application", application, applications, 4),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
     target("program", program, programs, 2),
@@ -170,6 +171,32 @@ fn quotes() -> Vec<Vec<u8>> {
     v6.resize(48, 0);
     v6.extend(udp);
     vec![v4, v6]
+}
+
+fn application(bytes: &[u8]) {
+    use measure::applications::{Initials, hello, read_answer};
+    let _ = (hello::in_records(bytes), hello::bare(bytes));
+    let _ = read_answer(bytes);
+    let mut initials = Initials::default();
+    initials.datagram(bytes);
+    let _ = hello::bare(&initials.handshake());
+    // Two datagrams of one client.
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let mut initials = Initials::default();
+    initials.datagram(first);
+    initials.datagram(second);
+    assert!(initials.handshake().len() <= hello::MOST);
+}
+
+fn applications() -> Vec<Vec<u8>> {
+    let mut initials = measure::applications::Initials::default();
+    let packet = include_bytes!("corpus/application/rfc9001-0").to_vec();
+    let pieces = include_bytes!("corpus/application/version_2_in_pieces-0").to_vec();
+    initials.datagram(&packet);
+    let hello = initials.handshake();
+    let record = [&[22, 3, 1][..], &(hello.len() as u16).to_be_bytes(), &hello].concat();
+    let answer = b"\0\x01\x81\x80\0\x01\0\x01\0\0\0\0\x03www\x07example\x03net\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01";
+    vec![packet, pieces, hello, record, answer.to_vec()]
 }
 
 fn spec() -> FlowSpec {

@@ -1122,7 +1122,8 @@ def trace(
             `tailback report`
         csv: Directory to write the tables to, as CSV
         traffic: Describe the traffic as a whole: arrival rates, sizes and gaps of TCP, UDP and both, the
-            distributions that fit them, the Hurst parameter, and unsolicited packets [default: false]
+            distributions that fit them, the Hurst parameter, traffic by service and server, and unsolicited
+            packets [default: false]
         step: Step of time for counting arrivals, such as 10ms [default: ten packets on average]
         home: Local addresses: packets from elsewhere that these did not ask for are unsolicited [default: the
             one address that is in nearly all packets, or the private ones]
@@ -1131,7 +1132,8 @@ def trace(
         live: Capture packets on this interface until Ctrl-C, or for --duration; needs root or CAP_NET_RAW
         duration: Stop after this time, such as 10min
         write: Write the captured packets to this file as well, as pcapng
-        snaplen: Bytes of each packet to read and keep: headers need no more [default: 192]
+        snaplen: Bytes of each packet to read and keep: 192 hold the headers, 2048 also the names of servers
+            [default: 192, with --traffic 2048]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod applications;
 pub mod asker;
 pub mod bucket;
 pub mod cadence;

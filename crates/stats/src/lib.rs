@@ -25,6 +25,7 @@ pub mod fit;
 pub mod hurst;
 mod quantile;
 pub mod runs;
+mod survival;
 
 pub use base::histogram::{Histogram, HistogramError};
 pub use batch::{effective_size, effective_size_of, mean_figure, mean_interval, student_t95};
@@ -36,6 +37,7 @@ pub use quantile::{
     endpoint_below, interval_at, median, quantile, quantile_figure, quantile_of_sorted, sorted,
     too_few,
 };
+pub use survival::survival_quantile;
 
 /// 97.5 % point of the normal distribution: two-sided 95 %.
 pub const Z95: f64 = 1.959_963_984_540_054;

@@ -72,7 +72,7 @@ pub struct Args {
 #[command(next_help_heading = "Traffic as a whole")]
 struct TrafficArgs {
     /// Describe the traffic as a whole: arrival rates, sizes and gaps of TCP, UDP and both, the distributions that fit
-    /// them, the Hurst parameter, and unsolicited packets
+    /// them, the Hurst parameter, traffic by service and server, and unsolicited packets
     #[arg(long)]
     traffic: bool,
     /// Step of time for counting arrivals, such as 10ms [default: ten packets on average]
@@ -97,7 +97,7 @@ struct EndsArgs {
 #[command(next_help_heading = "An interface, live")]
 struct LiveArgs {
     /// Capture packets on this interface until Ctrl-C, or for --duration; needs root or CAP_NET_RAW
-    #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["files", "traffic", "far"])]
+    #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["files", "far"])]
     live: Option<String>,
     /// Stop after this time, such as 10min
     #[arg(long, value_name = "TIME", requires = "live")]
@@ -105,9 +105,10 @@ struct LiveArgs {
     /// Write the captured packets to this file as well, as pcapng
     #[arg(long, value_name = "FILE.pcapng", requires = "live")]
     write: Option<PathBuf>,
-    /// Bytes of each packet to read and keep: headers need no more
-    #[arg(long, value_name = "BYTES", requires = "live", default_value_t = 192, value_parser = clap::value_parser!(u32).range(96..=65_536))]
-    snaplen: u32,
+    /// Bytes of each packet to read and keep: 192 hold the headers, 2048 also the names of servers [default: 192, with
+    /// --traffic 2048]
+    #[arg(long, value_name = "BYTES", requires = "live", value_parser = clap::value_parser!(u32).range(96..=65_536))]
+    snaplen: Option<u32>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -129,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             interface,
             duration,
             write,
-            snaplen,
+            snaplen: snaplen.unwrap_or(if traffic { 2048 } else { 192 }),
         }),
         traffic: traffic.then_some(TrafficPlan { step, home }),
         each: args.each,

@@ -139,16 +139,39 @@ pub struct Open {
     copy: Option<Copy>,
 }
 
-/// Capture in progress.
-struct Capture<'k> {
-    sniffer: Sniffer,
-    link: LinkType,
-    tracker: Tracker,
-    watchers: Watchers<'k>,
-    copy: Option<Copy>,
+/// Receiver of a live capture.
+pub(super) trait Receiver {
+    /// Takes a packet.
+    fn packet(&mut self, record: &Record<'_>, frame: Option<&Frame<'_>>);
+    /// Ends a second and returns the state to show; `dropped` packets had no room in the kernel so far.
+    fn second(&mut self, since_ns: i64, dropped: u64) -> String;
 }
 
-/// Captures until the end.
+/// Tracker of connections, with those that watch it.
+struct Tracked<'k> {
+    tracker: Tracker,
+    watchers: Watchers<'k>,
+}
+
+impl Receiver for Tracked<'_> {
+    fn packet(&mut self, record: &Record<'_>, frame: Option<&Frame<'_>>) {
+        let Tracked { tracker, watchers } = self;
+        watchers.begin(record.t_ns.unwrap_or_default(), frame);
+        watchers.view.passed(record.original_len);
+        tracker.packet_watched(record.t_ns, record.original_len, frame, watchers);
+        watchers.end();
+    }
+
+    fn second(&mut self, since_ns: i64, dropped: u64) -> String {
+        if let Some(packet_rows) = &mut self.watchers.packet_rows {
+            packet_rows.tick(wall_ns());
+        }
+        let live = self.tracker.connections().0;
+        self.watchers.view.end_second(since_ns, live, dropped)
+    }
+}
+
+/// Captures until the end, and tracks connections.
 pub fn run(
     plan: &Live,
     settings: Settings,
@@ -157,28 +180,50 @@ pub fn run(
     notes: &mut Vec<String>,
     observer: &dyn Observer,
 ) -> Seen {
-    let name = &plan.interface;
-    let mut capture = Capture {
-        link: open.sniffer.link(),
-        sniffer: open.sniffer,
+    let mut tracked = Tracked {
         tracker: Tracker::new(Settings {
             most_live: MOST_LIVE,
             most_done: MOST_DONE,
             ..settings
         }),
         watchers: Watchers {
-            view: View::new(name),
+            view: View::new(&plan.interface),
             packet_rows: keep.map(PacketRows::new),
         },
+    };
+    let (complete, copied) = capture(plan, open, &mut tracked, notes, observer);
+    let Tracked {
+        tracker,
+        mut watchers,
+    } = tracked;
+    Seen {
+        traffic: tracker.finish_watched(&mut watchers),
+        complete,
+        copied,
+    }
+}
+
+/// Captures until the end. Returns false if the interface failed before, and the outcome of the copy.
+pub(super) fn capture(
+    plan: &Live,
+    open: Open,
+    receiver: &mut dyn Receiver,
+    notes: &mut Vec<String>,
+    observer: &dyn Observer,
+) -> (bool, anyhow::Result<()>) {
+    let name = &plan.interface;
+    let mut capture = Capture {
+        link: open.sniffer.link(),
+        sniffer: open.sniffer,
         copy: open.copy,
     };
     observer.tell(Event::Interruptible);
-    let watched = capture.watch(plan.duration, observer);
+    let watched = capture.watch(plan.duration, receiver, observer);
     if let Err(e) = &watched {
         notes.push(format!("{e}: what came before is counted"));
     }
     // What waits in the ring was there before the end.
-    capture.take(usize::MAX);
+    capture.take(usize::MAX, receiver);
     observer.tell(Event::Finished);
     match capture.sniffer.counts() {
         Ok((_, 0)) => {}
@@ -187,24 +232,22 @@ pub fn run(
         )),
         Err(e) => notes.push(format!("{e}: how many packets were missed is not known")),
     }
-    let Capture {
-        tracker,
-        mut watchers,
-        copy,
-        ..
-    } = capture;
-    Seen {
-        traffic: tracker.finish_watched(&mut watchers),
-        complete: watched.is_ok(),
-        copied: copy.map_or(Ok(()), Copy::close),
-    }
+    (watched.is_ok(), capture.copy.map_or(Ok(()), Copy::close))
 }
 
-impl Capture<'_> {
+/// Capture in progress.
+struct Capture {
+    sniffer: Sniffer,
+    link: LinkType,
+    copy: Option<Copy>,
+}
+
+impl Capture {
     /// Captures until the time is over or the user interrupts.
     fn watch(
         &mut self,
         duration: Option<Duration>,
+        receiver: &mut dyn Receiver,
         observer: &dyn Observer,
     ) -> Result<(), SniffError> {
         let began = mono_ns();
@@ -216,35 +259,24 @@ impl Capture<'_> {
                 return Ok(());
             }
             if now >= next {
-                self.second(now - began, observer);
+                let dropped = self.sniffer.counts().map_or(0, |(_, dropped)| dropped);
+                let text = receiver.second(now - began, dropped);
+                observer.tell(Event::Capture(&text));
                 next = now + SECOND_NS;
             }
             let until = end.map_or(next, |end| end.min(next));
             let most_ms = ((until - now) / 1_000_000).clamp(1, 100) as u16;
             self.sniffer.wait(most_ms)?;
-            self.take(AT_ONCE);
-        }
-    }
-
-    /// Reports the packets of the last second, and flushes the rows to disk.
-    fn second(&mut self, since_ns: i64, observer: &dyn Observer) {
-        let dropped = self.sniffer.counts().map_or(0, |(_, dropped)| dropped);
-        let live = self.tracker.connections().0;
-        let text = self.watchers.view.end_second(since_ns, live, dropped);
-        observer.tell(Event::Capture(&text));
-        if let Some(packet_rows) = &mut self.watchers.packet_rows {
-            packet_rows.tick(wall_ns());
+            self.take(AT_ONCE, receiver);
         }
     }
 
     /// Takes at most this many packets; without a limit, those that are waiting.
-    fn take(&mut self, most: usize) {
+    fn take(&mut self, most: usize, receiver: &mut dyn Receiver) {
         let end_ns = wall_ns();
         let Capture {
             sniffer,
             link,
-            tracker,
-            watchers,
             copy,
         } = self;
         let mut late = false;
@@ -266,10 +298,7 @@ impl Capture<'_> {
                     data: p.data,
                 };
                 let frame = frame::parse(&record);
-                watchers.begin(p.t_ns, frame.as_ref());
-                watchers.view.passed(p.original_len);
-                tracker.packet_watched(record.t_ns, record.original_len, frame.as_ref(), watchers);
-                watchers.end();
+                receiver.packet(&record, frame.as_ref());
             });
             if !more || late {
                 return;

@@ -2,6 +2,7 @@
 
 mod annotate;
 mod answer;
+mod applications;
 mod background_capture;
 mod each;
 mod ends;
@@ -84,8 +85,9 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         return Ok(whole(Found::Each(Box::new(found))));
     }
     if let Some(traffic) = &plan.traffic {
-        let found = traffic::run(plan, traffic, observer)?;
-        return Ok(whole(Found::Traffic(Box::new(found))));
+        let (found, failed) = traffic::run(plan, traffic, observer)?;
+        let found = Found::Traffic(Box::new(found));
+        return Ok(Answer { found, failed });
     }
     if !plan.far.is_empty() {
         return Ok(whole(Found::Ends(Box::new(ends::run(plan, observer)?))));

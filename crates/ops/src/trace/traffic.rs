@@ -1,11 +1,13 @@
 //! `tailback trace --traffic`: the traffic of a capture as a whole.
 
-use super::{Plan, TrafficPlan, input};
+use super::{Plan, TrafficPlan, applications, input, live};
 use crate::progress::Observer;
 use crate::{usage, write_file};
 use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
 use base::Duration;
-use base::print::significant;
+use base::print::{SIZE, significant};
+use measure::applications::Applications;
+use measure::capture::Record;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
 use report::table::{Cell, Column, Table, wrapped};
@@ -20,6 +22,7 @@ use std::path::Path;
 pub struct Answer {
     traffic: TrafficAnswer,
     found: Found,
+    applications: applications::Applications,
     notes: Vec<String>,
 }
 
@@ -72,69 +75,137 @@ pub(super) fn step_ns(whole: &TrafficPlan) -> anyhow::Result<Option<i64>> {
     }
 }
 
-/// Reads capture files.
+/// Reads capture files, or an interface.
 pub(super) fn run(
     plan: &Plan,
     whole: &TrafficPlan,
     observer: &dyn Observer,
-) -> anyhow::Result<Answer> {
-    let step_ns = step_ns(whole)?;
-    let mut traffic = Traffic::new(step_ns);
-    let mut watch = Watch::default();
-    let mut notes = Vec::new();
-    let (mut untimed, mut foreign, mut joined) = (0u64, 0u64, 0u64);
-    for path in &plan.files {
-        input::read(path, &mut notes, |record, frame| {
-            let (Some(t), Some(frame)) = (record.t_ns, frame) else {
-                untimed += u64::from(record.t_ns.is_none());
-                foreign += u64::from(record.t_ns.is_some());
-                return;
-            };
-            joined += u64::from(frame.ip_len > LARGEST_ETHERNET);
-            traffic.packet(t, frame.ip_len, protocol(frame));
-            watch.packet(t, frame);
-        })?;
-    }
-    let mut note = |n: u64, what: &str| {
-        if n > 0 {
-            notes.push(format!("{n} packets {what}"));
-        }
+) -> anyhow::Result<(Answer, Option<anyhow::Error>)> {
+    let mut collected = Collected {
+        traffic: Traffic::new(step_ns(whole)?),
+        watch: Watch::default(),
+        applications: Applications::default(),
+        untimed: 0,
+        foreign: 0,
+        joined: 0,
+        packets: 0,
+        bytes: 0,
     };
-    note(untimed, "have no time and are left out");
-    note(foreign, "are not IP and are left out");
-    note(
-        joined,
-        "are larger than a frame can be: the capturing host's offload joined them; sizes and gaps are those before it \
-         cuts, or after it joins. Capture on a router, or switch it off (ethtool -K IFACE tso off gso off gro off)",
-    );
-    let answer = traffic.finish();
-    note(
-        answer.backward_packets,
-        "stand behind later ones in the file and count at the time of those",
-    );
-    note(
-        answer.oversized_packets,
-        "claim more than 1 MiB, which no link carries: the file is damaged there, and they are left out",
-    );
-    let found = watch.finish(&whole.home);
-    note(
-        found.unwatched_packets,
-        "belong to pairs beyond the million that are watched for unsolicited ones",
-    );
-    if let Some(directory) = &plan.plots {
-        draw(&answer, directory, observer)?;
+    let mut notes = Vec::new();
+    let mut failed = None;
+    match &plan.live {
+        Some(watched) => {
+            let open = live::open(watched)?;
+            let (_, copied) = live::capture(watched, open, &mut collected, &mut notes, observer);
+            failed = copied.err();
+        }
+        None => {
+            for path in &plan.files {
+                input::read(path, &mut notes, |record, frame| {
+                    collected.take(record, frame);
+                })?;
+            }
+        }
     }
-    Ok(Answer {
-        traffic: answer,
-        found,
-        notes,
-    })
+    let answer = collected.finish(whole, notes);
+    if let Some(directory) = &plan.plots {
+        draw(&answer.traffic, directory, observer)?;
+    }
+    Ok((answer, failed))
+}
+
+/// Figures of the packets so far.
+struct Collected {
+    traffic: Traffic,
+    watch: Watch,
+    applications: Applications,
+    /// Packets without a time, packets that are not IP, and packets larger than a frame.
+    untimed: u64,
+    foreign: u64,
+    joined: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Collected {
+    fn take(&mut self, record: &Record<'_>, frame: Option<&Frame<'_>>) {
+        self.packets += 1;
+        self.bytes += u64::from(record.original_len);
+        let (Some(t), Some(frame)) = (record.t_ns, frame) else {
+            self.untimed += u64::from(record.t_ns.is_none());
+            self.foreign += u64::from(record.t_ns.is_some());
+            return;
+        };
+        self.joined += u64::from(frame.ip_len > LARGEST_ETHERNET);
+        self.traffic.packet(t, frame.ip_len, protocol(frame));
+        self.watch.packet(t, frame);
+        self.applications.packet(t, frame);
+    }
+
+    fn finish(self, whole: &TrafficPlan, mut notes: Vec<String>) -> Answer {
+        let traffic = self.traffic.finish();
+        let found = self.watch.finish(&whole.home);
+        let applications = applications::Applications::new(&self.applications.finish());
+        let mut note = |n: u64, what: &str| {
+            if n > 0 {
+                notes.push(format!("{n} packets {what}"));
+            }
+        };
+        note(self.untimed, "have no time and are left out");
+        note(self.foreign, "are not IP and are left out");
+        note(
+            self.joined,
+            "are larger than a frame can be: the capturing host's offload joined them; sizes and gaps are those before it \
+             cuts, or after it joins. Capture on a router, or switch it off (ethtool -K IFACE tso off gso off gro off)",
+        );
+        note(
+            traffic.backward_packets,
+            "stand behind later ones in the file and count at the time of those",
+        );
+        note(
+            traffic.oversized_packets,
+            "claim more than 1 MiB, which no link carries: the file is damaged there, and they are left out",
+        );
+        note(
+            found.unwatched_packets,
+            "belong to pairs beyond the million that are watched for unsolicited ones",
+        );
+        notes.extend(applications.notes());
+        Answer {
+            traffic,
+            found,
+            applications,
+            notes,
+        }
+    }
+}
+
+impl live::Receiver for Collected {
+    fn packet(&mut self, record: &Record<'_>, frame: Option<&Frame<'_>>) {
+        self.take(record, frame);
+    }
+
+    fn second(&mut self, since_ns: i64, dropped: u64) -> String {
+        let missed = match dropped {
+            0 => String::new(),
+            n => format!("; the kernel dropped {n}"),
+        };
+        format!(
+            "{} s: {}, {}{missed}",
+            since_ns / 1_000_000_000,
+            crate::counted(self.packets, "packet"),
+            SIZE.print(self.bytes as f64)
+        )
+    }
 }
 
 impl Answer {
     /// Returns the tables for a terminal of this width.
     pub fn text(&self, width: usize) -> String {
-        text(&self.traffic, &self.found, &self.notes, width)
+        let mut out = text(&self.traffic, &self.notes, width);
+        self.applications.text(&mut out, width);
+        unsolicited(&self.found, &mut out, width);
+        out
     }
 
     /// All figures as JSON.
@@ -146,6 +217,7 @@ impl Answer {
         let whole = Whole {
             notes: self.notes.clone(),
             traffic: self.traffic.clone(),
+            applications: &self.applications,
             home: self.found.home.iter().map(IpAddr::to_string).collect(),
             unsolicited: list,
             group_packets: self.found.group_packets,
@@ -180,10 +252,12 @@ pub(super) fn of_with(
 const LARGEST_ETHERNET: u32 = 1500;
 
 #[derive(Serialize, schemars::JsonSchema)]
-pub(super) struct Whole {
+pub(super) struct Whole<'a> {
     notes: Vec<String>,
     #[serde(flatten)]
     traffic: TrafficAnswer,
+    /// Sessions of services and servers.
+    applications: &'a applications::Applications,
     /// Local addresses, at most 16 of them.
     home: Vec<String>,
     unsolicited: Vec<UnsolicitedRow>,
@@ -228,7 +302,7 @@ pub(super) fn quantities() -> [Quantity; 3] {
     ]
 }
 
-fn text(a: &TrafficAnswer, found: &Found, notes: &[String], width: usize) -> String {
+fn text(a: &TrafficAnswer, notes: &[String], width: usize) -> String {
     let mut out = String::new();
     let [tcp, udp, _] = &a.classes[..] else {
         unreachable!("three classes")
@@ -254,7 +328,6 @@ fn text(a: &TrafficAnswer, found: &Found, notes: &[String], width: usize) -> Str
     table_3_1(a, &mut out, width);
     ranking(a, &mut out);
     self_similarity(a, &mut out, width);
-    unsolicited(found, &mut out, width);
     out
 }
 
