@@ -275,7 +275,7 @@ pub struct Connection {
     forward: Way,
     back: Way,
     place: u32,
-    /// Packets of its sender that were dropped in the network.
+    /// Segments with payload that were dropped in the network.
     pub lost: u64,
     /// Delay of its data, one way.
     pub delay: Summary,

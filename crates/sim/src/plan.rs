@@ -12,7 +12,7 @@ use crate::source::{Pattern, Span};
 use crate::tcp::Settings;
 use crate::topology::{Graph, Parts, Router};
 use base::rng::{Rng, Streams, uniform};
-use base::{BitsPerSec, Duration, Ecn, Time};
+use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
 
 /// Maximum number of flows; more are taken for a typing error.
@@ -435,6 +435,7 @@ fn instances(
             let start = start_of(flow, i, &mut starts);
             let name = format!("flow/{group}/{i}");
             let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
+            let mtu = mtu(graph, &there).min(mtu(graph, &back));
             let mark = |pattern| Pattern {
                 dscp: flow.dscp.get(),
                 ecn: flow.ecn.map_or(Ecn::NotEct, |word| word.0),
@@ -443,10 +444,18 @@ fn instances(
             let span = Span { start, stop };
             let end = match flow.spec().make(&flow.source, mark, span, streams, &name) {
                 Made::Application(application) => {
+                    let settings = fitting(&settings, mtu);
                     let way = (&there[..], &back[..]);
                     End::Tcp(network.add_application(&settings, way.0, way.1, application, streams))
                 }
                 Made::Datagrams(source) => {
+                    if let Some(size) = source.constant_size().filter(|size| *size > mtu) {
+                        return invalid(format!(
+                            "flow \"{}\": its packets of {size} are larger than the mtu of its path, {mtu}, and datagrams are \
+                             not fragmented here: lower the size, or raise link.mtu (and reverse.mtu, access.mtu)",
+                            flow.label()
+                        ));
+                    }
                     End::Datagrams(network.add_source(*source, &there, &back))
                 }
             };
@@ -455,6 +464,21 @@ fn instances(
         }
     }
     Ok(flows)
+}
+
+/// Largest packet that all links of a route carry.
+fn mtu(graph: &Graph, route: &[usize]) -> Bytes {
+    let each = route.iter().map(|edge| graph.edges[*edge].link.mtu);
+    each.min().unwrap_or(Bytes::new(u64::MAX))
+}
+
+/// Settings with segments that fit the path's MTU, as path MTU discovery finds them (RFC 1191).
+fn fitting(settings: &Settings, mtu: Bytes) -> Settings {
+    let room = mtu.get().saturating_sub(settings.header.get()).max(1);
+    Settings {
+        mss: settings.mss.min(Bytes::new(room)),
+        ..settings.clone()
+    }
 }
 
 fn start_of(flow: &Flow, number: u64, starts: &mut Rng) -> Time {

@@ -359,3 +359,40 @@ fn buckets_hold_a_transfer_to_their_rate() {
     let (delivered, _) = framed("policer = \"token_bucket:rate=3 Mbit/s,burst=30 kB\"");
     assert!((1.5e6..3.01e6).contains(&delivered), "{delivered}");
 }
+
+fn outcome(text: &str) -> Result<sim::Outcome, String> {
+    run(&scenario(text)?, 1, None, &mut |_| true).map_err(|e| e.to_string())
+}
+
+#[test]
+fn segments_fit_the_smallest_mtu_of_their_path_and_larger_datagrams_are_refused() {
+    let line = |mtu: u64, flow: &str| {
+        format!(
+            "duration = \"20 s\"\ntopology = \"dumbbell\"\n[tcp]\nreceive_window = \"50 kB\"\n[link]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nmtu = \"{mtu} B\"\n\
+             [[flow]]\n{flow}\n"
+        )
+    };
+    for (mtu, payload) in [(9000, 1448.0), (1500, 1448.0), (1400, 1348.0), (576, 524.0)] {
+        let o = outcome(&line(mtu, "kind = \"bulk\"")).expect("it runs");
+        let share = o.flows[0].goodput_bps / o.links[0].delivered_bps;
+        let expected = payload / (payload + 52.0);
+        assert!(
+            (share - expected).abs() < 0.002,
+            "{mtu}: {share} for {expected}"
+        );
+    }
+    let flow = "kind = \"cbr\"\nrate = \"1 Mbit/s\"\nsize = \"577 B\"";
+    let said = outcome(&line(576, flow)).expect_err("too large");
+    assert!(said.contains("577 B") && said.contains("576 B"), "{said}");
+    assert!(outcome(&line(577, flow)).is_ok());
+}
+
+#[test]
+fn no_more_packets_are_lost_than_were_sent() {
+    let text = "duration = \"1 s\"\ntopology = \"dumbbell\"\n[link]\nrate = \"5 Mbit/s\"\ndelay = \"10 ms\"\nqueue = \"fifo:packets=20\"\n\
+                [[flow]]\nkind = \"bulk\"\ncount = 3000\n";
+    let o = outcome(text).expect("it runs");
+    let loss = o.flows[0].loss.expect("packets were sent");
+    assert!((0.2..1.0).contains(&loss), "{loss}");
+    assert!(o.flows[0].delivered.expect("a share") > 0.0);
+}

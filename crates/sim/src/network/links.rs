@@ -230,7 +230,8 @@ impl Network {
         let index = (owner & kind::MASK) as usize;
         match owner >> kind::BITS {
             kind::SINK => self.datagrams[index].lost += 1,
-            kind::RECEIVER => self.connections[index].lost += 1,
+            // As the count of packets sent: SYNs and FINs alone have no payload.
+            kind::RECEIVER if flying.segment.len > 0 => self.connections[index].lost += 1,
             _ => {}
         }
         let packet = flying.packet(number, now);

@@ -80,6 +80,13 @@ impl Source {
         source
     }
 
+    /// Size of its packets, if all have the same.
+    pub fn constant_size(&self) -> Option<Bytes> {
+        match self.pattern.size {
+            Law::Constant(size) => Some(Bytes::new(size.round().clamp(SIZES.0, SIZES.1) as u64)),
+            _ => None,
+        }
+    }
     /// True if the receiver answers.
     pub fn echoes(&self) -> bool {
         self.pattern.echo
