@@ -171,6 +171,7 @@ const TITLES: &[(u32, &str)] = &[
     (6895, "Domain Name System (DNS) IANA Considerations"),
     (6928, "Increasing TCP's Initial Window"),
     (6937, "Proportional Rate Reduction for TCP"),
+    (6946, "Processing of IPv6 \"Atomic\" Fragments"),
     (7323, "TCP Extensions for High Performance"),
     (
         7567,
