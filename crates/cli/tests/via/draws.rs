@@ -125,6 +125,20 @@ fn draw(
         }
         let clock = answer["clock"]["trust"].as_str().unwrap_or_default();
         assert!(clock.contains("one-way delays are unknown"), "{clock}");
+        if protocol == "nq" {
+            let rpm = value(&answer["responsiveness"]["rpm"])
+                .expect("a responsiveness server shows the score");
+            let queues = [truth.up, truth.down].map(|(bps, bytes)| bytes as f64 * 8e3 / bps as f64);
+            let most = 2.0 * f64::from(truth.delay_ms) + queues.iter().sum::<f64>();
+            let shown = 60_000.0 / rpm;
+            println!(
+                "{about}: a round trip of {shown:.0} ms under load in both directions, {most:.0} ms with full queues"
+            );
+            assert!(
+                (0.4 * most..1.25 * most).contains(&shown),
+                "{about}: {shown} of {most} ms: {answer}"
+            );
+        }
         let base = value(&answer["base_rtt_ms"]).expect("the round trip at rest");
         let least = 2.0 * f64::from(truth.delay_ms);
         assert!(

@@ -201,6 +201,7 @@ async fn web(
         "/.well-known/nq" => text(format!(
             r#"{{"version":1,"urls":{{"small_download_url":"{scheme}://{address}/small","large_download_url":"{scheme}://{address}/large","upload_url":"{scheme}://{address}/slurp"}},"test_endpoint":"elsewhere.example"}}"#
         )),
+        "/small" => text("1".into()),
         "/large" => {
             let piece = piece();
             let pieces = std::iter::repeat_n(piece, FILE / PIECE).map(|p| Ok(Frame::data(p)));

@@ -72,6 +72,8 @@ pub(super) struct Web {
     /// Path of the object to download, and of the one that takes uploads.
     download: String,
     upload: Option<String>,
+    /// Path of a small object, for requests beside the load.
+    pub small: Option<String>,
 }
 
 /// Configuration of a responsiveness server.
@@ -83,6 +85,8 @@ struct Config {
 
 #[derive(serde::Deserialize)]
 struct Urls {
+    #[serde(alias = "small_https_download_url")]
+    small_download_url: Option<String>,
     #[serde(alias = "large_https_download_url")]
     large_download_url: String,
     #[serde(alias = "https_upload_url")]
@@ -112,21 +116,22 @@ impl Web {
             tls: target.tls.then(|| settings(ca, alpn)).transpose()?,
             download: target.path.clone(),
             upload: None,
+            small: None,
         };
         let runtime = runtime().map_err(ViaError::local("start a runtime"))?;
         runtime.block_on(async {
-            let mut connected = web.connect(None).await?;
+            let connected = web.connect(None).await?;
             let socket = connected.socket.try_clone();
             let socket = socket.map_err(ViaError::local("copy a socket"))?;
             match target.kind {
                 Kind::Ndt7 => {}
                 Kind::File | Kind::Iperf3 => {
-                    let mut sender = web.sender(&mut connected).await?;
+                    let mut sender = web.sender(connected).await?;
                     let head = web.ask(&mut sender, Method::GET, &web.download, empty());
                     web.is_large(&head.await?)?;
                 }
                 Kind::Responsiveness => {
-                    let mut sender = web.sender(&mut connected).await?;
+                    let mut sender = web.sender(connected).await?;
                     let head = web.ask(&mut sender, Method::GET, &target.path, empty());
                     web.configure(head.await?).await?;
                 }
@@ -145,7 +150,11 @@ impl Web {
 
     /// Connects, and completes the handshake of TLS.
     pub async fn connect(&self, congestion: Option<&str>) -> Result<Connected, ViaError> {
-        let socket = open(self.server, congestion)?;
+        self.shelter(open(self.server, congestion)?).await
+    }
+
+    /// Completes the handshake of TLS on a connection, if the server wants it.
+    pub async fn shelter(&self, socket: TcpStream) -> Result<Connected, ViaError> {
         let local = ViaError::local("set up a socket");
         socket.set_nonblocking(true).map_err(&local)?;
         let second = socket.try_clone().map_err(&local)?;
@@ -177,9 +186,8 @@ impl Web {
     }
 
     /// Starts HTTP on a connection.
-    async fn sender(&self, connected: &mut Connected) -> Result<Requests, ViaError> {
-        let nothing: Box<dyn Duplex> = Box::new(tokio::io::empty());
-        let io = TokioIo::new(std::mem::replace(&mut connected.stream, nothing));
+    pub async fn sender(&self, connected: Connected) -> Result<Requests, ViaError> {
+        let io = TokioIo::new(connected.stream);
         let failed = |e: hyper::Error| self.unexpected(format!("no HTTP: {}", quote(&told(&e))));
         // Who reads an answer learns that the connection has failed; nobody else needs to.
         Ok(match connected.h2 {
@@ -306,6 +314,8 @@ impl Web {
         }
         self.download = self.own_path(&config.urls.large_download_url)?;
         self.upload = Some(self.own_path(&config.urls.upload_url)?);
+        let small = config.urls.small_download_url.as_deref();
+        self.small = small.map(|url| self.own_path(url)).transpose()?;
         Ok(())
     }
 
@@ -329,6 +339,16 @@ impl Web {
         }
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         Ok(path.to_owned())
+    }
+
+    /// Fetches a small object, at most as large as a configuration.
+    pub async fn fetch(&self, sender: &mut Requests, path: &str) -> Result<(), ViaError> {
+        let answer = self.ask(sender, Method::GET, path, empty()).await?;
+        let whole = Limited::new(answer.into_body(), MOST_CONFIG).collect();
+        match timeout(PATIENCE, whole).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(self.unexpected("a small object that is none")),
+        }
     }
 
     /// Carries the load of one flow until its end; gives the reason why it ended early.
@@ -363,14 +383,15 @@ impl Web {
         let early = |kept, why| format!("flow {} ended after {kept} bytes: {why}", flow.number);
         loop {
             let opened = async {
-                let mut connected = self.connect(congestion).await?;
-                let sender = self.sender(&mut connected).await?;
-                let copied = connected.socket.try_clone();
-                let copied = copied.map_err(ViaError::local("copy a socket"))?;
+                let connected = self.connect(congestion).await?;
+                let copy = || connected.socket.try_clone();
+                let copies = copy().and_then(|socket| Ok((socket, copy()?)));
+                let (socket, copied) = copies.map_err(ViaError::local("copy a socket"))?;
+                let sender = self.sender(connected).await?;
                 let sampler = flow
                     .sampler(copied, kept)
                     .map_err(ViaError::local("read a socket"))?;
-                Ok::<_, ViaError>((connected.socket, sender, sampler))
+                Ok::<_, ViaError>((socket, sender, sampler))
             };
             let (socket, mut sender, mut sampler) = match opened.await {
                 Ok(opened) => opened,
@@ -452,7 +473,7 @@ impl Web {
 }
 
 /// Sender of requests on one connection.
-enum Requests {
+pub(super) enum Requests {
     One(http1::SendRequest<Body>),
     Two(http2::SendRequest<Body>),
 }

@@ -5,6 +5,7 @@
 //! missing. Everything that a server says is checked before use: it may lie.
 
 mod flow;
+mod fresh;
 mod http;
 mod iperf3;
 mod load;
@@ -128,6 +129,7 @@ pub struct Setup {
 pub struct Foreign {
     // In the order in which they end.
     probes: Option<Probes>,
+    fresh: Option<fresh::Fresh>,
     loads: Vec<Load>,
     stopped: Vec<load::Stopped>,
     counters: Counters,
@@ -161,6 +163,7 @@ impl Foreign {
         let way = Way::find(&target, server, clock).map_err(ViaError::NoProbes)?;
         Ok(Foreign {
             probes: None,
+            fresh: None,
             loads: Vec::new(),
             stopped: Vec::new(),
             counters: Counters::default(),
@@ -221,6 +224,7 @@ impl Host for Foreign {
 
     fn reset(&mut self) {
         self.probes = None;
+        self.fresh = None;
         self.loads.clear();
         self.stopped.clear();
         self.counters = Counters::default();
@@ -308,8 +312,20 @@ impl Host for Foreign {
         stopped.into_iter().map(load::Stopped::finish).collect()
     }
 
-    fn fresh(&mut self, _: Option<experiment::host::Fresh>) -> Result<(), CraftError> {
-        // The probes are such connections where the server takes them; a second series would be a load of its own.
+    fn fresh(&mut self, plan: Option<experiment::host::Fresh>) -> Result<(), CraftError> {
+        self.fresh = None;
+        let Far {
+            web,
+            clock,
+            rows,
+            tally,
+            ..
+        } = &self.far;
+        // Servers of the other protocols have nothing small to ask for.
+        if let (Some(plan), Some(web)) = (plan, web) {
+            let started = fresh::Fresh::start(web, plan, *clock, rows.clone(), tally.clone());
+            self.fresh = started.map_err(ViaError::local("start a thread"))?;
+        }
         Ok(())
     }
 }
