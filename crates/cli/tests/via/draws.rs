@@ -125,6 +125,8 @@ fn draw(
         }
         let clock = answer["clock"]["trust"].as_str().unwrap_or_default();
         assert!(clock.contains("one-way delays are unknown"), "{clock}");
+        let probes = if protocol == "file" { "tcp:" } else { "icmp:" };
+        assert!(clock.contains(probes), "{protocol}: {clock}");
         if protocol == "nq" {
             let rpm = value(&answer["responsiveness"]["rpm"])
                 .expect("a responsiveness server shows the score");
@@ -180,8 +182,14 @@ fn web(
 }
 
 #[test]
-fn a_large_file_shows_the_downlink() {
-    testkit::real_time(|| draw("file", |line, dir| web(line, dir, "/large")));
+fn a_large_file_shows_the_downlink_to_handshakes_where_echo_is_not_answered() {
+    testkit::real_time(|| {
+        draw("file", |line, dir| {
+            let silent = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
+            line.far().run(silent).expect("enters").expect("no echo");
+            web(line, dir, "/large")
+        });
+    });
 }
 
 #[test]

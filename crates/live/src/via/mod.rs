@@ -49,7 +49,7 @@ pub enum ViaError {
     )]
     Unreadable { text: String, why: &'static str },
     #[error(
-        "no connection to {server} (TCP): {source}. Is the server running there, and the port open?"
+        "no connection to {server} (TCP): {source}. Is the server running there, and the port open? -4 or -6 chooses the version of IP"
     )]
     Unreachable {
         server: SocketAddr,
