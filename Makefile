@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -85,6 +85,10 @@ probe-draws: ## experiments on random links in virtual time: docs/book/probe/ran
 ecn-draws: ## markings on random chains of routers in virtual time: the tables of docs/book/probe/ecn.md
 	ECN_SEED=$(SEED) $(CARGO) test --release --workspace --test probes ecn:: -- --nocapture
 
+VIA_COUNT ?= 3
+via-draws: ## tests over servers of other protocols on random links, half a minute each: the table of docs/book/via.md
+	VIA_SEED=$(SEED) VIA_COUNT=$(VIA_COUNT) $(CARGO) test --release --workspace --test via draws:: -- --nocapture --test-threads 1
+
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
 	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
@@ -109,7 +113,7 @@ $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
 
 deps: ## Debian packages that the tests (not the program) use
-	@for p in chromium iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@for p in chromium iperf3 iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 
 book: ## the book as a site, in target/book

@@ -59,6 +59,8 @@ __all__ = [
 def test(
     server: str | None = None,
     *,
+    via: str | None = None,
+    via_ca: Path | None = None,
     link: str | None = None,
     set: Pairs | None = None,
     virtual: bool = False,
@@ -89,6 +91,9 @@ def test(
 
     Args:
         server: Server: a name or address, with :PORT if it is not the default port
+        via: Server of another protocol: https://HOST/.well-known/nq, ndt7:HOST, https://HOST/FILE or
+            iperf3:HOST[:PORT]
+        via_ca: Trust a private authority, a PEM file, for the certificate of the --via server
         link: Emulated link to test if there is no server: a name (see `tailback list links`) or TOML file
             [default: adsl]
         set: Change one value of the emulated link, such as up.queue=codel or down.rate="20 Mbit/s"
@@ -101,8 +106,8 @@ def test(
             inside TLS 1.3, and UDP probes are signed
         ipv4: Use IPv4 only [default: false]
         ipv6: Use IPv6 only [default: false]
-        phases: Phases to run [default: idle,down,up,both]
-        flows: TCP connections in each direction [default: 2 below 10 Mbit/s, else 4]
+        phases: Phases to run [default: idle,down,up,both; with --via those that the server can load]
+        flows: TCP connections in each direction [default: 2 below 10 Mbit/s, else 4; 1 over ndt7]
         congestion: Congestion control of the load [default: cubic where the kernel allows it]
         udp: Load with UDP at this rate instead of TCP
         interval: Interval between probes [default: by the link's rate, 10 ms at the fastest]
@@ -124,7 +129,7 @@ def test(
     return _call(
         ("test",),
         {"server": server},
-        {"link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
         not_json=("full",),
         progress=progress,
     )

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 /// hold them apart. All others use the processor and run before them.
 const WAITING: &[&str] = &[
     "cli/networks",
+    "cli/via",
     "cli/probe",
     "cli/control",
     "cli/control_prove",

@@ -83,7 +83,7 @@ fn samples(rec: &Recording, clock: Option<&ClockFit>, range: Range<i64>) -> Vec<
         };
         Some((d.sent_ns, up, down, rtt))
     };
-    phases::probes(rec, "udp", range)
+    phases::own_probes(rec, range)
         .into_iter()
         .filter_map(sample)
         .collect()

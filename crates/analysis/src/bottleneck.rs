@@ -122,7 +122,7 @@ impl Scene<'_> {
 
     /// Waits of the probes sent in `range`, with their sending times, in time order.
     fn waits(&self, phase: &Phase, range: Range<i64>, direction: Direction) -> Vec<(i64, f64)> {
-        let mut waits: Vec<(i64, f64)> = phases::probes(self.rec, "udp", range)
+        let mut waits: Vec<(i64, f64)> = phases::own_probes(self.rec, range)
             .into_iter()
             .filter_map(|d| Some((d.sent_ns, self.wait_ms(d, direction, phase)?)))
             .collect();
@@ -191,7 +191,7 @@ impl Scene<'_> {
                 .collect(),
             None => {
                 let base = self.base_rtt_ms.unwrap_or(0.0);
-                let rtts = phases::probes(self.rec, "udp", idle.steady());
+                let rtts = phases::own_probes(self.rec, idle.steady());
                 rtts.into_iter()
                     .filter_map(|d| Some(d.rtt_ms()? - base))
                     .collect()
@@ -401,7 +401,7 @@ fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Opt
 
 /// Rate of the probes that crossed `direction` in the steady part of a phase, whole IP packets.
 fn probe_rate(scene: &Scene, phase: &Phase, direction: Direction) -> f64 {
-    let probes = phases::probes(scene.rec, "udp", phase.steady());
+    let probes = phases::own_probes(scene.rec, phase.steady());
     let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
     loss::crossed(&probes, direction) / seconds * scene.probe_ip_bytes * 8.0
 }
@@ -450,7 +450,7 @@ fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) 
     let (mut sent, mut lost) = (0, 0);
     for d in ranges
         .into_iter()
-        .flat_map(|range| phases::probes(rec, "udp", range))
+        .flat_map(|range| phases::own_probes(rec, range))
     {
         sent += u64::from(d.status.was_sent());
         lost += u64::from(d.status.is_lost() && d.status != other);

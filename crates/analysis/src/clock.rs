@@ -61,13 +61,19 @@ struct Point {
 /// # Errors
 /// The reason why one-way delays cannot be had.
 pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
-    let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
+    let probes = phases::own_probes(rec, i64::MIN..i64::MAX);
     let usable: Vec<(&Delay, i64, i64)> = probes
         .into_iter()
         .filter(|d| d.rtt_ms().is_some())
         .filter_map(|d| Some((d, d.rtt_ns?, d.remote_rx_ns?)))
         .collect();
     let Some((first, _, first_remote)) = usable.first().copied() else {
+        let target = phases::own_target(rec);
+        if target != "udp" {
+            return Err(format!(
+                "answers to {target} do not tell when a probe arrived; those of `tailback serve` do"
+            ));
+        }
         return Err("no answer told when the far end received the probe".into());
     };
     if usable.len() < 10 {

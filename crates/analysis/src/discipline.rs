@@ -201,7 +201,9 @@ fn of_load(b: &Bottleneck) -> DisciplineGuess {
         (_, Behaviour::Unclear) => Discipline::CannotTell,
     };
     if is == Discipline::CannotTell {
-        let settle = if b.epochs.as_ref().is_none_or(|e| e.len() < 2) {
+        let settle = if b.epochs.is_none() {
+            "a test against `tailback serve`, which tells the losses of its downloads"
+        } else if b.epochs.as_ref().is_some_and(|e| e.len() < 2) {
             "a load that fills the queue: more flows, a longer test, or a larger socket buffer"
         } else {
             "a longer test with a steady load, and a burst of UDP datagrams to find the ceiling"
@@ -284,9 +286,14 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     let levels = sorted(b.levels(apart));
     let level = |q| stats::quantile_of_sorted(&levels, q);
     let (Some(median), Some(low), Some(high)) = (level(0.5), level(0.1), level(0.9)) else {
-        evidence.push(format!(
-            "the load met no congestion: the queue was never seen full (most {top:.1} ms)"
-        ));
+        evidence.push(match b.epochs {
+            Some(_) => format!(
+                "the load met no congestion: the queue was never seen full (most {top:.1} ms)"
+            ),
+            None => format!(
+                "the load's sender did not tell its losses, so that nothing shows when the queue was full (most {top:.1} ms)"
+            ),
+        });
         return Behaviour::Unclear;
     };
     if let Some(settled) = beside_the_flood(b, &levels, apart, evidence) {

@@ -13,12 +13,12 @@ use crate::answer::Instrument;
 use crate::phases::{self, Phase};
 use crate::rate;
 use base::record::{Direction, Origin, Recording, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Errors and limits of the instrument in a recording.
 pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
-    let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
+    let probes = phases::own_probes(rec, i64::MIN..i64::MAX);
     let planned = probes
         .iter()
         .filter(|d| d.status != Status::Duplicate)
@@ -88,6 +88,18 @@ fn doubts(
         doubts.push(format!(
             "the processors of this host were {:.0} % busy at times",
             cpu * 100.0
+        ));
+    }
+    let failed: BTreeSet<&str> = (rec.event.iter())
+        .filter(|e| &*e.kind == "fault" && e.subject.starts_with("flow "))
+        .map(|e| &*e.subject)
+        .collect();
+    let first = (rec.event.iter()).find(|e| &*e.kind == "fault" && e.subject.starts_with("flow "));
+    if let Some(first) = first {
+        doubts.push(format!(
+            "{} flows of the loads failed, the first: {}",
+            failed.len(),
+            first.detail
         ));
     }
     let told = rec.event.iter().filter(|e| &*e.kind == "doubt");
@@ -188,7 +200,7 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
                 (c.bytes() / mss + again) * per_segment / c.seconds()
             })
     };
-    let probes = phases::probes(rec, "udp", range.clone())
+    let probes = phases::own_probes(rec, range.clone())
         .iter()
         .filter(|d| d.status.was_sent())
         .count() as f64;
@@ -243,7 +255,7 @@ pub fn unexplained_bps(
     };
     let segments = (carried.bytes() / mss + again) * (mss + rate::header_bytes(mss) + LINK_HEADER)
         / carried.seconds();
-    let probes = phases::probes(rec, "udp", range)
+    let probes = phases::own_probes(rec, range)
         .iter()
         .filter(|d| d.status.was_sent())
         .count() as f64;

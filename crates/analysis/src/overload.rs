@@ -334,7 +334,7 @@ impl Flood<'_> {
             Direction::Up => self.train.began_ns().unwrap_or(0),
             Direction::Down => self.event_ns(scene.rec).saturating_sub(length),
         };
-        let probes = phases::probes(scene.rec, "udp", from..from.saturating_add(length));
+        let probes = phases::own_probes(scene.rec, from..from.saturating_add(length));
         loss::crossed(&probes, self.train.facts.direction)
     }
 

@@ -126,6 +126,17 @@ fn counts(rec: &Recording, t: i64) -> bool {
         .any(|x| (x.from_ns..x.to_ns).contains(&t))
 }
 
+/// Target of the test's own probes: the subject of the event `probe`, or `udp` in a recording without one.
+pub fn own_target(rec: &Recording) -> &str {
+    let told = rec.event.iter().find(|e| &*e.kind == "probe");
+    told.map_or("udp", |e| &*e.subject)
+}
+
+/// The test's own probes sent in `range`, in the order of their numbers.
+pub fn own_probes(rec: &Recording, range: Range<i64>) -> Vec<&Delay> {
+    probes(rec, own_target(rec), range)
+}
+
 /// Probes of `target` sent in `range`, in the order of their numbers.
 pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'a Delay> {
     let mut found: Vec<&Delay> = rec
@@ -144,7 +155,7 @@ const HOST_MS: f64 = 0.03;
 /// probes.
 pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
-        probes(rec, "udp", range)
+        own_probes(rec, range)
             .into_iter()
             .filter_map(Delay::rtt_ms)
             .collect::<Vec<_>>()
@@ -171,7 +182,10 @@ pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
         other => other,
     });
     below.unwrap_or_else(|| {
-        Figure::cannot_tell("no probe was answered: is the server reachable by UDP?")
+        Figure::cannot_tell(match own_target(rec) {
+            "udp" => "no probe was answered: is the server reachable by UDP?".into(),
+            other => format!("no probe to {other} was answered"),
+        })
     })
 }
 

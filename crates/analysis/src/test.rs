@@ -250,7 +250,7 @@ impl Context<'_> {
     }
 
     fn waits(&self, phase: &Phase, direction: Direction) -> Vec<f64> {
-        phases::probes(self.scene.rec, "udp", phase.steady())
+        phases::own_probes(self.scene.rec, phase.steady())
             .into_iter()
             .filter_map(|d| self.scene.wait_ms(d, direction, phase))
             .collect()
@@ -298,7 +298,7 @@ impl Context<'_> {
     }
 
     fn phase(&self, phase: &Phase) -> PhaseAnswer {
-        let probes = phases::probes(self.scene.rec, "udp", phase.steady());
+        let probes = phases::own_probes(self.scene.rec, phase.steady());
         let rtts: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
         let mut numbered: Vec<(i64, f64)> = probes
             .iter()
@@ -387,7 +387,7 @@ impl Context<'_> {
         let b = bottleneck::bottleneck(&self.scene, phase, direction);
         let guess = discipline::discipline(&b);
         let size = queue::size(&b, guess.is, self.base_rtt);
-        let probes: Vec<f64> = phases::probes(self.scene.rec, "udp", phase.steady())
+        let probes: Vec<f64> = phases::own_probes(self.scene.rec, phase.steady())
             .into_iter()
             .filter_map(Delay::rtt_ms)
             .collect();

@@ -252,6 +252,7 @@ mod tests {
             part: None,
             tally: Bytes::ZERO,
             probe_size: Bytes::ZERO,
+            probe_target: "udp".into(),
             headers: 28,
             rows: &|_| {},
         });

@@ -5,7 +5,7 @@
 
 use crate::ask::{Answer, Ask};
 use base::program::{Sending, Train};
-use base::record::{Direction, Recording, Row};
+use base::record::{Direction, Recording, Row, Text};
 use base::{BitsPerSec, Bytes, Duration, Time};
 
 /// Rate of downlink cross traffic above which a measurement should wait (Borlaug 2014, section 3.5.1).
@@ -275,6 +275,11 @@ pub trait Host {
     /// Size of the IP packet of a probe, and of its answer.
     fn probe_size(&self) -> Bytes {
         Bytes::ZERO
+    }
+
+    /// Target of the probes in the recording: `udp` is a session with our server.
+    fn probe_target(&self) -> Text {
+        "udp".into()
     }
 
     /// Ends the session and writes all open slots.

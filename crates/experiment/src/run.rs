@@ -321,6 +321,7 @@ impl<'a, H: Host> Run<'a, H> {
             part: self.part.as_ref(),
             tally,
             probe_size: host.probe_size(),
+            probe_target: host.probe_target(),
             headers: host.headers(),
             rows: &|read: &mut dyn FnMut(&Recording)| host.so_far(read),
         })

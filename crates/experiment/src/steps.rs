@@ -4,7 +4,7 @@ use crate::ask::{Answer, Ask};
 use crate::host::{Counted, Ended, Fresh, Load, Loaded, Probing, Scouted};
 use base::noted::Noted;
 use base::program::{Sending, Train};
-use base::record::{Event, Recording, Row};
+use base::record::{Event, Recording, Row, Text};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -37,6 +37,8 @@ pub struct Seen<'a> {
     pub tally: Bytes,
     /// Size of the IP packet of a probe.
     pub probe_size: Bytes,
+    /// Target of the probes in the recording.
+    pub probe_target: Text,
     /// Bytes of the IP and UDP headers of a datagram to the far end.
     pub headers: u32,
     /// Shows the rows so far.

@@ -33,6 +33,7 @@ mod ticker;
 pub mod timestamp;
 pub mod traffic;
 mod udp;
+pub mod via;
 pub mod web;
 
 pub use sys::exec::interrupted_with_parent;

@@ -88,6 +88,46 @@ impl<'a> Setup<'a> {
     }
 }
 
+/// Counters of an interface and of the processors, once they run.
+#[derive(Default)]
+pub(crate) struct Counters {
+    traffic: Option<TrafficMonitor>,
+    processor: Option<CpuSampler>,
+}
+
+impl Counters {
+    /// Starts rows of a counter, if it does not run. `interface` is by default the one towards `server`.
+    ///
+    /// # Errors
+    /// There are no such counters.
+    pub(crate) fn start(
+        &mut self,
+        what: Counted,
+        (interface, server): (Option<&str>, SocketAddr),
+        clock: Clock,
+        rows: &Sender<Row>,
+    ) -> Result<(), CraftError> {
+        let rows = rows.clone();
+        match what {
+            Counted::Interface if self.traffic.is_none() => {
+                let traffic = TrafficMonitor::start(interface, server, COUNT, clock, rows)?;
+                self.traffic = Some(traffic);
+            }
+            Counted::Processor if self.processor.is_none() => {
+                let processor = CpuSampler::start(PROCESSOR, clock, rows);
+                self.processor = Some(processor.map_err(CraftError::socket("start a thread"))?);
+            }
+            Counted::Interface | Counted::Processor => {}
+        }
+        Ok(())
+    }
+
+    /// Monitor of the interface, if it runs.
+    pub(crate) fn traffic(&self) -> Option<&TrafficMonitor> {
+        self.traffic.as_ref()
+    }
+}
+
 /// Host whose link begins in the network namespace of the calling thread. Dropping it ends all that runs.
 pub struct Sockets<'a> {
     // In the order in which they end.
@@ -96,8 +136,7 @@ pub struct Sockets<'a> {
     loads: Vec<(u32, Load)>,
     stopped: Vec<(experiment::host::Load, Stopped)>,
     running: Vec<experiment::host::Load>,
-    traffic: Option<TrafficMonitor>,
-    processor: Option<CpuSampler>,
+    counters: Counters,
     turn: Option<Turn>,
     tracing: Tracing,
     browsing: Browsing,
@@ -114,8 +153,7 @@ impl<'a> Sockets<'a> {
             loads: Vec::new(),
             stopped: Vec::new(),
             running: Vec::new(),
-            traffic: None,
-            processor: None,
+            counters: Counters::default(),
             turn: None,
             tracing: Tracing::default(),
             browsing: Browsing::default(),
@@ -131,7 +169,7 @@ impl<'a> Sockets<'a> {
             shortest_interval: probing.shortest,
             access: self.setup.peer.access.clone(),
             tally: self.setup.tally.clone(),
-            interface: self.traffic.as_ref().map(|t| t.interface().into()),
+            interface: self.counters.traffic().map(|t| t.interface().into()),
             ..ProbePlan::new(self.setup.peer.server)
         }
     }
@@ -259,8 +297,7 @@ impl Host for Sockets<'_> {
         self.loads.clear();
         self.stopped.clear();
         self.running.clear();
-        self.traffic = None;
-        self.processor = None;
+        self.counters = Counters::default();
         self.turn = None;
         self.tracing = Tracing::default();
         self.browsing = Browsing::default();
@@ -274,29 +311,17 @@ impl Host for Sockets<'_> {
 
     fn count(&mut self, what: Counted) -> Result<(), CraftError> {
         let Setup { clock, rows, .. } = &self.setup;
-        match what {
-            Counted::Interface if self.traffic.is_none() => {
-                let interface = self.setup.interface.as_deref();
-                let server = self.setup.peer.server;
-                let rows = rows.clone();
-                let traffic = TrafficMonitor::start(interface, server, COUNT, *clock, rows)?;
-                self.traffic = Some(traffic);
-            }
-            Counted::Processor if self.processor.is_none() => {
-                let processor = CpuSampler::start(PROCESSOR, *clock, rows.clone());
-                self.processor = Some(processor.map_err(CraftError::socket("start a thread"))?);
-            }
-            Counted::Interface | Counted::Processor => {}
-        }
-        Ok(())
+        let interface = self.setup.interface.as_deref();
+        let towards = (interface, self.setup.peer.server);
+        self.counters.start(what, towards, *clock, rows)
     }
 
     fn rates(&self, window: Duration) -> Option<Rates> {
-        self.traffic.as_ref()?.idle_rate(window)
+        self.counters.traffic()?.idle_rate(window)
     }
 
     fn interface(&self) -> String {
-        let traffic = self.traffic.as_ref();
+        let traffic = self.counters.traffic();
         traffic.map_or_else(String::new, |t| t.interface().into())
     }
 

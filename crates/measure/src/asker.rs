@@ -77,6 +77,11 @@ impl Asker {
         self.ledger.slots
     }
 
+    /// Changes the interval from the next slot on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.ledger.slots.set_interval(interval);
+    }
+
     /// Current trouble.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()

@@ -103,6 +103,10 @@ impl Plan {
                         .map(serde_json::from_value)
                         .transpose()
                         .map_err(refuse)?,
+                    via: part("via")
+                        .map(serde_json::from_value)
+                        .transpose()
+                        .map_err(refuse)?,
                     contract: part("contract")
                         .map(serde_json::from_value)
                         .transpose()

@@ -6,7 +6,7 @@ use crate::{Progress, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
-use base::{BitsPerSec, Duration};
+use base::{BitsPerSec, Bytes, Duration};
 use experiment::Watch;
 use experiment::bufferbloat::{self, Bufferbloat, Phase};
 use link::LinkSpec;
@@ -14,6 +14,7 @@ use live::clock::Clock;
 use live::load::{Access, CongestionControls, Peer};
 use live::serve::ServeConfig;
 use live::sockets::{Setup, Sockets};
+use live::via::{self, Foreign, Kind, Target};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,9 @@ pub struct Plan {
     /// Seed of a run in virtual time over the link; none for a run in real time.
     #[serde(default)]
     pub virtual_seed: Option<u64>,
+    /// Server that is not ours; the plan's `server` is its name.
+    #[serde(default)]
+    pub via: Option<Via>,
     #[serde(default)]
     pub contract: Option<Contract>,
     /// Name of the run in its report.
@@ -44,6 +48,51 @@ pub struct Plan {
     pub ipv4: bool,
     #[serde(default)]
     pub ipv6: bool,
+}
+
+/// Server that is not ours, and how its certificate is checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Via {
+    /// Protocol and server, such as `iperf3:far.example`.
+    pub target: String,
+    /// Further authority that may have signed the server's certificate, a PEM file.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+}
+
+/// Longest loaded phase over a server of ndt7, which ends each test after ten seconds.
+const NDT7_LOADS: Duration = Duration::from_millis(9_500);
+
+/// Adapts the settings of a test to a server that is not ours: it has no trains, and loads the directions and flows
+/// that its protocol allows. Settings that the user chose stay.
+///
+/// # Errors
+/// A target that cannot be read.
+pub fn adapted(
+    test: bufferbloat::Plan,
+    via: &Via,
+    phases_chosen: bool,
+) -> anyhow::Result<bufferbloat::Plan> {
+    let target = Target::parse(&via.target).map_err(|e| usage(e.to_string()))?;
+    let fits = |phase: &Phase| {
+        let loads = phase.loads();
+        loads.iter().all(|d| target.directions().contains(d))
+            && (loads.len() < 2 || target.loads_both())
+    };
+    let phases = match phases_chosen {
+        true => test.phases,
+        false => test.phases.into_iter().filter(fits).collect(),
+    };
+    let ndt7 = target.kind == Kind::Ndt7;
+    Ok(bufferbloat::Plan {
+        server: via.target.clone(),
+        phases,
+        train_budget: Bytes::ZERO,
+        flows: test.flows.or(ndt7.then_some(1)),
+        longest: test.longest.or(ndt7.then_some(NDT7_LOADS)),
+        ..test
+    })
 }
 
 /// Contracted rates.
@@ -117,6 +166,9 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
             "the first phase must be idle: everything else is compared with it",
         ));
     }
+    if let Some(via) = &plan.via {
+        check_via(plan, via)?;
+    }
     let interval = plan.test.probe_interval;
     if interval.is_some_and(|i| i < Duration::from_micros(200)) {
         return Err(usage(
@@ -138,6 +190,37 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Checks that a server which is not ours can do what the plan asks for.
+fn check_via(plan: &Plan, via: &Via) -> anyhow::Result<()> {
+    let target = Target::parse(&via.target).map_err(|e| usage(e.to_string()))?;
+    if plan.test.udp_rate.is_some() {
+        return Err(usage(
+            "--udp needs `tailback serve` at the far end: leave it out with --via",
+        ));
+    }
+    for phase in &plan.test.phases {
+        let loads = phase.loads();
+        if let Some(d) = loads.iter().find(|d| !target.directions().contains(d)) {
+            return Err(usage(format!(
+                "{target} cannot load direction {d}: leave \"{}\" out of --phases",
+                phase.name()
+            )));
+        }
+        if loads.len() > 1 && !target.loads_both() {
+            return Err(usage(format!(
+                "{target} loads one direction at a time: leave \"both\" out of --phases"
+            )));
+        }
+    }
+    let named = plan.test.congestion.is_some();
+    if named && target.kind != Kind::Iperf3 && plan.test.phases.contains(&Phase::Down) {
+        return Err(usage(format!(
+            "{target} chooses the congestion control of its downloads: leave --congestion out, or test with --phases idle,up"
+        )));
+    }
+    Ok(())
+}
+
 /// Runs all phases and records them.
 ///
 /// # Errors
@@ -153,12 +236,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
             live::emulate::prepare()?;
             None
         }
-        None => Some(live::resolve::server(
-            &plan.test.server,
-            measure::control::DEFAULT_PORT,
-            plan.ipv4,
-            plan.ipv6,
-        )?),
+        None => Some(address(plan)?),
     };
     observer.tell(News::Interruptible);
     let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
@@ -207,6 +285,43 @@ pub(crate) fn write_scripts(recording: &Path, answer: &TestAnswer) -> anyhow::Re
     Ok(())
 }
 
+/// Address of the plan's server.
+fn address(plan: &Plan) -> anyhow::Result<SocketAddr> {
+    let (name, port) = match &plan.via {
+        None => (plan.test.server.clone(), measure::control::DEFAULT_PORT),
+        Some(via) => {
+            let target = Target::parse(&via.target)?;
+            (target.authority(), target.port)
+        }
+    };
+    Ok(live::resolve::server(&name, port, plan.ipv4, plan.ipv6)?)
+}
+
+/// Runs all phases against a server that is not ours, after a sentence on its operator.
+fn foreign(
+    plan: &Plan,
+    (via, server): (&Via, SocketAddr),
+    session: &Session,
+    observer: &dyn Observer,
+) -> anyhow::Result<()> {
+    let target = Target::parse(&via.target)?;
+    observer.warn(&target.notice());
+    let setup = via::Setup {
+        target,
+        server,
+        ca: via.ca.clone(),
+        clock: session.clock,
+        rows: session.recorder.rows.clone(),
+        so_far: session.recorder.shared.clone(),
+        interface: plan.test.interface.clone(),
+    };
+    let opened = Foreign::open(setup).map_err(live::craft::CraftError::from);
+    let mut steps = Bufferbloat::new(plan.test.clone());
+    let mut watch = session.watch(observer);
+    experiment::run(&mut steps, &plan.test.bounds(), &mut opened?, &mut watch)?;
+    Ok(())
+}
+
 fn measure(
     plan: &Plan,
     server: Option<SocketAddr>,
@@ -217,6 +332,9 @@ fn measure(
     let mut watch = session.watch(observer);
     let (Some(link), None) = (&plan.link, server) else {
         let server = server.context("a plan has a server or a link")?;
+        if let Some(via) = &plan.via {
+            return foreign(plan, (via, server), session, observer);
+        }
         return phase_by_phase(plan, (server, access.clone()), session, &mut watch);
     };
     let here = Embedded {
@@ -299,6 +417,9 @@ pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
     }
     if let Some(seed) = plan.virtual_seed {
         known.insert("virtual_seed".into(), seed.into());
+    }
+    if let Some(via) = &plan.via {
+        known.insert("via".into(), serde_json::to_value(via)?);
     }
     if let Some(contract) = &plan.contract {
         known.insert("contract".into(), serde_json::to_value(contract)?);

@@ -205,6 +205,10 @@ fn a_test_keeps_its_plan_its_link_and_its_contract() {
             },
             virtual_seed: (emulated && rng() < 0.5).then_some(draw),
             link: emulated.then(|| link(&mut rng)),
+            via: (draw % 4 == 1).then(|| ops::test::Via {
+                target: format!("iperf3:far.example:{}", 1 + draw),
+                ca: (draw % 8 == 1).then(|| "ca.pem".into()),
+            }),
             contract,
             title: Some(format!("draw {draw}")),
             output: None,

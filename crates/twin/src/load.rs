@@ -55,7 +55,7 @@ impl Load {
         let warm = span(phase.from_ns, phase.warm_ns);
         let most_s = (MOST_PACKETS * 12e3 / fastest.max(1.0) - warm.as_secs_f64()).max(0.0);
         let short = Duration::from_secs_f64(most_s.min(1e4)).max(SHORTEST);
-        let probes = phases::probes(rec, "udp", phase.steady());
+        let probes = phases::own_probes(rec, phase.steady());
         let longest = probes.iter().filter_map(|d| d.rtt_ns).max().unwrap_or(0);
         let drain = Duration::from_nanos(longest.clamp(0, 30_000_000_000) as u64 * 3 / 2);
         Load {

@@ -70,7 +70,7 @@ impl<'a> Facts<'a> {
         }
         let idle = list.iter().find(|p| p.name == "idle");
         let idle = idle.ok_or(TwinError::NoIdle)?;
-        let answered = phases::probes(rec, "udp", idle.steady());
+        let answered = phases::own_probes(rec, idle.steady());
         let answered = answered.iter().filter(|d| d.status.is_answered()).count();
         if answered < FEWEST_IDLE {
             return Err(TwinError::FewProbes { answered });
@@ -130,7 +130,7 @@ impl<'a> Facts<'a> {
         let scene = self.scene();
         let idle = self.list.iter().filter(|p| p.name == "idle");
         idle.flat_map(|p| {
-            let probes = phases::probes(self.rec, "udp", p.steady());
+            let probes = phases::own_probes(self.rec, p.steady());
             probes
                 .into_iter()
                 .filter_map(|d| scene.wait_ms(d, direction, p))
@@ -143,7 +143,7 @@ impl<'a> Facts<'a> {
     pub fn lost_at_rest(&self, direction: Direction) -> Vec<bool> {
         let resting = self.list.iter().filter(|p| !p.loads(direction));
         resting
-            .flat_map(|p| phases::probes(self.rec, "udp", p.steady()))
+            .flat_map(|p| phases::own_probes(self.rec, p.steady()))
             .filter(|d| d.status.was_sent())
             .map(|d| lost_share(d, direction) > 0.5)
             .collect()
@@ -158,7 +158,7 @@ impl<'a> Facts<'a> {
     pub fn of_bottleneck(&self, b: &Bottleneck) -> Observed {
         let (phase, direction) = (&b.phase, b.direction);
         let since = |t: i64| t.saturating_sub(phase.from_ns) as f64 / 1e9;
-        let probes = phases::probes(self.rec, "udp", phase.steady());
+        let probes = phases::own_probes(self.rec, phase.steady());
         let sent = probes.iter().filter(|d| d.status.was_sent()).count() as f64;
         let lost = probes.iter().map(|d| lost_share(d, direction)).sum();
         let rows = phases::flows(self.rec, direction, phase.whole());

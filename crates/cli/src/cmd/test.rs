@@ -4,9 +4,9 @@ use super::{AccessArgs, finish, print, print_json, stdout_style};
 use crate::Outcome;
 use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
-use experiment::bufferbloat;
+use experiment::bufferbloat::{self, Phase};
 use ops::Access;
-use ops::test::{Contract, Plan};
+use ops::test::{Contract, Plan, Via};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -16,11 +16,15 @@ use std::path::PathBuf;
         both fill it. The answer has the round trip at rest, the rates, the delay under load, the direction, \
         size (in ms and bytes) and kind of the queue, the reliability for the delays that you need, a grade, \
         and commands for a cure.\n\n\
-        With a SERVER (a machine running `tailback serve`) it tests the real link to it. Without, it tests \
-        an emulated link on this machine.",
+        With a SERVER (a machine running `tailback serve`) it tests the real link to it. With --via it tests the \
+        link to a server of somebody else: an iperf3 server, a web server, a responsiveness server or ndt7. Delay is \
+        then that of ICMP echo or of TCP handshakes, and the direction of a wait is the one that was loaded. Without \
+        either, it tests an emulated link on this machine.",
     after_help = "Examples:\n  \
         tailback test far.example\n  \
         tailback test far.example --contract 50mbit/10mbit\n  \
+        tailback test --via iperf3:far.example\n  \
+        tailback test --via https://far.example/large-file\n  \
         tailback test --link cable\n  \
         tailback test --link cable --set up.queue=fq_codel\n  \
         tailback test --link cable --virtual\n\n\
@@ -29,6 +33,16 @@ use std::path::PathBuf;
 pub struct Args {
     /// Server: a name or address, with :PORT if it is not the default port
     server: Option<String>,
+    /// Server of another protocol: https://HOST/.well-known/nq, ndt7:HOST, https://HOST/FILE or iperf3:HOST[:PORT]
+    #[arg(
+        long,
+        conflicts_with_all = ["server", "link", "set", "virtual_time"],
+        value_name = "TARGET"
+    )]
+    via: Option<String>,
+    /// Trust a private authority, a PEM file, for the certificate of the --via server
+    #[arg(long, requires = "via", value_name = "FILE")]
+    via_ca: Option<PathBuf>,
     /// Emulated link to test if there is no server: a name (see `tailback list links`) or TOML file
     #[arg(
         long,
@@ -54,15 +68,10 @@ pub struct Args {
     /// Use IPv6 only
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Phases to run
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "idle,down,up,both",
-        value_name = "LIST"
-    )]
+    /// Phases to run [default: idle,down,up,both; with --via those that the server can load]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     phases: Vec<String>,
-    /// TCP connections in each direction [default: 2 below 10 Mbit/s, else 4]
+    /// TCP connections in each direction [default: 2 below 10 Mbit/s, else 4; 1 over ndt7]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     flows: Option<u32>,
     /// Congestion control of the load [default: cubic where the kernel allows it]
@@ -117,13 +126,16 @@ pub struct Args {
 
 /// Plan that the arguments describe.
 pub fn plan(args: &Args) -> anyhow::Result<Plan> {
-    let link = match &args.server {
-        Some(_) => None,
-        None => Some(ops::links::parse(&args.link, &args.set)?),
+    let link = match (&args.server, &args.via) {
+        (Some(_), _) | (_, Some(_)) => None,
+        (None, None) => Some(ops::links::parse(&args.link, &args.set)?),
     };
     let test = bufferbloat::Plan {
         server: args.server.clone().unwrap_or_else(|| "embedded".into()),
-        phases: ops::test::phases(&args.phases)?,
+        phases: match args.phases.is_empty() {
+            true => Phase::ALL.to_vec(),
+            false => ops::test::phases(&args.phases)?,
+        },
         longest: args.longest,
         budget: args.budget,
         flows: args.flows,
@@ -135,7 +147,16 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         waits: !args.no_wait,
         ..bufferbloat::Plan::default()
     };
+    let via = args.via.as_ref().map(|target| Via {
+        target: target.clone(),
+        ca: args.via_ca.clone(),
+    });
+    let test = match &via {
+        None => test,
+        Some(via) => ops::test::adapted(test, via, !args.phases.is_empty())?,
+    };
     let plan = Plan {
+        via,
         test,
         link,
         virtual_seed: args.virtual_time.then_some(args.seed),
@@ -157,7 +178,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let plan = plan(&args)?;
     let access = args.access.read()?;
     if args.print_plan {
-        let whole = serde_json::json!({ "test": plan.test, "link": plan.link });
+        let whole = serde_json::json!({ "test": plan.test, "link": plan.link, "via": plan.via });
         print_json(&whole)?;
         return Ok(Outcome::Done);
     }

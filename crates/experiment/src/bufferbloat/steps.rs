@@ -193,7 +193,8 @@ impl Bufferbloat {
             self.planned.then(Action::Turn(lasts));
         }
         let detail = serde_json::json!({ "ip_bytes": seen.probe_size.get() });
-        self.planned.event("probe", "udp", detail.to_string());
+        self.planned
+            .event("probe", &*seen.probe_target, detail.to_string());
         // A rough rate first, so that the probes do not become the load. Packets that got no answer
         // leave the careful cadence in place.
         let (count, size) = SCOUTS;
@@ -560,8 +561,9 @@ fn rtt(seen: &Seen) -> Duration {
 /// Round trip of the latest answered probe, or the wait of the next one so far, the larger of both: while a queue of
 /// seconds builds up, answers show it seconds late.
 pub fn rtt_now(rows: &Recording, unix_ns: i64) -> Option<Duration> {
+    let target = analysis::phases::own_target(rows);
     let latest = (rows.delay.iter().rev().take(50))
-        .find(|d| d.status == Status::Ok && &*d.target == "udp")?;
+        .find(|d| d.status == Status::Ok && *d.target == *target)?;
     // On a slow line the next one is due half a second later, and rows come up to a second late.
     let waiting = unix_ns - latest.sent_ns - 1_500_000_000;
     let longer = latest.rtt_ns?.max(waiting).max(0);
@@ -570,7 +572,8 @@ pub fn rtt_now(rows: &Recording, unix_ns: i64) -> Option<Duration> {
 
 /// Smallest round trip so far.
 pub fn base_rtt(rows: &Recording) -> Option<Duration> {
-    let answered = (rows.delay.iter()).filter(|d| d.status == Status::Ok && &*d.target == "udp");
+    let target = analysis::phases::own_target(rows);
+    let answered = (rows.delay.iter()).filter(|d| d.status == Status::Ok && *d.target == *target);
     let least = answered.filter_map(|d| d.rtt_ns).min();
     least.map(|ns| Duration::from_nanos(ns.max(0) as u64))
 }

@@ -224,7 +224,7 @@ fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>
 
 /// Round trips of the session's probes, and the share that was lost.
 fn probed(recording: &Recording, range: Range<i64>) -> (Delays, Figure) {
-    let probes = phases::probes(recording, "udp", range);
+    let probes = phases::own_probes(recording, range);
     let ms: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
     let sent = probes.iter().filter(|d| d.status.was_sent());
     let lost: Vec<bool> = sent.map(|d| d.status.is_lost()).collect();
@@ -302,7 +302,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
 
 /// Jitter of round trips.
 fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
-    let probes = phases::probes(recording, "udp", range);
+    let probes = phases::own_probes(recording, range);
     let trips: Vec<(i64, f64)> = probes
         .iter()
         .filter_map(|d| Some((d.seq, d.rtt_ms()?)))
@@ -445,7 +445,7 @@ fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
             })
         })
         .collect();
-    let probes = phases::probes(recording, "udp", i64::MIN..i64::MAX);
+    let probes = phases::own_probes(recording, i64::MIN..i64::MAX);
     let points = probes.iter().map(|d| {
         let s = (d.sent_ns - began_ns) as f64 * 1e-9;
         (s, d.rtt_ms())

@@ -19,6 +19,7 @@ use crate::load::pump::wait;
 use crate::probe::ProbeError;
 use crate::sockets::{Setup, Sockets};
 use crate::traffic::TrafficError;
+use crate::via::ViaError;
 use base::program::{Facts, Fate, Program, Sending, Train};
 use base::record::{Direction, Row};
 use base::{Bytes, Duration};
@@ -83,6 +84,8 @@ pub enum CraftError {
     Traffic(#[from] TrafficError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    #[error(transparent)]
+    Via(#[from] ViaError),
     #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error(

@@ -4,18 +4,19 @@ use super::exchange::{Line, Turn};
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};
 use super::paced::{Paced, payload_for};
 use super::pump::{End, Payload, Pump};
-use super::{DatagramOutcome, FlowOutcome, LoadError, LoadPlan, event};
+use super::{DatagramOutcome, FlowOutcome, LoadError, LoadPlan, Progress, event};
 use crate::clock::{Clock, mono_ns};
 use base::record::{Direction, Flow, Row};
 use base::{BitsPerSec, Duration};
 use measure::control::{
     Accepted, ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId,
 };
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Time without progress after which a flow has lost its far end.
 const VANISHED_AFTER: Duration = Duration::from_secs(15);
@@ -32,9 +33,67 @@ pub struct Meter {
 }
 
 impl Meter {
-    fn set(&self, now: i64, bytes: u64) {
+    /// Takes the payload so far.
+    pub fn set(&self, now: i64, bytes: u64) {
         if self.bytes.swap(bytes, Ordering::Relaxed) != bytes {
             self.moved.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks the begin of the flow, or its end.
+    pub fn live(&self, alive: bool) {
+        if alive {
+            self.moved.store(mono_ns(), Ordering::Relaxed);
+        }
+        self.alive.store(alive, Ordering::Relaxed);
+    }
+}
+
+/// Meters of all flows of a load, read together.
+#[derive(Default)]
+pub struct Gauge {
+    meters: Vec<Arc<Meter>>,
+    /// Readings of about the last second: monotonic time, bytes.
+    history: Mutex<VecDeque<(i64, u64)>>,
+}
+
+impl Gauge {
+    /// Adds the meter of a further flow.
+    pub fn add(&mut self) -> Arc<Meter> {
+        let meter = Arc::<Meter>::default();
+        self.meters.push(meter.clone());
+        meter
+    }
+
+    /// State of the load.
+    pub fn progress(&self) -> Progress {
+        let now = mono_ns();
+        let meters = self.meters.iter();
+        let bytes = meters
+            .clone()
+            .map(|m| m.bytes.load(Ordering::Relaxed))
+            .sum();
+        let running = meters.clone().filter(|m| m.alive.load(Ordering::Relaxed));
+        let alive = running.count() as u32;
+        let moved = meters.map(|m| m.moved.load(Ordering::Relaxed)).max();
+        let moved = moved.unwrap_or(now);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        while history.len() > 1 && now - history[1].0 >= 1_000_000_000 {
+            history.pop_front();
+        }
+        let rate = history
+            .front()
+            .filter(|(t, _)| now > *t)
+            .map(|(t, before)| {
+                let bits = u128::from(bytes - before) * 8_000_000_000;
+                BitsPerSec::new((bits / (now - t) as u128) as u64)
+            });
+        history.push_back((now, bytes));
+        Progress {
+            bytes,
+            rate,
+            alive,
+            still_for: Duration::from_nanos((now - moved).max(0) as u64),
         }
     }
 }
@@ -96,8 +155,7 @@ impl Worker {
             Ok(s) => (Ok(()), Some(s)),
             Err(e) => (Err(e), None),
         };
-        self.meter.moved.store(mono_ns(), Ordering::Relaxed);
-        self.meter.alive.store(started.is_some(), Ordering::Relaxed);
+        self.meter.live(started.is_some());
         let _ = self.ready.send((self.flow(), result));
         let mut done = Done {
             outcome: FlowOutcome {
@@ -136,7 +194,7 @@ impl Worker {
             }
             close_abruptly(&stream);
         }
-        self.meter.alive.store(false, Ordering::Relaxed);
+        self.meter.live(false);
         done
     }
 

@@ -21,6 +21,7 @@ pub struct TcpInfo {
 // Byte offsets in struct tcp_info, include/uapi/linux/tcp.h.
 const OPTIONS: usize = 5;
 const SND_MSS: usize = 16;
+const RCV_MSS: usize = 20;
 const SACKED: usize = 28;
 const RTT_US: usize = 68;
 const RTTVAR_US: usize = 72;
@@ -101,6 +102,17 @@ impl TcpInfo {
     /// Bytes acknowledged since the connection began, our handshakes included.
     pub fn bytes_acked(&self) -> Option<u64> {
         self.u64(BYTES_ACKED)
+    }
+
+    /// Payload received in order since the connection began, those of its own handshakes included.
+    pub fn bytes_received(&self) -> Option<u64> {
+        self.u64(BYTES_RECEIVED)
+    }
+
+    /// Payload of the far end's full segments, as far as this end has seen them; null before the first.
+    pub fn received_mss(&self) -> Option<u64> {
+        let mss = self.u32(RCV_MSS).map(u64::from);
+        mss.filter(|m| (512..=65_535).contains(m))
     }
 
     /// Size of TCP's header on packets of this connection, without selective acknowledgements.

@@ -5,7 +5,7 @@
 
 pub(crate) mod ceiling;
 pub(crate) mod exchange;
-mod flow;
+pub(crate) mod flow;
 mod foreign;
 pub(crate) mod kernel;
 pub(crate) mod paced;
@@ -19,22 +19,21 @@ pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
 pub use turn::{Standing, Turn};
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::Clock;
 use crate::tally::Tally;
 use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Duration};
-use flow::{Done, Meter, Worker};
+use flow::{Done, Gauge, Worker};
 use measure::control::{
     ControlError, DatagramCount, Detail, FlowReport, Limits, Refusal, Request, Response, SessionId,
 };
 use measure::keys::Pin;
 use pump::Payload;
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Greatest number of flows of one load.
@@ -202,11 +201,10 @@ pub struct Load {
     clock: Clock,
     rows: Sender<Row>,
     stop: Arc<AtomicBool>,
-    meters: Vec<Arc<Meter>>,
+    gauge: Gauge,
     threads: Vec<JoinHandle<Done>>,
     /// Flows that never started.
     failed: Vec<FlowOutcome>,
-    history: Mutex<VecDeque<(i64, u64)>>,
 }
 
 /// Load that has ended here, whose server has yet to report.
@@ -234,7 +232,7 @@ fn is_final(e: &LoadError) -> bool {
     }
 }
 
-fn event(clock: &Clock, rows: &Sender<Row>, kind: &str, subject: &str, detail: &str) {
+pub(crate) fn event(clock: &Clock, rows: &Sender<Row>, kind: &str, subject: &str, detail: &str) {
     // Whoever listened may be gone; the load then ends on its own.
     let _ = rows.send(Row::Event(Event {
         t_ns: clock.unix_ns(),
@@ -263,16 +261,15 @@ impl Load {
             clock,
             rows,
             stop: Arc::default(),
-            meters: Vec::new(),
+            gauge: Gauge::default(),
             threads: Vec::new(),
             failed: Vec::new(),
-            history: Mutex::default(),
             plan,
         };
         let payload = (load.plan.direction == Direction::Up).then(Payload::new);
         let (ready, began) = std::sync::mpsc::channel();
         for index in 0..load.plan.flows {
-            let meter = Arc::new(Meter::default());
+            let meter = load.gauge.add();
             let worker = Worker {
                 plan: load.plan.clone(),
                 session,
@@ -280,7 +277,7 @@ impl Load {
                 clock,
                 rows: load.rows.clone(),
                 stop: load.stop.clone(),
-                meter: meter.clone(),
+                meter,
                 payload: payload.clone(),
                 ready: ready.clone(),
             };
@@ -294,7 +291,6 @@ impl Load {
                     source,
                 })?;
             load.threads.push(thread);
-            load.meters.push(meter);
         }
         drop(ready);
         let mut running = 0;
@@ -340,41 +336,7 @@ impl Load {
     }
 
     pub fn progress(&self) -> Progress {
-        let now = mono_ns();
-        let bytes = self
-            .meters
-            .iter()
-            .map(|m| m.bytes.load(Ordering::Relaxed))
-            .sum();
-        let alive = self
-            .meters
-            .iter()
-            .filter(|m| m.alive.load(Ordering::Relaxed))
-            .count() as u32;
-        let moved = self
-            .meters
-            .iter()
-            .map(|m| m.moved.load(Ordering::Relaxed))
-            .max()
-            .unwrap_or(now);
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        while history.len() > 1 && now - history[1].0 >= 1_000_000_000 {
-            history.pop_front();
-        }
-        let rate = history
-            .front()
-            .filter(|(t, _)| now > *t)
-            .map(|(t, before)| {
-                let bits = u128::from(bytes - before) * 8_000_000_000;
-                BitsPerSec::new((bits / (now - t) as u128) as u64)
-            });
-        history.push_back((now, bytes));
-        Progress {
-            bytes,
-            rate,
-            alive,
-            still_for: Duration::from_nanos((now - moved).max(0) as u64),
-        }
+        self.gauge.progress()
     }
 
     /// Ends all flows with a reset, within about a tenth of a second, for any backlog.

@@ -30,6 +30,25 @@ pub const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
 const UNSENT_MIN: u64 = 16 << 10;
 const UNSENT_MAX: u64 = 2 << 20;
 
+/// Limit on the data that wait in a sender's socket, which follows the rate.
+#[derive(Default)]
+pub struct Unsent(u32);
+
+impl Unsent {
+    /// Adapts the limit to the rate that the kernel has measured.
+    pub fn follow(&mut self, socket: &TcpStream, info: &TcpInfo) {
+        let rate = info.sender().delivery_rate_bps.unwrap_or(1_000_000);
+        let fits = (u128::from(rate) * UNSENT_NS / 8_000_000_000) as u64;
+        let wanted = fits.clamp(UNSENT_MIN, UNSENT_MAX) as u32;
+        // Not at every wobble of the rate.
+        if wanted > self.0 || wanted < self.0 / 4 {
+            self.0 = wanted;
+            // An old kernel without it keeps its autotuned buffer.
+            let _ = set_notsent_lowat(socket, wanted);
+        }
+    }
+}
+
 /// Bytes that no link can compress: random, and sent from ever new offsets, so that a repetition is megabytes away from
 /// the original.
 #[derive(Clone)]
@@ -140,18 +159,10 @@ impl Pump<'_> {
         let mut due = mono_ns();
         let mut moved = due;
         let mut place = 0usize;
-        let (mut lowat, mut delivered) = (0, 0);
+        let (mut unsent, mut delivered) = (Unsent::default(), 0);
         let mut sample = |now| match TcpInfo::read_after(self.socket, &mut delivered) {
             Ok(info) => {
-                let rate = info.sender().delivery_rate_bps.unwrap_or(1_000_000);
-                let fits = (u128::from(rate) * UNSENT_NS / 8_000_000_000) as u64;
-                let wanted = fits.clamp(UNSENT_MIN, UNSENT_MAX) as u32;
-                // Not at every wobble of the rate.
-                if wanted > lowat || wanted < lowat / 4 {
-                    lowat = wanted;
-                    // An old kernel without it keeps its autotuned buffer.
-                    let _ = set_notsent_lowat(self.socket, wanted);
-                }
+                unsent.follow(self.socket, &info);
                 on_sample(now, &info)
             }
             Err(_) => ControlFlow::Continue(()),

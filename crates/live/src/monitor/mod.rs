@@ -4,10 +4,10 @@
 //! has time-stamped meanwhile. Incidents of host, link and server are events in the recording; the pure half,
 //! [`measure::lasting`] and [`measure::asker`], gives every slot its row.
 
-mod clocks;
+pub(crate) mod clocks;
 mod fresh;
 mod interfaces;
-mod probed;
+pub(crate) mod probed;
 mod target;
 mod tls;
 
@@ -24,12 +24,13 @@ use base::rng::Streams;
 use base::{BitsPerSec, Duration, Time};
 use clocks::Clocks;
 use interfaces::Interfaces;
-use nix::poll::{PollFd, ppoll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use probed::{Probed, Resolver};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Sender;
 
 /// Settings that decide what is recorded; the recording stores them, so that it can be repeated and continued.
@@ -263,8 +264,8 @@ pub trait Overseer {
 }
 
 /// Interval at which answers are read; they are read earlier after many probes of one target.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOK_SENDS: u32 = 32;
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_SENDS: u32 = 32;
 /// Interval while a session is being opened.
 const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Shortest and longest wait for the last answers.
@@ -279,6 +280,14 @@ pub(crate) struct Out {
 }
 
 impl Out {
+    /// Receiver without states for a display.
+    pub(crate) fn new(rows: Sender<Row>) -> Out {
+        Out {
+            rows,
+            status: BTreeMap::new(),
+        }
+    }
+
     fn row(&mut self, row: Row) {
         if let Row::Delay(d) = &row
             && let Some(status) = self.status.get_mut(&d.target)
@@ -513,7 +522,6 @@ impl Monitor {
 
     /// Waits until something is due or a connection moves.
     fn wait(&mut self) {
-        let now = self.clock.now();
         let soon = self.probed.iter().any(Probed::is_asking);
         let look = self.last_look + if soon { LOOK_SOON } else { LOOK };
         let slot = self.probed.iter().map(|p| p.slots().next());
@@ -525,20 +533,7 @@ impl Monitor {
         };
         let wake = if soon { wake.min(look) } else { wake };
         let fds: Vec<_> = self.probed.iter().flat_map(Probed::poll_fds).collect();
-        if fds.is_empty() {
-            if now < wake {
-                sleep_until(self.clock.mono_of(wake));
-            }
-            return;
-        }
-        let mut fds: Vec<PollFd> = fds.iter().map(|(fd, e)| PollFd::new(*fd, *e)).collect();
-        let wait = wake.saturating_since(now).as_nanos();
-        let wait = TimeSpec::new(
-            (wait / SECOND.as_nanos()) as i64,
-            (wait % SECOND.as_nanos()) as i64,
-        );
-        // An interrupted wait is a wake-up like any other.
-        let _ = ppoll(&mut fds, Some(wait), None);
+        wait_for(&fds, wake, self.clock);
     }
 
     fn wait_for_the_last(&mut self) {
@@ -558,6 +553,25 @@ impl Monitor {
             sleep_until(self.clock.mono_of(now + LOOK_SOON));
         }
     }
+}
+
+/// Waits until `wake`, or until one of the connections moves.
+pub(crate) fn wait_for(fds: &[(BorrowedFd<'_>, PollFlags)], wake: Time, clock: Clock) {
+    let now = clock.now();
+    if fds.is_empty() {
+        if now < wake {
+            sleep_until(clock.mono_of(wake));
+        }
+        return;
+    }
+    let mut fds: Vec<PollFd> = fds.iter().map(|(fd, e)| PollFd::new(*fd, *e)).collect();
+    let wait = wake.saturating_since(now).as_nanos();
+    let wait = TimeSpec::new(
+        (wait / SECOND.as_nanos()) as i64,
+        (wait % SECOND.as_nanos()) as i64,
+    );
+    // An interrupted wait is a wake-up like any other.
+    let _ = ppoll(&mut fds, Some(wait), None);
 }
 
 /// Next deadline of a series that does not drift, past `now`.

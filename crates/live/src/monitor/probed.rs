@@ -297,6 +297,15 @@ impl Probed {
         }
     }
 
+    /// Changes the interval of the probes of a server that is not ours, from the next slot on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        match &mut self.how {
+            How::Server { .. } => {}
+            How::Echo { asker, .. } => asker.set_interval(interval),
+            How::Fresh(fresh) => fresh.asker.set_interval(interval),
+        }
+    }
+
     /// Local address by which the target is reached.
     pub fn local(&self) -> Option<IpAddr> {
         match &self.how {

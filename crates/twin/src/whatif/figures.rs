@@ -30,7 +30,7 @@ pub struct Figures {
 impl Figures {
     /// Reads the figures of a run; `base_ms` is the round trip at rest.
     pub fn of(rec: &Recording, phase: &Phase, base_ms: f64, page_s: f64) -> Figures {
-        let probes = phases::probes(rec, "udp", phase.steady());
+        let probes = phases::own_probes(rec, phase.steady());
         let rtts: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
         let lost = probes.iter().filter(|d| d.status.is_lost()).count() as f64;
         let sorted = stats::sorted(&rtts);
