@@ -58,6 +58,8 @@ pub struct Series {
     successive: Successive,
     /// The block of the last probe: the next one is mostly in it too.
     at: usize,
+    /// Expected number of probes in a block.
+    probes_a_block: usize,
 }
 
 impl Series {
@@ -67,6 +69,7 @@ impl Series {
         Series {
             slots: Slots::new(&plan),
             successive: Successive::new(plan.interval_ns),
+            probes_a_block: plan.probes_a_block(),
             blocks,
             plan,
             rounded: false,
@@ -108,7 +111,7 @@ impl Series {
 
     /// Adds a probe; probes outside the plan's span are ignored.
     pub fn add(&mut self, p: Probe) {
-        let expected = self.plan.probes_a_block();
+        let expected = self.probes_a_block;
         let cut_off = p.status == Status::NotSent && self.is_cut_off(p.sent_ns, 0);
         let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(p.sent_ns) else {
@@ -136,7 +139,7 @@ impl Series {
         let Some((sent_ns, step_ns)) = pair else {
             return;
         };
-        let expected = self.plan.probes_a_block();
+        let expected = self.probes_a_block;
         if let Some(block) = self.block_at(sent_ns) {
             if block.variations.capacity() == 0 {
                 block.variations.reserve_exact(expected);
