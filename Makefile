@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -52,6 +52,9 @@ python: wheel ## checks of the Python package with type checkers and consumers o
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/test_package.py
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/matrix.py
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/notebooks.py --kernel
+
+python-speed: ## speed and size of the Python package that `make python` has installed: the table of docs/book/python.md
+	$(SCRATCH)/maturin/bin/python bench/python_speed.py $(SCRATCH)/python-speed
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py

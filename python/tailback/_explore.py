@@ -26,13 +26,15 @@ def explore(recording: Recording, plot: str | None, options: dict[str, Any]) -> 
     with io.open(os.path.join(os.path.dirname(__file__), "_explore.js"), encoding="utf-8") as file:  # noqa: PTH118, PTH120, PTH123
         script = file.read()
 
-    class Explorer(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
-        """Plot of a recording. `span` is the drawn time: two instants, UNIX ns as texts, or nothing for the whole."""
-
-        _esm = script
-        svg = traitlets.Unicode().tag(sync=True)
-        span = traitlets.List(traitlets.Unicode()).tag(sync=True)
-        trouble = traitlets.Unicode().tag(sync=True)
+    traits = {
+        "__doc__": "Plot of a recording; `span` is the drawn time: two instants, UNIX ns as texts, or none for the whole.",
+        "_esm": script,
+        "svg": traitlets.Unicode().tag(sync=True),
+        "span": traitlets.List(traitlets.Unicode()).tag(sync=True),
+        "trouble": traitlets.Unicode().tag(sync=True),
+    }
+    # The base class is known only here, where anywidget is.
+    widget = type("Explorer", (anywidget.AnyWidget,), traits)(svg=drawn.svg)
 
     def draw(change: Any) -> None:
         given = dict(options)
@@ -44,7 +46,6 @@ def explore(recording: Recording, plot: str | None, options: dict[str, Any]) -> 
             # The plot stays as it is.
             widget.trouble = str(e)
 
-    widget = Explorer(svg=drawn.svg)
     widget.observe(draw, "span")
     return widget
 
