@@ -53,8 +53,8 @@ python: wheel ## checks of the Python package with type checkers and consumers o
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/matrix.py
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/notebooks.py --kernel
 
-python-speed: ## speed and size of the Python package that `make python` has installed: the table of docs/book/python.md
-	$(SCRATCH)/maturin/bin/python bench/python_speed.py $(SCRATCH)/python-speed
+python-speed: build ## speed and size of the Python package that `make python` has installed: the table of docs/book/python.md
+	$(SCRATCH)/maturin/bin/python bench/python_speed.py $(SCRATCH)/python-speed $(BIN)
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py

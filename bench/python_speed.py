@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Speed and size of the Python package, as a table: docs/book/python.md. Each figure comes from a process of its own.
 
-Usage: python_speed.py DIRECTORY [SIMULATIONS], in an environment with tailback, pyarrow, polars and pandas. DIRECTORY keeps the
-recording of 14.4 million probes. SIMULATIONS: runs of the sweep [default: 400].
+Usage: python_speed.py DIRECTORY BINARY [SIMULATIONS], in an environment with tailback, pyarrow, polars and pandas. DIRECTORY keeps
+the recording of 14.4 million probes. BINARY is the command that xargs starts. SIMULATIONS: runs of the sweep [default: 400].
 """
 
 import importlib.util
@@ -50,7 +50,7 @@ def recording(directory):
     return path
 
 
-def sweep(count):
+def sweep(count, binary):
     """Processor time of a sweep by `tailback.sweep`, and by one command a simulation under `xargs -P2`."""
     def cpu():
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -60,7 +60,7 @@ def sweep(count):
     start = cpu()
     subprocess.run([sys.executable, "-c", ours], check=True)
     middle = cpu()
-    command = [pathlib.Path(sys.executable).with_name("tailback"), "sim", DUMBBELL, "--threads=1", "--json"]
+    command = [binary, "sim", DUMBBELL, "--threads=1", "--json"]
     seeds = "\n".join(map(str, range(1, count + 1)))
     line = ["xargs", "-P2", "-I{}", *command, "--set=seed={}"]
     subprocess.run(line, input=seeds, text=True, stdout=subprocess.DEVNULL, check=True)
@@ -76,7 +76,7 @@ def size():
 def main():
     """Prints the table."""
     directory = pathlib.Path(sys.argv[1])
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 400
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 400
     directory.mkdir(parents=True, exist_ok=True)
     path = str(recording(directory))
     load = os.getloadavg()[0]
@@ -98,7 +98,7 @@ def main():
         whole, _, _ = measured(before, f"x = rec.delay.to_{to}()")
         three, _, _ = measured(before, f"x = rec.delay.select({COLUMNS}).to_{to}()")
         print(f"| all 13 columns to {name}; three columns | {asked} CPU-s | {whole:.2f}; {three:.2f} CPU-s |")
-    ours, theirs = sweep(count)
+    ours, theirs = sweep(count, sys.argv[2])
     print(f"| {count} simulations of 60 s | 1.05 × `xargs -P2` | {ours / theirs:.2f} × ({ours:.0f} CPU-s, {theirs:.0f} CPU-s) |")
 
 

@@ -58,7 +58,7 @@ fn select<T: Copy + Into<i64>>(runs: &[&[T]], ranks: &[usize], found: &mut Vec<i
     }
     let (low, high) = pivots(runs, (first, last), total);
     let parts = divide(runs, low, high);
-    let [below, between, above] = parts.each_ref().map(|p| count(p));
+    let [below, between, _] = parts.each_ref().map(|p| count(p));
     let middle = ranks.partition_point(|k| *k < below);
     let end = ranks.partition_point(|k| *k < below + between);
     select(&parts[0], &ranks[..middle], found);

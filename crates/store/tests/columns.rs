@@ -26,7 +26,7 @@ fn draw(rng: &mut Rng) -> Vec<Delay> {
             sent_ns: NOON + i * 1000,
             seq: i,
             target: format!("näme {}", below(targets)).as_str().into(),
-            rtt_ns: ((i as usize / stretch) % 2 == 0 && below(9) > 0)
+            rtt_ns: ((i as usize / stretch).is_multiple_of(2) && below(9) > 0)
                 .then(|| 1 + below(1 << 40) as i64),
             owd_up_ns: None,
             owd_down_ns: None,
