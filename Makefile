@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -37,18 +37,24 @@ test: deps assets ## installs what tests need and runs all of them
 	$(MAKE) book
 	cd $(WEB) && TMPDIR=$(SCRATCH) npm test
 
+# Functions of the same code are stored once, where Rust links with its own linker.
+FOLD_x86_64 := -- -Clink-arg=-Wl,--icf=all
 wheel: assets ## the Python package as one file, in target/wheels; needs python3 with venv
 	python3 -m venv $(SCRATCH)/maturin
 	$(SCRATCH)/maturin/bin/pip install --quiet 'maturin>=1.16,<2'
-	PATH="$(SCRATCH)/maturin/bin:$$PATH" maturin build --profile wheel --manifest-path python/Cargo.toml
+	PATH="$(SCRATCH)/maturin/bin:$$PATH" maturin build --profile wheel --manifest-path python/Cargo.toml $(FOLD_$(shell uname -m))
 
 python: wheel ## checks of the Python package with type checkers and consumers of Arrow, from PyPI
 	$(SCRATCH)/maturin/bin/pip install --quiet --force-reinstall --no-deps target/wheels/tailback-*.whl
-	$(SCRATCH)/maturin/bin/pip install --quiet mypy pyright pyarrow polars pandas duckdb pytz narwhals nanoarrow
+	$(SCRATCH)/maturin/bin/pip install --quiet mypy pyright pyarrow polars pandas duckdb pytz narwhals nanoarrow anywidget nbclient ipykernel
 	cd $(SCRATCH) && maturin/bin/mypy --strict -p tailback && maturin/bin/stubtest tailback
 	cd $(SCRATCH) && PATH="$(SCRATCH)/maturin/bin:$$PATH" pyright --verifytypes tailback --ignoreexternal
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/test_package.py
 	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/matrix.py
+	cd $(SCRATCH) && maturin/bin/python $(CURDIR)/python/tests/notebooks.py --kernel
+
+python-speed: build ## speed and size of the Python package that `make python` has installed: the table of docs/book/python.md
+	$(SCRATCH)/maturin/bin/python bench/python_speed.py $(SCRATCH)/python-speed $(BIN)
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py

@@ -95,7 +95,8 @@ class Table:
             import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
         except ImportError:
             raise _missing("pyarrow") from None
-        table = pyarrow.table(self)
+        # `pyarrow.table` would import pandas to ask if this is one of its frames.
+        table = pyarrow.RecordBatchReader.from_stream(self).read_all()
         self._warn()
         return table
 
@@ -189,6 +190,15 @@ class Recording:
             verbs.report(self.path, plot=chosen, output=file, **options)
             with io.open(file, encoding="utf-8") as svg:  # noqa: PTH123
                 return Plot(svg.read())
+
+    def explore(self, plot: str | None = None, **options: Any) -> Any:
+        """Draws a plot that shows its values under the pointer and zooms into a time; needs anywidget.
+
+        Without anywidget it is the plot of `plot`.
+        """
+        from ._explore import explore
+
+        return explore(self, plot, options)
 
     def __repr__(self) -> str:
         return f"Recording({self.path!r}: {', '.join(self.tables)})"

@@ -27,12 +27,12 @@ fn package() -> TempDir {
     directory
 }
 
-#[test]
-fn the_package_passes_its_own_tests() {
+/// Runs a Python program of the tests with the package that was built.
+fn run(program: &str) {
     let directory = package();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/test_package.py");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let output = Command::new("python3")
-        .arg(tests)
+        .arg(tests.join(program))
         .env("PYTHONPATH", &*directory)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env_remove("TAILBACK_KEY")
@@ -40,5 +40,15 @@ fn the_package_passes_its_own_tests() {
         .expect("python3 runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
-    print!("{told}");
+    print!("{}{told}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_package_passes_its_own_tests() {
+    run("test_package.py");
+}
+
+#[test]
+fn the_notebooks_run() {
+    run("notebooks.py");
 }

@@ -3,12 +3,15 @@
 import collections
 import doctest
 import gc
+import html
+import importlib.util
 import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -87,6 +90,13 @@ class Verbs(Case):
         }
         tb.mark("t1.rec", "upload begins", at="2023-11-14T22:13:30Z")
         shown["mark"] = (tb.mark("t1.rec"), ["mark", "t1.rec"])
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            target = f"tcp:127.0.0.1:{server.getsockname()[1]}"
+            tb.monitor(target, interface="lo", interval="50 ms", duration="1 s", output="m.rec")
+        shown["status"] = (tb.status("m.rec"), ["status", "m.rec"])
+        self.assertEqual([seen.target for seen in shown["status"][0].targets], [target])
+        shown["fleet_status"] = (tb.fleet_status(data="hub"), ["fleet", "status", "--data=hub"])
+        shown["control_plan"] = (tb.control_plan(wan="lo"), ["control", "plan", "--wan=lo"])
         # The answer of an import names its recording.
         shutil.rmtree("i.rec")
         for answer, words in shown.values():
@@ -110,9 +120,9 @@ class Verbs(Case):
             self.assertEqual(verbs.completions(shell).text, command("completions", shell)[0])
 
 
-# Verbs that need rights, hosts or a moment of their own; the command's own tests run them.
-ELSEWHERE = {"status", "control_plan", "control_prove", "control_status", "control_stop", "fleet_report",
-             "fleet_status"}
+# Verbs that need a controlled gateway with the rights for it, or a fleet that has measured; the command's own tests run
+# them.
+ELSEWHERE = {"control_prove", "control_status", "control_stop", "fleet_report"}
 
 
 def source(name):
@@ -187,6 +197,28 @@ class Answers(Case):
         self.assertIn("<svg", rec._repr_html_())
         self.assertIn("<svg", rec.plot("cdf")._repr_svg_())
         self.assertIn("delay", repr(rec))
+
+    def test_a_plot_tells_its_axes_and_a_widget_needs_anywidget(self):
+        rec = tb.open("home.rec")
+        axes = json.loads(html.unescape(re.search(r'data-axes="([^"]*)"', rec.plot("rtt").svg)[1]))
+        self.assertEqual(int(axes["x"]["origin_ns"]), self.home.started_ns)
+        self.assertAlmostEqual(axes["x"]["to"], self.home.duration_s, delta=5)
+        self.assertIn("Round-trip time, ms", [panel["y"]["name"] for panel in axes["panels"]])
+        if importlib.util.find_spec("anywidget") is None:
+            self.assertEqual(rec.explore("cdf").svg, rec.plot("cdf").svg)
+            return
+        widget = rec.explore("rtt")
+        begin = self.home.started_ns + 10_000_000_123
+        widget.span = [str(begin), str(begin + 5_000_000_000)]
+        axes = json.loads(html.unescape(re.search(r'data-axes="([^"]*)"', widget.svg)[1]))
+        self.assertEqual(int(axes["x"]["origin_ns"]), begin)
+        self.assertEqual(axes["x"]["to"], 5)
+        before = widget.svg
+        widget.span = ["0", "1"]
+        self.assertEqual(widget.svg, before)
+        self.assertIn("no probes", widget.trouble)
+        widget.span = []
+        self.assertEqual((widget.svg, widget.trouble), (rec.plot("rtt").svg, ""))
 
     def test_streams_start_anew_and_end_with_their_consumer(self):
         delay = tb.open("home.rec").delay

@@ -253,10 +253,11 @@ fn parts(series: &Series, days: &[Span]) -> Vec<Part> {
         if all.iter().map(|r| r.len()).sum::<usize>() < LEAST_ANSWERS {
             return None;
         }
+        let [p50, p95] = runs::quantiles(&all, &[0.5, 0.95])?.try_into().ok()?;
         Some(Part {
             from_ns: begin(blocks[0]),
-            p50_ms: runs::quantile(&all, 0.5)? / 1e6,
-            p95_ms: runs::quantile(&all, 0.95)? / 1e6,
+            p50_ms: p50 / 1e6,
+            p95_ms: p95 / 1e6,
         })
     };
     groups.filter_map(part).collect()

@@ -417,10 +417,8 @@ fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
         variance_ms2: spread.map(|s| s * s),
         points: points
             .iter()
-            .map(|p| Point {
-                share: *p,
-                ms: point(&runs, m.n, *p, MS),
-            })
+            .zip(quantiles(&runs, m.n, points, MS))
+            .map(|(p, ms)| Point { share: *p, ms })
             .collect(),
     }
 }
@@ -448,7 +446,7 @@ fn variation(blocks: &[&Block]) -> Ipdv {
             },
             other => other,
         },
-        p95_ms: point(&runs, m.n, 0.95, UNIT),
+        p95_ms: quantiles(&runs, m.n, &[0.95], UNIT).remove(0),
     }
 }
 
@@ -467,10 +465,7 @@ fn moments<T: Copy + Into<i64>>(runs: &[&[T]], unit: f64) -> Option<(Moments, Ve
     );
     let means: Vec<(f64, f64)> = runs
         .iter()
-        .map(|r| {
-            let sum: i128 = r.iter().map(|v| i128::from(Into::<i64>::into(*v))).sum();
-            (r.len() as f64, sum as f64 / r.len() as f64 / unit)
-        })
+        .map(|r| (r.len() as f64, sum(r) as f64 / r.len() as f64 / unit))
         .collect();
     let mean = means.iter().map(|(n, m)| n * m).sum::<f64>() / n as f64;
     let (squares, deviations) = runs
@@ -498,29 +493,59 @@ fn moments<T: Copy + Into<i64>>(runs: &[&[T]], unit: f64) -> Option<(Moments, Ve
     Some((m, means))
 }
 
-fn point<T: Copy + Into<i64>>(runs: &[&[T]], n: usize, p: f64, unit: f64) -> Figure {
-    let Some(value) = runs::quantile(runs, p) else {
-        return Figure::cannot_tell("no probe was answered");
+/// Sum of an ascending run.
+fn sum<T: Copy + Into<i64>>(run: &[T]) -> i128 {
+    // Parts of few values: their sums fit into 64 bits if the outer values are below 2^55, a year in ns.
+    let outer = |v: Option<&T>| v.map_or(0, |v| Into::<i64>::into(*v).unsigned_abs());
+    if outer(run.first()).max(outer(run.last())) >= 1 << 55 {
+        return run.iter().map(|v| i128::from(Into::<i64>::into(*v))).sum();
+    }
+    let part = |part: &[T]| part.iter().fold(0i64, |s, v| s.wrapping_add((*v).into()));
+    run.chunks(128).map(|p| i128::from(part(p))).sum()
+}
+
+/// Quantiles of all runs in ms with their intervals, one for each share. `n`: number of values.
+fn quantiles<T: Copy + Into<i64>>(
+    runs: &[&[T]],
+    n: usize,
+    shares: &[f64],
+    unit: f64,
+) -> Vec<Figure> {
+    let Some(values) = runs::quantiles(runs, shares) else {
+        return vec![Figure::cannot_tell("no probe was answered"); shares.len()];
     };
-    if let Some(why) = stats::too_few(n, p) {
-        return Figure::cannot_tell(why);
-    }
-    // A value between two order statistics lies above the lower one.
-    let limit = value.floor() as i64;
-    let means: Vec<(f64, f64)> = runs
-        .iter()
-        .map(|r| {
-            let below = r.partition_point(|v| Into::<i64>::into(*v) <= limit) as f64;
-            (r.len() as f64, below / r.len() as f64)
-        })
-        .collect();
-    let independent = independent(&means, p * (1.0 - p), n as f64);
-    let (low, high) = stats::interval_at(n, independent, p);
-    Figure::Is {
-        value: value / unit,
-        low: (runs::kth(runs, low) as f64).min(value) / unit,
-        high: (runs::kth(runs, high) as f64).max(value) / unit,
-    }
+    let ends = |(p, value): (&f64, &f64)| {
+        if let Some(why) = stats::too_few(n, *p) {
+            return Err(Figure::cannot_tell(why));
+        }
+        // A value between two order statistics lies above the lower one.
+        let limit = value.floor() as i64;
+        let means: Vec<(f64, f64)> = runs
+            .iter()
+            .map(|r| {
+                let below = r.partition_point(|v| Into::<i64>::into(*v) <= limit) as f64;
+                (r.len() as f64, below / r.len() as f64)
+            })
+            .collect();
+        let independent = independent(&means, p * (1.0 - p), n as f64);
+        Ok(stats::interval_at(n, independent, *p))
+    };
+    let ends: Vec<Result<(usize, usize), Figure>> = shares.iter().zip(&values).map(ends).collect();
+    let known = ends.iter().flatten().flat_map(|(low, high)| [*low, *high]);
+    let found = runs::kths(runs, &known.collect::<Vec<_>>());
+    let mut found = found.chunks_exact(2);
+    let figure = |(end, value): (Result<_, Figure>, f64)| {
+        if let Err(why) = end {
+            return why;
+        }
+        let pair = found.next().expect("each interval has two ends");
+        Figure::Is {
+            value: value / unit,
+            low: (pair[0] as f64).min(value) / unit,
+            high: (pair[1] as f64).max(value) / unit,
+        }
+    };
+    ends.into_iter().zip(values).map(figure).collect()
 }
 
 /// The worst window of `length_ns` for each limit, sliding from slot to slot.

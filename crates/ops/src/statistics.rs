@@ -20,6 +20,7 @@ use base::record::{
 };
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Question to a recording.
 #[derive(Clone)]
@@ -485,19 +486,24 @@ fn read(from: Source<'_>, series: &mut BTreeMap<Text, Series>) -> anyhow::Result
         names.push(name.clone());
         all.push(s);
     }
-    let mut last = 0;
+    // Target of the last probe, and its place; most rows share one text with the row before.
+    let mut last: Option<(Text, Option<usize>)> = None;
     scan::probes(from, |name, sent_ns, rtt_ns, status| {
-        if names[last] != *name {
-            match names.iter().position(|n| n == name) {
-                Some(i) => last = i,
-                None => return,
+        let at = match &last {
+            Some((of, at)) if Arc::ptr_eq(of, name) => *at,
+            _ => {
+                let at = names.iter().position(|n| n == name);
+                last = Some((name.clone(), at));
+                at
             }
+        };
+        if let Some(at) = at {
+            all[at].add(Probe {
+                sent_ns,
+                rtt_ns,
+                status,
+            });
         }
-        all[last].add(Probe {
-            sent_ns,
-            rtt_ns,
-            status,
-        });
     })?;
     let mut unread = None;
     scan::thinned(from, &mut |row| {

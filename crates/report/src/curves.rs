@@ -49,6 +49,8 @@ pub struct Cdf {
 }
 
 pub struct Curves {
+    /// Start, UNIX ns.
+    pub start_ns: i64,
     pub span_s: f64,
     /// Start in UNIX time if the axis shows dates, with the zone's name if it has one.
     pub civil: Option<(f64, Option<String>)>,
@@ -107,6 +109,7 @@ impl Curves {
         let marked = moments(&recording.event).into_iter();
         let marked = marked.map(|m| (seconds(m.t_ns, start), m.text));
         Curves {
+            start_ns: start,
             span_s,
             civil: None,
             cdf: cdfs(answer, recording),

@@ -33,6 +33,8 @@ pub struct Axis {
     pub marks: Option<Vec<(f64, String)>>,
     /// True if the names of the marks are above the panel.
     pub above: bool,
+    /// UNIX time of the value 0, ns, if the values are seconds of a recording.
+    pub origin_ns: Option<i64>,
 }
 
 impl Axis {

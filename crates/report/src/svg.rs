@@ -47,6 +47,8 @@ pub struct Picture {
     height: f64,
     title: String,
     inside: Markup,
+    /// Description of the axes, as JSON.
+    axes: Option<String>,
 }
 
 impl Picture {
@@ -67,6 +69,7 @@ impl Picture {
             height: y,
             title: title.to_owned(),
             inside,
+            axes: None,
         }
     }
 
@@ -75,7 +78,8 @@ impl Picture {
         (WIDTH, self.height)
     }
 
-    /// Returns the text of an SVG file with plain colours, which need neither variables nor media queries.
+    /// Returns the text of an SVG file with plain colours, which need neither variables nor media queries. Its
+    /// attribute `data-axes` lets a program read values off the plot.
     pub fn file(&self) -> String {
         let style = file::style(&self.inside.0, Theme::Light);
         self.document(html! { style { (PreEscaped(style)) } }, None)
@@ -84,12 +88,14 @@ impl Picture {
 
     fn document(&self, style: Markup, width: Option<&str>) -> Markup {
         let (w, h) = self.size();
+        // A page reads its own data.
+        let axes = self.axes.as_deref().filter(|_| width.is_none());
         let (width, height) = match width {
             Some(width) => (width.to_owned(), None),
             None => (short(w), Some(short(h))),
         };
         html! {
-            svg.tb-plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {w} {h}")) width=(width) height=[height] role="img" aria-label=(self.title) {
+            svg.tb-plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {w} {h}")) width=(width) height=[height] role="img" aria-label=(self.title) data-axes=[axes] {
                 title { (self.title) }
                 (style)
                 rect.paper width=(w) height=(h) {}
@@ -199,7 +205,27 @@ fn draw(spec: &PlotSpec) -> Picture {
         height,
         title: spec.title.clone(),
         inside,
+        axes: Some(axes(spec, &placed)),
     }
+}
+
+/// Description of the axes: places in pixels, and the values at their ends.
+fn axes(spec: &PlotSpec, placed: &[Placed]) -> String {
+    let axis = |a: &Axis| {
+        serde_json::json!({
+            "name": a.name,
+            "from": a.from,
+            "to": a.to,
+            "logarithmic": a.logarithmic,
+            "size": if a.size > 0.0 { a.size } else { 1.0 },
+            // JavaScript's numbers do not hold nanoseconds.
+            "origin_ns": a.origin_ns.map(|ns| ns.to_string()),
+        })
+    };
+    let panel = |p: &Placed| serde_json::json!({ "top": p.top, "height": p.panel.height, "y": axis(&p.panel.y) });
+    let panels: Vec<_> = placed.iter().map(panel).collect();
+    serde_json::json!({ "left": LEFT, "width": INNER, "x": axis(&spec.x), "panels": panels })
+        .to_string()
 }
 
 /// Draws the shaded spans over all panels, with their names above the first.

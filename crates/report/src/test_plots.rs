@@ -70,7 +70,10 @@ pub(crate) fn over_time(curves: &Curves) -> PlotSpec {
     PlotSpec {
         title: "Round-trip time and throughput over time".into(),
         untitled: true,
-        x: Axis::even("time, s", 0.0, curves.span_s),
+        x: Axis {
+            origin_ns: Some(curves.start_ns),
+            ..Axis::even("time, s", 0.0, curves.span_s)
+        },
         panels,
         phases: shade.collect(),
         moments: curves.moments.clone(),

@@ -4,9 +4,9 @@ use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
 };
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use base::record::{Cell, Column, FORMAT_VERSION, Kind, Row, Sink, Table, TableId, Text};
 use base::text::clean_lines;
 use std::collections::{BTreeSet, HashMap};
@@ -37,6 +37,56 @@ fn data_type(kind: Kind) -> DataType {
         Kind::Real => DataType::Float64,
         Kind::Flag => DataType::Boolean,
         Kind::Text => DataType::Utf8,
+    }
+}
+
+/// Arrow type of texts as numbers of a dictionary.
+pub fn dictionary_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// Returns a schema in which texts are numbers of a dictionary, or `None` if it has no texts.
+pub fn with_dictionaries(schema: &Schema) -> Option<SchemaRef> {
+    let is_text = |field: &FieldRef| *field.data_type() == DataType::Utf8;
+    if !schema.fields().iter().any(is_text) {
+        return None;
+    }
+    let fields = schema.fields().iter().map(|field| match is_text(field) {
+        true => field.as_ref().clone().with_data_type(dictionary_type()),
+        false => field.as_ref().clone(),
+    });
+    let fields: Vec<Field> = fields.collect();
+    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
+    Some(Arc::new(schema))
+}
+
+/// Column of texts.
+pub enum Texts<'b> {
+    /// Text of each row, as in open files.
+    Plain(&'b StringArray),
+    /// Dictionary, and each row's number in it, as in closed files: rows share few texts.
+    Numbered(&'b Int32Array, &'b StringArray),
+}
+
+impl<'b> Texts<'b> {
+    /// Views a column that [`find`] found.
+    pub fn of(array: &'b ArrayRef) -> Texts<'b> {
+        match array.as_dictionary_opt::<Int32Type>() {
+            Some(array) => Texts::Numbered(array.keys(), array.values().as_string::<i32>()),
+            None => Texts::Plain(array.as_string::<i32>()),
+        }
+    }
+
+    /// Text of a row; `None` if it is null.
+    pub fn get(&self, row: usize) -> Option<&'b str> {
+        match self {
+            Texts::Plain(texts) => texts.is_valid(row).then(|| texts.value(row)),
+            Texts::Numbered(keys, texts) => {
+                let key = keys.is_valid(row).then(|| keys.value(row))?;
+                let key = usize::try_from(key).ok().filter(|k| *k < texts.len())?;
+                texts.is_valid(key).then(|| texts.value(key))
+            }
+        }
     }
 }
 
@@ -200,7 +250,8 @@ pub fn find<'b>(batch: &'b RecordBatch, column: &Column) -> Result<Option<&'b Ar
         };
     };
     let (want, have) = (data_type(column.kind), array.data_type());
-    if *have != want {
+    let is_numbered = column.kind == Kind::Text && *have == dictionary_type();
+    if *have != want && !is_numbered {
         return Err(format!("column {} holds {have}, not {want}", column.name));
     }
     Ok(Some(array))
@@ -215,7 +266,9 @@ fn cell(array: &ArrayRef, i: usize, texts: &mut BTreeSet<Text>) -> Cell {
         DataType::Float64 => Cell::Real(array.as_primitive::<Float64Type>().value(i)),
         DataType::Boolean => Cell::Flag(array.as_boolean().value(i)),
         _ => {
-            let text = array.as_string::<i32>().value(i);
+            let Some(text) = Texts::of(array).get(i) else {
+                return Cell::Null;
+            };
             if let Some(known) = texts.get(text) {
                 return Cell::Text(known.clone());
             }

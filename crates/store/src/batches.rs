@@ -1,14 +1,13 @@
 //! Record batches of one table, one after the other, for other programs that read Arrow.
 
-use crate::batch::{find, schema};
+use crate::batch::{Texts, find, schema, with_dictionaries};
 use crate::reader::{days, read_day};
 use crate::{OPEN, Recovered, SEALED, StoreError, read_meta_noting};
-use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchReader, StringArray,
     new_null_array,
 };
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use base::record::{Kind, TableId};
 use base::text::clean_lines;
 use std::cell::RefCell;
@@ -71,7 +70,8 @@ impl RecordBatchReader for Batches {
 /// # Errors
 /// A column that the table does not have; the message names all columns.
 pub fn table_schema(table: TableId, columns: &[String]) -> Result<SchemaRef, String> {
-    let whole = with_dictionaries(&schema(table));
+    let plain = schema(table);
+    let whole = with_dictionaries(&plain).unwrap_or(plain);
     if columns.is_empty() {
         return Ok(whole);
     }
@@ -91,20 +91,6 @@ pub fn table_schema(table: TableId, columns: &[String]) -> Result<SchemaRef, Str
         .project(&indexes)
         .map(Arc::new)
         .map_err(|e| e.to_string())
-}
-
-/// Schema in which texts are numbers of a dictionary.
-fn with_dictionaries(schema: &Schema) -> SchemaRef {
-    let text = || Box::new(DataType::Utf8);
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Utf8 => {
-            let of = DataType::Dictionary(Box::new(DataType::Int32), text());
-            field.as_ref().clone().with_data_type(of)
-        }
-        _ => field.as_ref().clone(),
-    });
-    let fields: Vec<Field> = fields.collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// Files of a table in the order of their days: Parquet, or Arrow streams while they may grow.
@@ -209,7 +195,10 @@ impl Reading {
                 Some(array) if array.null_count() == array.len() => {
                     self.nulls(field.data_type(), array.len())
                 }
-                Some(array) if column.kind == Kind::Text => dictionary(&cleaned(array))?,
+                Some(array) if column.kind == Kind::Text => match Texts::of(array) {
+                    Texts::Plain(texts) => dictionary(&cleaned(texts))?,
+                    Texts::Numbered(keys, texts) => checked(keys, &cleaned(texts))?,
+                },
                 Some(array) => array.clone(),
             })
         };
@@ -232,8 +221,7 @@ impl Reading {
 }
 
 /// Texts as numbers of the batch's different texts, of which rows share few.
-fn dictionary(array: &ArrayRef) -> Result<ArrayRef, String> {
-    let texts = array.as_string::<i32>();
+fn dictionary(texts: &StringArray) -> Result<ArrayRef, String> {
     let (mut words, mut known) = (Vec::new(), HashMap::new());
     // Consecutive rows mostly have the same text.
     let mut last = 0;
@@ -248,20 +236,23 @@ fn dictionary(array: &ArrayRef) -> Result<ArrayRef, String> {
         Some(last)
     });
     let numbers: Int32Array = numbers.collect();
-    let words = Arc::new(StringArray::from_iter_values(words));
-    let array = DictionaryArray::try_new(numbers, words).map_err(|e| e.to_string())?;
-    Ok(Arc::new(array))
+    checked(&numbers, &StringArray::from_iter_values(words))
+}
+
+/// Dictionary of these texts; fails if a number has no text, since consumers do not look.
+fn checked(numbers: &Int32Array, texts: &StringArray) -> Result<ArrayRef, String> {
+    let array = DictionaryArray::try_new(numbers.clone(), Arc::new(texts.clone()));
+    Ok(Arc::new(array.map_err(|e| e.to_string())?))
 }
 
 /// Texts without terminal commands; nearly all are plain already.
-fn cleaned(array: &ArrayRef) -> ArrayRef {
-    let texts = array.as_string::<i32>();
+fn cleaned(texts: &StringArray) -> StringArray {
     let (first, last) = (texts.value_offsets().first(), texts.value_offsets().last());
     let range = first.map_or(0, |o| *o as usize)..last.map_or(0, |o| *o as usize);
     let plain = |all: bool, byte: &u8| all & (0x20..0x7f).contains(byte);
     if texts.value_data()[range].iter().fold(true, plain) {
-        return array.clone();
+        return texts.clone();
     }
     let each = texts.iter().map(|text| text.map(clean_lines));
-    Arc::new(each.collect::<StringArray>())
+    each.collect()
 }

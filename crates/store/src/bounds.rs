@@ -56,6 +56,14 @@ pub(crate) fn is_instant(ns: i64) -> bool {
     (0..=LAST_NS).contains(&ns)
 }
 
+/// True if all values are within a range.
+fn are_within(values: &[i64], range: &RangeInclusive<i64>) -> bool {
+    let above = |v: i64| v.wrapping_sub(*range.start()).cast_unsigned();
+    // All bits together are at least as large as each value, and the processor joins several values at once.
+    let bits = values.iter().fold(0, |bits, v| bits | above(*v));
+    bits <= above(*range.end()) || values.iter().all(|v| range.contains(v))
+}
+
 /// Returns the rows of a batch that are within bounds as runs of consecutive rows: start and length.
 fn runs(table: &TableSpec, batch: &RecordBatch) -> Vec<(usize, usize)> {
     let rows = batch.num_rows();
@@ -68,12 +76,8 @@ fn runs(table: &TableSpec, batch: &RecordBatch) -> Vec<(usize, usize)> {
             continue;
         };
         let range = range(column);
-        // Nulls hold any value, mostly zero. A fully valid batch costs one pass without branches.
-        if array
-            .values()
-            .iter()
-            .fold(true, |all, v| all & range.contains(v))
-        {
+        // Nulls hold any value, mostly zero. A fully valid batch costs one or two passes without branches.
+        if are_within(array.values(), &range) {
             continue;
         }
         let bad = bad.get_or_insert_with(|| vec![false; rows]);

@@ -1,11 +1,11 @@
 //! Columns of one table without conversion to rows, for statistics over millions of rows.
 
-use crate::batch::find;
+use crate::batch::{Texts, find};
 use crate::reader::{days, read_day};
 use crate::{Recovered, StoreError};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use base::record::{Kind, TableId, Text};
 use base::text::clean_lines;
 use std::path::Path;
@@ -19,13 +19,16 @@ pub struct Columns<'b> {
 /// Column of integers. `values` holds anything at nulls.
 pub struct Ints<'b> {
     values: &'b [i64],
-    array: Option<&'b ArrayRef>,
+    /// The same column; `None` if the file lacks it.
+    array: Option<&'b Int64Array>,
+    has_nulls: bool,
 }
 
 impl Ints<'_> {
+    #[inline]
     pub fn get(&self, row: usize) -> Option<i64> {
         let array = self.array?;
-        array.is_valid(row).then(|| self.values[row])
+        (!self.has_nulls || array.is_valid(row)).then(|| self.values[row])
     }
 }
 
@@ -51,8 +54,12 @@ impl<'b> Columns<'b> {
     /// Panics if the table has no such column of integers.
     pub fn ints(&self, name: &str) -> Ints<'b> {
         let array = self.array(name, Kind::Int);
-        let values = array.map_or(&[][..], |a| a.as_primitive::<Int64Type>().values());
-        Ints { values, array }
+        let array = array.map(|a| a.as_primitive::<Int64Type>());
+        Ints {
+            values: array.map_or(&[][..], |a| a.values()),
+            array,
+            has_nulls: array.is_some_and(|a| a.null_count() > 0),
+        }
     }
 
     /// # Panics
@@ -70,16 +77,38 @@ impl<'b> Columns<'b> {
     /// # Panics
     /// The same as `ints`.
     pub fn words(&self, name: &str, words: &mut Vec<Text>) -> Option<Vec<u32>> {
-        let texts = self.array(name, Kind::Text)?.as_string::<i32>();
-        // Consecutive rows mostly have the same text.
-        let mut last = 0;
-        let numbers = (0..texts.len()).map(|row| {
-            let text = &*clean_lines(texts.value(row));
-            if words.get(last).is_none_or(|w| **w != *text) {
-                last = words.iter().position(|w| **w == *text).unwrap_or_else(|| {
+        let texts = Texts::of(self.array(name, Kind::Text)?);
+        let mut place = |text: &str, near: usize| {
+            let text = &*clean_lines(text);
+            match words.get(near).is_some_and(|w| **w == *text) {
+                true => near,
+                false => words.iter().position(|w| **w == *text).unwrap_or_else(|| {
                     words.push(text.into());
                     words.len() - 1
-                });
+                }),
+            }
+        };
+        // Consecutive rows mostly have the same text.
+        let mut last = 0;
+        let Texts::Numbered(keys, known) = texts else {
+            let numbers = (0..self.len()).map(|row| {
+                last = place(texts.get(row).unwrap_or_default(), last);
+                last as u32
+            });
+            return Some(numbers.collect());
+        };
+        // A dictionary may have texts that no row has, so a text gets its place at its first row.
+        let mut places: Vec<Option<u32>> = vec![None; known.len()];
+        let has_nulls = keys.null_count() > 0;
+        let numbers = keys.values().iter().enumerate().map(|(row, key)| {
+            let known = places.get_mut(*key as usize);
+            let mut known = known.filter(|_| !has_nulls || keys.is_valid(row));
+            if let Some(Some(place)) = known {
+                return *place;
+            }
+            last = place(texts.get(row).unwrap_or_default(), last);
+            if let Some(known) = &mut known {
+                **known = Some(last as u32);
             }
             last as u32
         });

@@ -52,6 +52,9 @@ pub struct ColumnNote {
     pub kind: ColumnKind,
     pub nullable: bool,
     pub values: i64,
+    /// True if all values are null, so that readers can pass over the column.
+    #[serde(default)]
+    pub all_null: bool,
     pub compressed_bytes: i64,
     pub uncompressed_bytes: i64,
     /// Position of its first page with values; the next field holds that of its dictionary, if it has one.

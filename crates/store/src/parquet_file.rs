@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use base::record::{Kind, TableId};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ParquetRecordBatchReaderBuilder, RowSelector,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelector,
 };
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
@@ -268,6 +268,8 @@ fn properties(table: TableId, group_rows: usize) -> WriterProperties {
 
 fn column_note(column: &ColumnChunkMetaData) -> ColumnNote {
     let described = column.column_descr();
+    let nulls = column.statistics().and_then(|s| s.null_count_opt());
+    let nulls = nulls.and_then(|n| i64::try_from(n).ok());
     ColumnNote {
         name: described.name().to_owned(),
         kind: match described.physical_type() {
@@ -278,6 +280,7 @@ fn column_note(column: &ColumnChunkMetaData) -> ColumnNote {
         },
         nullable: described.max_def_level() > 0,
         values: column.num_values(),
+        all_null: described.max_def_level() > 0 && nulls == Some(column.num_values()),
         compressed_bytes: column.compressed_size(),
         uncompressed_bytes: column.uncompressed_size(),
         at: column.data_page_offset(),
@@ -299,7 +302,8 @@ impl Layout {
     fn of(file: &File) -> Result<Layout, String> {
         // As in `read_rows`, wrong bytes may cause a panic.
         let described = guarded(|| {
-            ArrowReaderMetadata::load(file, Default::default()).map_err(|e| e.to_string())
+            let whole = ArrowReaderMetadata::load(file, Default::default());
+            whole.map(numbered).map_err(|e| e.to_string())
         });
         let described = described.unwrap_or_else(|| Err("it makes no sense".into()));
         if let Ok(whole) = &described {
@@ -367,7 +371,8 @@ impl Layout {
                 let file = FileMetaData::new(2, rows, None, None, schema, None);
                 let whole = ParquetMetaData::new(file, groups?);
                 ArrowReaderMetadata::try_new(Arc::new(whole), Default::default())
-            });
+            })
+            .map(numbered);
         Ok(Layout {
             whole: built.map_err(|e| e.to_string())?,
             notes: notes.into_iter().map(Some).collect(),
@@ -375,6 +380,15 @@ impl Layout {
             why,
         })
     }
+}
+
+/// Lets texts be read as numbers of the file's own dictionaries: a column of a million rows has a handful of texts.
+fn numbered(whole: ArrowReaderMetadata) -> ArrowReaderMetadata {
+    let Some(schema) = batch::with_dictionaries(whole.schema()) else {
+        return whole;
+    };
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    ArrowReaderMetadata::try_new(whole.metadata().clone(), options).unwrap_or(whole)
 }
 
 /// Returns the end position of a group's bytes.
@@ -422,10 +436,11 @@ pub fn read(
             given += b.num_rows() as i64;
             each(b).inspect_err(|e| refused = Some(e.clone()))
         };
+        let known = columns.map(|all| with_values(all, note.as_ref()));
         let of = Of {
             whole: &layout.whole,
             group,
-            columns,
+            columns: known.as_deref(),
         };
         let result = match source.damage() {
             None => read_rows(&source, &of, 0, 65_536, &mut hand_out),
@@ -446,6 +461,16 @@ pub fn read(
         }
     }
     loss(layout.why, why, layout.rows, given)
+}
+
+/// Columns that hold a value in a group; readers see the others, which are null, as columns that the file lacks.
+fn with_values<'c>(columns: &[&'c str], note: Option<&Note>) -> Vec<&'c str> {
+    let is_null = |name: &str| {
+        let column = note.and_then(|n| n.columns.iter().find(|c| c.name == name));
+        column.is_some_and(|c| c.all_null)
+    };
+    let columns = columns.iter().copied();
+    columns.filter(|name| !is_null(name)).collect()
 }
 
 /// Reason why rows are lost: `end` for a file without its last part, `why` for a damaged group.

@@ -37,6 +37,16 @@ pub struct TooMany {
     what: &'static str,
 }
 
+/// Block of an instant; `at` is the index of the block before, which is mostly the same.
+fn block_at<'b>(blocks: &'b mut [Block], at: &mut usize, t_ns: i64) -> Option<&'b mut Block> {
+    let holds = |b: &Block| (b.from_ns..b.to_ns).contains(&t_ns);
+    if !blocks.get(*at).is_some_and(holds) {
+        let after = blocks.partition_point(|b| b.from_ns <= t_ns);
+        *at = after.checked_sub(1)?;
+    }
+    blocks.get_mut(*at).filter(|b| holds(b))
+}
+
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -58,6 +68,10 @@ pub struct Series {
     successive: Successive,
     /// The block of the last probe: the next one is mostly in it too.
     at: usize,
+    /// The block of the last pair of probes, which is older than the last probe.
+    pair_at: usize,
+    /// Expected number of probes in a block.
+    probes_a_block: usize,
 }
 
 impl Series {
@@ -67,6 +81,7 @@ impl Series {
         Series {
             slots: Slots::new(&plan),
             successive: Successive::new(plan.interval_ns),
+            probes_a_block: plan.probes_a_block(),
             blocks,
             plan,
             rounded: false,
@@ -74,6 +89,7 @@ impl Series {
             holes_only: false,
             thinned: (0, 0),
             at: 0,
+            pair_at: 0,
         }
     }
 
@@ -98,17 +114,12 @@ impl Series {
     }
 
     fn block_at(&mut self, t_ns: i64) -> Option<&mut Block> {
-        let holds = |b: &Block| (b.from_ns..b.to_ns).contains(&t_ns);
-        if !self.blocks.get(self.at).is_some_and(holds) {
-            let after = self.blocks.partition_point(|b| b.from_ns <= t_ns);
-            self.at = after.checked_sub(1)?;
-        }
-        self.blocks.get_mut(self.at).filter(|b| holds(b))
+        block_at(&mut self.blocks, &mut self.at, t_ns)
     }
 
     /// Adds a probe; probes outside the plan's span are ignored.
     pub fn add(&mut self, p: Probe) {
-        let expected = self.plan.probes_a_block();
+        let expected = self.probes_a_block;
         let cut_off = p.status == Status::NotSent && self.is_cut_off(p.sent_ns, 0);
         let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(p.sent_ns) else {
@@ -136,8 +147,8 @@ impl Series {
         let Some((sent_ns, step_ns)) = pair else {
             return;
         };
-        let expected = self.plan.probes_a_block();
-        if let Some(block) = self.block_at(sent_ns) {
+        let expected = self.probes_a_block;
+        if let Some(block) = block_at(&mut self.blocks, &mut self.pair_at, sent_ns) {
             if block.variations.capacity() == 0 {
                 block.variations.reserve_exact(expected);
             }

@@ -117,8 +117,8 @@ impl Slots {
     }
 
     fn count_in_time(&mut self, slot: usize, rtt_ns: i64, n: u32) {
-        let limit = self.limits_ns.partition_point(|l| *l < rtt_ns);
-        if limit < self.limits_ns.len() {
+        // The limits are few, and most delays are below the first ones.
+        if let Some(limit) = self.limits_ns.iter().position(|l| rtt_ns <= *l) {
             self.in_time[slot * self.limits_ns.len() + limit] += n;
         }
     }

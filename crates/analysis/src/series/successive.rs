@@ -35,11 +35,13 @@ impl Successive {
         if self.last.is_some_and(|(t, _)| sent_ns <= t) {
             return None;
         }
-        let at = match self.waiting.back() {
-            Some((t, _)) if *t > sent_ns => self.waiting.partition_point(|(t, _)| *t < sent_ns),
-            _ => self.waiting.len(),
-        };
-        self.waiting.insert(at, (sent_ns, rtt_ns));
+        match self.waiting.back() {
+            Some((t, _)) if *t > sent_ns => {
+                let at = self.waiting.partition_point(|(t, _)| *t < sent_ns);
+                self.waiting.insert(at, (sent_ns, rtt_ns));
+            }
+            _ => self.waiting.push_back((sent_ns, rtt_ns)),
+        }
         match self.waiting.len() > KEPT {
             true => self.next(),
             false => None,

@@ -246,6 +246,7 @@ impl Material {
             steps,
         };
         Curves {
+            start_ns: self.scope.from_ns,
             span_s: self.length_ns() as f64 / 1e9,
             civil: Some((
                 self.scope.from_ns as f64 / 1e9,

@@ -55,7 +55,10 @@ fn since(m: &Material, t_ns: i64) -> f64 {
 pub(super) fn time_axis(m: &Material) -> Axis {
     let marks = calendar::marks(m.scope.from_ns, m.scope.to_ns, &m.scope.zone);
     let marks = marks.into_iter().map(|(t, name)| (since(m, t), name));
-    Axis::even("", 0.0, m.length_ns() as f64 / 1e9).marked(marks.collect())
+    Axis {
+        origin_ns: Some(m.scope.from_ns),
+        ..Axis::even("", 0.0, m.length_ns() as f64 / 1e9).marked(marks.collect())
+    }
 }
 
 /// Returns the middle of the stretch at `index` of `count`, s.

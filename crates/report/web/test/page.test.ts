@@ -668,3 +668,39 @@ test("headings, tables and plots are named for those who cannot see them", async
   assert.equal(await page.locator(".plot:not([aria-label])").count(), 1, "only the plot of throughput is read through the one above it");
   await close(opened);
 });
+
+test("the notebook's plot tells the values under the pointer, and a drag asks for the span between its ends", async () => {
+  const script = readFileSync(resolve(crate, "../../python/tailback/_explore.js"), "utf8");
+  const svg = readFileSync(join(out, "adsl-rtt.svg"), "utf8");
+  const page = await browser.newPage({ viewport: { width: 900, height: 600 } });
+  await page.setContent("<div id=plot></div>");
+  await page.evaluate(
+    async ([script, svg]) => {
+      const traits: Record<string, unknown> = { svg, span: [], trouble: "" };
+      const model = { get: (name: string) => traits[name], set: (name: string, value: unknown) => (traits[name] = value), save_changes: () => undefined, on: () => undefined };
+      const url = URL.createObjectURL(new Blob([script as string], { type: "text/javascript" }));
+      (await import(url)).default.render({ model, el: document.querySelector("#plot") });
+      Object.assign(window, { traits });
+    },
+    [script, svg],
+  );
+  const span = (): Promise<string[]> => page.evaluate(() => (window as unknown as { traits: { span: string[] } }).traits.span);
+  const axes = JSON.parse((await page.locator("#plot svg").getAttribute("data-axes"))!);
+  const box = (await page.locator("#plot svg").boundingBox())!;
+  const scale = box.width / 880;
+  const at = (part: number): number => box.x + (axes.left + part * axes.width) * scale;
+  const [panel] = axes.panels;
+  const middle = box.y + (panel.top + panel.height / 2) * scale;
+  await page.mouse.move(at(0.25), middle);
+  const told = await page.locator("#plot [role=status]").textContent();
+  const value = Number(told!.split(": ").at(-1));
+  assert.ok(Math.abs(value - (panel.y.from + panel.y.to) / 2) < 0.01 * panel.y.to, told!);
+  await page.mouse.down();
+  await page.mouse.move(at(0.5), middle, { steps: 3 });
+  await page.mouse.up();
+  const seconds = (await span()).map((ns) => Number(BigInt(ns) - BigInt(axes.x.origin_ns)) / 1e9);
+  for (const [i, part] of [0.25, 0.5].entries()) assert.ok(Math.abs(seconds[i]! - part * axes.x.to) < 0.01 * axes.x.to, String(seconds));
+  await page.mouse.dblclick(at(0.7), middle);
+  assert.deepEqual(await span(), []);
+  await page.close();
+});
