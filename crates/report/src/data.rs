@@ -1,6 +1,7 @@
 //! Data for the page's script. `cargo xtask gen` writes the same types for TypeScript, to `web/src/schema.ts`.
 
 use crate::curves::{Cdf, Curves, Point};
+use crate::plots::Material;
 use crate::words::phase;
 use maud::{Markup, PreEscaped};
 use schemars::JsonSchema;
@@ -23,10 +24,56 @@ pub struct PageCurves {
     in_flow_up: Line,
     lost_s: Vec<f64>,
     bins: RateBins,
+    /// Address from which a served page gets the single probes of a short time; absent in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) single: Option<String>,
     /// Source of the smoke, of recordings of any length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) smoke: Option<Smoke>,
     cdf: Distributions,
+}
+
+/// Single probes of a short time, which a served page asks for when its reader has zoomed in; times from the asked start.
+#[derive(Serialize, JsonSchema)]
+pub struct PageProbes {
+    probes: Line,
+    lost_s: Vec<f64>,
+    bins: RateBins,
+    /// Reason why single probes cannot be drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl PageProbes {
+    /// Takes the probes of a recording's part.
+    pub fn of(m: &Material) -> PageProbes {
+        let reason = match (m.whole.sent(), m.points()) {
+            (0, _) => Some("no probes were sent".to_owned()),
+            (sent, None) => Some(format!("{sent} probes are too many to be drawn one by one")),
+            _ => None,
+        };
+        let shown = curves(&m.curves());
+        PageProbes {
+            probes: shown.probes,
+            lost_s: shown.lost_s,
+            bins: shown.bins,
+            reason,
+        }
+    }
+
+    /// Tells why there are none.
+    pub fn none(reason: &str) -> PageProbes {
+        PageProbes {
+            probes: line(&[]),
+            lost_s: Vec::new(),
+            bins: RateBins {
+                step_s: 1.0,
+                down_bps: Vec::new(),
+                up_bps: Vec::new(),
+            },
+            reason: Some(reason.to_owned()),
+        }
+    }
 }
 
 /// Phase of a test.
@@ -139,6 +186,7 @@ pub(crate) fn curves(c: &Curves) -> PageCurves {
             down_bps: whole(&c.bins.down_bps),
             up_bps: whole(&c.bins.up_bps),
         },
+        single: None,
         smoke: None,
         cdf: distributions(&c.cdf),
     }

@@ -184,7 +184,8 @@ pub const WEB_SHUT: &str =
 /// For a shell.
 pub const NO_PIECES_UP: &str = "nft -f - <<'END'\ntable netdev tailback { chain out { type filter hook egress device \"link0\" priority 0; ip frag-off & 0x3fff != 0 drop; }; }\nEND";
 /// Clears the ECN field of datagrams that leave.
-pub const ECN_CLEARED: &str = "chain out { type filter hook postrouting priority 200; ip protocol udp ip ecn set not-ect; }";
+pub const ECN_CLEARED: &str =
+    "chain out { type filter hook postrouting priority 200; ip protocol udp ip ecn set not-ect; }";
 /// At the far end: EF becomes CS1 before the server sees it.
 pub const EF_REPLACED: &str =
     "chain in { type filter hook prerouting priority -300; ip dscp ef ip dscp set cs1; }";

@@ -64,6 +64,9 @@ const TRAFFIC: (&str, &str) = (
     "Rate in each direction, counted at the interface.",
 );
 
+/// Address of the single probes of a short time on the site that serves the page.
+pub const SINGLE: &str = "probes/";
+
 /// Largest number of outages, and of incidents, that the page lists; `--csv` has all.
 const LISTED: usize = 100;
 
@@ -119,6 +122,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
     let mut curves = data::curves(&m.curves());
     if m.has_delays() {
         curves.smoke = Some(m.cells.data(smoke::loss_limits()));
+        curves.single = live.then(|| SINGLE.to_owned());
     }
     html! {
         (DOCTYPE)
