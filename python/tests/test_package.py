@@ -81,6 +81,7 @@ class Verbs(Case):
                      "--sweep=link.queue=fifo;pie", "--seeds=2"]),
             "model": (tb.model("bdp", "rate=700kbit/s", "rtt=19ms"), ["model", "bdp", "rate=700kbit/s", "rtt=19ms"]),
             "trace": (tb.trace("link.pcapng"), ["trace", "link.pcapng"]),
+            "report": (tb.report("home.rec", output="r.html"), ["report", "home.rec", "-o", "r.html"]),
             "run": (tb.run("sim.rec", output="s1.rec"), ["run", "sim.rec", "-o", "s2.rec"]),
             "list_": (tb.list_("links"), ["list", "links"]),
             "import_": (tb.import_("ping.txt", output="i.rec"), ["import", "ping.txt", "-o", "i.rec"]),
@@ -111,8 +112,8 @@ class Verbs(Case):
 
 
 # Verbs that need rights, hosts or a moment of their own; the command's own tests run them.
-ELSEWHERE = {"status", "control_plan", "control_prove", "control_status", "control_stop", "fleet_report",
-             "fleet_status"}
+ELSEWHERE = {"status", "control_plan", "control_prove", "control_status", "control_stop", "emulate", "fleet_report",
+             "fleet_status", "monitor", "serve"}
 
 
 def source(name):

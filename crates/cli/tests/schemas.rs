@@ -235,8 +235,18 @@ fn an_emulation_keeps_its_schema_beside_the_output_of_its_program() {
         return;
     }
     let run = |more: &[&str]| {
-        let ping = "echo printed; ping -c 3 -i 0.2 far > /dev/null; exit 7";
-        program().run(&[&["emulate", "fiber", "-q"], more, &["--", "sh", "-c", ping]].concat())
+        let send = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); \
+            [s.sendto(bytes(100), ('10.77.0.2', 9)) for _ in range(3)]; \
+            import time; time.sleep(0.3)";
+        let script = format!("echo printed; python3 -c \"{send}\"; exit 7");
+        program().run(
+            &[
+                &["emulate", "fiber", "-q"],
+                more,
+                &["--", "sh", "-c", &script],
+            ]
+            .concat(),
+        )
     };
     let out = run(&["--json"]);
     let told = String::from_utf8_lossy(&out.stderr);
@@ -247,7 +257,7 @@ fn an_emulation_keeps_its_schema_beside_the_output_of_its_program() {
     assert_eq!(value["code"], 7);
     let carried = |way: &str| value[way]["delivered_packets"].as_u64();
     assert!(
-        carried("up") >= Some(3) && carried("down") >= Some(3),
+        carried("up") >= Some(3) && carried("down") >= Some(1),
         "{value}"
     );
     assert_eq!(run(&[]).stdout, b"printed\n");

@@ -1,7 +1,6 @@
 //! Data for the page's script. `cargo xtask gen` writes the same types for TypeScript, to `web/src/schema.ts`.
 
 use crate::curves::{Cdf, Curves, Point};
-use crate::plots::Material;
 use crate::words::phase;
 use maud::{Markup, PreEscaped};
 use schemars::JsonSchema;
@@ -45,14 +44,9 @@ pub struct PageProbes {
 }
 
 impl PageProbes {
-    /// Takes the probes of a recording's part.
-    pub fn of(m: &Material) -> PageProbes {
-        let reason = match (m.whole.sent(), m.points()) {
-            (0, _) => Some("no probes were sent".to_owned()),
-            (sent, None) => Some(format!("{sent} probes are too many to be drawn one by one")),
-            _ => None,
-        };
-        let shown = curves(&m.curves());
+    /// Takes the curves of a recording's part; `reason` tells why single probes cannot be drawn.
+    pub(crate) fn of(c: &Curves, reason: Option<String>) -> PageProbes {
+        let shown = curves(c);
         PageProbes {
             probes: shown.probes,
             lost_s: shown.lost_s,

@@ -634,7 +634,7 @@ pub(crate) fn single_probes(
             m.traffic(t, length, rx, tx);
         }
     })?;
-    Ok(PageProbes::of(&m))
+    Ok(plots::single_probes(&m))
 }
 
 /// Page of a monitor that has no probes yet.
