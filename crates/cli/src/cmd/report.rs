@@ -15,7 +15,7 @@ use std::path::PathBuf;
         the other.\n\nThe extension of --output sets the format: .html for the page, .svg, .pdf or .png for a plot. PDF needs \
         rsvg-convert, inkscape or cairosvg; PNG needs rsvg-convert, resvg, inkscape or chromium.\n\nExamples:\n  \
         tailback report home.rec\n  \
-        tailback report home.rec --plot smoke \\\n      --size 85mm -o smoke.pdf\n  \
+        tailback report home.rec --plot smoke \\\n      --size 178mm -o smoke.pdf\n  \
         tailback report home.rec --theme dark -o slide.svg"
 )]
 pub struct Args {

@@ -126,8 +126,8 @@ impl Site {
     /// A thread that cannot be started.
     pub(super) fn render(self: &Arc<Site>, recording: PathBuf) -> std::io::Result<Renderer> {
         let renderer = Renderer(self.clone());
-        let works: [(&str, fn(&Site, &Path)); 2] =
-            [("page", Site::keep_fresh), ("probes", Site::read_single)];
+        type Work = fn(&Site, &Path);
+        let works: [(&str, Work); 2] = [("page", Site::keep_fresh), ("probes", Site::read_single)];
         for (name, work) in works {
             let (site, recording) = (self.clone(), recording.clone());
             std::thread::Builder::new()
