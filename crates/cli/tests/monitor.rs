@@ -338,7 +338,7 @@ fn an_outage_runs_the_command_and_the_metrics_can_be_read() {
     assert_eq!(answered, kept as f64);
 }
 
-/// What came to an operator: bodies of the webhook, letters, states for the service manager.
+/// Alerts that reached an operator: bodies of the webhook, letters, states for the service manager.
 struct Told {
     posts: Arc<Mutex<Vec<String>>>,
     webhook: String,
