@@ -168,7 +168,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                     }
                 }
                 footer {
-                    @if live { p { "This page fetches news from its monitor, and nothing else." } }
+                    @if live { p { "This page asks its monitor for news and single probes, and nobody else." } }
                     @else { p { "This page fetches nothing." } }
                     (licence())
                 }

@@ -1,6 +1,7 @@
-// Second script of a page that its monitor serves: the state of the targets, and the exchange of the plots for newer ones.
+// Second script of a page that its monitor serves: the state of the targets, the exchange of the plots for newer ones, and
+// the questions of the first script.
 // Only that page has it: the page in a file cannot ask anything of anybody.
-import { EXCHANGED, byId, digits, element } from "./dom";
+import { EXCHANGED, QUESTION, type Question, byId, digits, element } from "./dom";
 
 interface Second {
   at_s: number;
@@ -159,4 +160,8 @@ function follow(): void {
   void look();
 }
 
+document.addEventListener(QUESTION, (event) => {
+  const { address, answer, fail } = (event as CustomEvent<Question>).detail;
+  fetch(address).then((got) => (got.ok ? got.json() : Promise.reject(new Error(String(got.status))))).then(answer, fail);
+});
 follow();

@@ -1,7 +1,7 @@
 // Single probes of a recording that is too long to hold them in its page: the monitor that serves the page is asked for those
 // of the time that is looked at; of a file, the line below the plot has the command that draws them.
 import uPlot from "uplot";
-import { digits, element } from "./dom";
+import { QUESTION, type Question, digits, element } from "./dom";
 import type { Line, PageCurves, PageProbes, RateBins } from "./schema";
 
 /** Single probes between two instants. */
@@ -25,6 +25,11 @@ const length = (s: number): string => {
   return `${digits(s / size)} ${unit}`;
 };
 
+const asked = (address: string): Promise<unknown> =>
+  new Promise((answer, fail) => {
+    document.dispatchEvent(new CustomEvent<Question>(QUESTION, { detail: { address, answer, fail } }));
+  });
+
 export interface Closer {
   /** Line below the plot. */
   says: HTMLElement;
@@ -37,22 +42,17 @@ export function singles(c: PageCurves, zoned: (t: number) => Date, range: () => 
   const says = element("p", "evidence single");
   says.setAttribute("aria-live", "polite");
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let asked = 0;
+  let latest = 0;
   const start = c.from_s ?? 0;
 
   const ask = async (from: number, to: number): Promise<void> => {
-    const mine = ++asked;
+    const mine = ++latest;
     const [a, b] = [Math.floor(from * 1e3), Math.ceil(to * 1e3)];
-    const current = (): boolean => mine === asked && says.isConnected;
+    const current = (): boolean => mine === latest && says.isConnected;
     try {
       for (;;) {
-        const answer = await fetch(`${c.single}${a}/${b}`);
-        const found = answer.ok ? ((await answer.json()) as PageProbes | null) : null;
+        const found = (await asked(`${c.single}${a}/${b}`)) as PageProbes | null;
         if (!current()) return;
-        if (!answer.ok) {
-          says.textContent = "The monitor did not give the single probes of this time.";
-          return;
-        }
         if (found?.reason) {
           says.textContent = `No single probes: ${found.reason}.`;
           return;
@@ -77,7 +77,7 @@ export function singles(c: PageCurves, zoned: (t: number) => Date, range: () => 
   const look: Closer["look"] = ([from, to], drawn, sent) => {
     if (drawn) return;
     clearTimeout(timer);
-    asked++;
+    latest++;
     if (sent > MOST) {
       const enough = ((to - from) * MOST) / sent;
       says.textContent = `Columns of many probes. Zoom in to ${length(enough)} or less ${c.single ? "to see each probe" : "for the command that draws each probe"}.`;
