@@ -59,11 +59,12 @@ python-speed: build ## speed and size of the Python package that `make python` h
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
 
-weeks: build ## how fast the page of three weeks at ten probes a second is made, opens and moves: docs/book/monitor.md
+weeks: build ## how fast the pages of three weeks at ten probes a second are made, open and move, in a file and live: docs/book/monitor.md
 	python3 bench/weeks.py $(SCRATCH)/weeks 10
 	cd $(SCRATCH)/weeks && $(BIN) import delay.csv dropped.csv traffic.csv --output weeks.rec --zone Europe/Oslo
 	cd $(SCRATCH)/weeks && bash -c 'time $(BIN) report weeks.rec --output weeks.html'
 	node bench/page_speed.mjs file://$(SCRATCH)/weeks/weeks.html
+	python3 bench/live_weeks.py $(SCRATCH)/weeks/live $(BIN)
 
 SEED ?= $(shell date +%Y%m%d)
 draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md

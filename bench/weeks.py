@@ -2,7 +2,8 @@
 """Three weeks of a home line that never was, as the delay and traffic monitors' files: what docs/book/plots.md draws.
 
 A queue of up to 430 ms fills while something is uploaded, more often in the evening and at weekends; one outage of
-half an hour, one of 160 s, and a gap in which nothing was measured. Usage: weeks.py DIRECTORY [PROBES A SECOND]
+half an hour, one of 160 s, and a gap in which nothing was measured. Usage: weeks.py DIRECTORY [PROBES A SECOND [yesterday]];
+with `yesterday` they end then, without it in 2014.
 """
 import datetime
 import functools
@@ -12,6 +13,8 @@ import random
 import sys
 
 BEGIN = datetime.datetime(2014, 5, 4, 15, 55)
+if "yesterday" in sys.argv[3:]:
+    BEGIN = datetime.datetime.combine(datetime.date.today(), BEGIN.time()) - datetime.timedelta(days=22)
 DAY = 86_400
 
 

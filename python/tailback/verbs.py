@@ -284,7 +284,7 @@ def monitor(
         ("monitor",),
         {"targets": targets},
         {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 
@@ -400,7 +400,7 @@ def serve(
         ("serve",),
         {},
         {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "log": log, "metrics": metrics, "user": user},
-        not_json=None,
+        not_json=("log",),
         progress=progress,
     )
 
@@ -695,7 +695,7 @@ def emulate(
         ("emulate",),
         {"links": links},
         {"command": command, "set": set, "far": far, "routed": routed, "seed": seed, "output": output},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 
@@ -835,7 +835,7 @@ def report(
         ("report",),
         {"recordings": recordings},
         {"plot": plot, "connection": connection, "from_": from_, "to": to, "zone": zone, "target": target, "interface": interface, "size": size, "theme": theme, "output": output},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 

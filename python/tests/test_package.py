@@ -84,6 +84,7 @@ class Verbs(Case):
                      "--sweep=link.queue=fifo;pie", "--seeds=2"]),
             "model": (tb.model("bdp", "rate=700kbit/s", "rtt=19ms"), ["model", "bdp", "rate=700kbit/s", "rtt=19ms"]),
             "trace": (tb.trace("link.pcapng"), ["trace", "link.pcapng"]),
+            "report": (tb.report("home.rec", output="r.html"), ["report", "home.rec", "-o", "r.html"]),
             "run": (tb.run("sim.rec", output="s1.rec"), ["run", "sim.rec", "-o", "s2.rec"]),
             "list_": (tb.list_("links"), ["list", "links"]),
             "import_": (tb.import_("ping.txt", output="i.rec"), ["import", "ping.txt", "-o", "i.rec"]),
@@ -120,9 +121,9 @@ class Verbs(Case):
             self.assertEqual(verbs.completions(shell).text, command("completions", shell)[0])
 
 
-# Verbs that need a controlled gateway with the rights for it, or a fleet that has measured; the command's own tests run
-# them.
-ELSEWHERE = {"control_prove", "control_status", "control_stop", "fleet_report"}
+# Verbs that need a controlled gateway with the rights for it, a fleet that has measured, or a process of their own; the
+# command's own tests run them.
+ELSEWHERE = {"control_prove", "control_status", "control_stop", "emulate", "fleet_report", "monitor", "serve"}
 
 
 def source(name):

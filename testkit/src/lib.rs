@@ -21,4 +21,4 @@ pub use machine::machine_library;
 pub use program::Program;
 pub use real_time::{Places, alone, beside, real_time, real_time_beside};
 pub use skip::skip;
-pub use terminal::in_terminal;
+pub use terminal::{in_terminal, in_terminal_as};

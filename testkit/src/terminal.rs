@@ -11,6 +11,15 @@ use std::process::{Command, ExitStatus};
 /// # Panics
 /// If there is no terminal, or the command cannot be started.
 pub fn in_terminal(mut command: Command, columns: u16, rows: u16) -> (ExitStatus, String) {
+    command.env("TERM", "xterm").env("NO_COLOR", "1");
+    in_terminal_as(command, columns, rows)
+}
+
+/// Does the same with the command's own TERM and NO_COLOR.
+///
+/// # Panics
+/// The same as `in_terminal`.
+pub fn in_terminal_as(mut command: Command, columns: u16, rows: u16) -> (ExitStatus, String) {
     let size = Winsize {
         ws_row: rows,
         ws_col: columns,
@@ -22,7 +31,6 @@ pub fn in_terminal(mut command: Command, columns: u16, rows: u16) -> (ExitStatus
     command
         .env_remove("COLUMNS")
         .env("LC_ALL", "C.UTF-8")
-        .env("NO_COLOR", "1")
         .stdout(slave.try_clone().expect("a descriptor"))
         .stderr(slave);
     let mut child = command.spawn().expect("the program runs");

@@ -21,6 +21,9 @@ pub fn page() -> Result<String> {
             .into_root_schema_for::<report::data::PageCurves>(),
         writer()
             .into_generator()
+            .into_root_schema_for::<report::data::PageProbes>(),
+        writer()
+            .into_generator()
             .into_root_schema_for::<report::data::PacketsOfWay>(),
     ] {
         let mut schema = schema.to_value();

@@ -8,7 +8,7 @@ use live::monitor::MonitorStatus;
 use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,7 +54,7 @@ impl Console {
     pub fn new() -> Console {
         Console {
             quiet: is_quiet(),
-            terminal: std::io::stderr().is_terminal(),
+            terminal: terminal::redraws(),
             bar: None,
             drawn: 0,
             stays: false,
@@ -254,5 +254,8 @@ fn bar() -> ProgressBar {
                 }
             },
         );
-    ProgressBar::new(1000).with_style(style)
+    match terminal::redraws() {
+        true => ProgressBar::new(1000).with_style(style),
+        false => ProgressBar::hidden(),
+    }
 }

@@ -139,7 +139,8 @@ fn usage(e: &clap::Error) -> u8 {
         true => std::io::stderr().is_terminal(),
         false => std::io::stdout().is_terminal(),
     };
-    let text = match terminal && std::env::var_os("NO_COLOR").is_none() {
+    let plain = terminal::is_dumb() || std::env::var_os("NO_COLOR").is_some();
+    let text = match terminal && !plain {
         true => e.render().ansi().to_string(),
         false => e.render().to_string(),
     };

@@ -3,6 +3,7 @@
 //! The screen is a pure picture of the state; one thread owns the terminal, draws it and reads the keys.
 
 use crate::status::{columns, cut, padded};
+use crate::terminal::redraws;
 use base::print::{DELAY, SPAN, percent};
 use live::monitor::{MonitorStatus, TargetStatus};
 use nix::errno::Errno;
@@ -312,8 +313,8 @@ pub struct Live {
 /// True if a screen with keys is possible: a terminal at both ends, and this process in its foreground.
 pub fn is_possible() -> bool {
     let terminals = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb" || t.is_empty());
-    terminals && io::stderr().is_terminal() && !dumb && live::host::in_foreground()
+    let is_named = std::env::var_os("TERM").is_some_and(|t| !t.is_empty());
+    terminals && redraws() && is_named && live::host::in_foreground()
 }
 
 impl Live {

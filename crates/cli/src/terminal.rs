@@ -21,6 +21,16 @@ pub fn stderr_style() -> Style {
     style(&std::io::stderr())
 }
 
+/// True if standard error is a terminal whose lines can be drawn again.
+pub fn redraws() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb()
+}
+
+/// True if the terminal knows no commands, such as the shell of an editor.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|t| t == "dumb")
+}
+
 /// Width of tables: that of the terminal. Tables for another program are not folded, unless COLUMNS is set.
 pub fn table_width() -> usize {
     let terminal = std::io::stdout().is_terminal() || set_columns().is_some();
@@ -52,7 +62,7 @@ fn style(stream: &(impl AsFd + IsTerminal)) -> Style {
         .unwrap_or(NO_TERMINAL);
     Style {
         width: width.clamp(*WIDTHS.start(), *WIDTHS.end()),
-        colour: stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        colour: stream.is_terminal() && !is_dumb() && std::env::var_os("NO_COLOR").is_none(),
         unicode: is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].map(|name| std::env::var(name).ok())),
     }
 }

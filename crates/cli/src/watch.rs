@@ -2,7 +2,7 @@
 
 use crate::console::is_quiet;
 use crate::status::cut;
-use crate::terminal::{stderr_height, stderr_style};
+use crate::terminal::{redraws, stderr_height, stderr_style};
 use base::Duration;
 use base::text::{clean, clean_lines};
 use experiment::Progress as Stage;
@@ -10,7 +10,6 @@ use experiment::steps::Told;
 use indicatif::{ProgressBar, ProgressStyle};
 use ops::{Event, Progress};
 use report::terminal::{Growing, shown};
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 /// Height of a terminal from which a test has a plot, lines, and rows of that plot.
@@ -46,7 +45,7 @@ impl Terminal {
     /// Creates the view. `plain` leaves out the bar, `quiet` everything but warnings.
     pub fn new(face: Face, plain: bool, quiet: bool) -> Terminal {
         let quiet = quiet || is_quiet();
-        let live = !plain && !quiet && std::io::stderr().is_terminal();
+        let live = !plain && !quiet && redraws();
         let bar = live.then(|| {
             let bar = ProgressBar::new(1000);
             // A narrow terminal needs its columns for the figures. The plot of a test stands above the line.

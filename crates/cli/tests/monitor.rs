@@ -3,9 +3,13 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use testkit::TempDir;
 
@@ -332,6 +336,180 @@ fn an_outage_runs_the_command_and_the_metrics_can_be_read() {
     let kept = store::read(dir.join("m.rec")).unwrap();
     let kept = kept.delay.iter().filter(|d| d.rtt_ns.is_some()).count();
     assert_eq!(answered, kept as f64);
+}
+
+/// Alerts that reached an operator: bodies of the webhook, letters, states for the service manager.
+struct Told {
+    posts: Arc<Mutex<Vec<String>>>,
+    webhook: String,
+    manager: UnixDatagram,
+}
+
+impl Told {
+    /// Listens for posts and states. A stand-in for sendmail writes letters to `letters`.
+    fn listen(dir: &TempDir) -> Told {
+        let sendmail = dir.file(
+            "sendmail",
+            "#!/bin/sh\necho \"$*\" >> letters; cat >> letters\n",
+        );
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(sendmail, executable).expect("a program");
+        let manager = UnixDatagram::bind(dir.join("manager")).expect("a socket");
+        manager.set_nonblocking(true).expect("a socket");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let webhook = format!("http://{}/alerts", listener.local_addr().expect("a port"));
+        let posts = Arc::new(Mutex::new(Vec::new()));
+        let kept = posts.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let body = posted(&mut stream.expect("a connection"));
+                kept.lock().expect("nobody panicked").push(body);
+            }
+        });
+        Told {
+            posts,
+            webhook,
+            manager,
+        }
+    }
+
+    fn posts(&self) -> Vec<String> {
+        self.posts.lock().expect("nobody panicked").clone()
+    }
+
+    /// States that have come since the last call.
+    fn states(&self) -> Vec<String> {
+        let mut buffer = [0; 256];
+        let next = || {
+            let n = self.manager.recv(&mut buffer).ok()?;
+            Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
+        };
+        std::iter::from_fn(next).collect()
+    }
+}
+
+/// Body of a POST, which is answered.
+fn posted(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let n = stream.read(&mut buffer).expect("a request");
+        text += std::str::from_utf8(&buffer[..n]).expect("text");
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|l| l.strip_prefix("Content-Length: "));
+        if body.len() >= length.expect("a length").parse().expect("a number") {
+            stream
+                .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+                .expect("answered");
+            return body.to_owned();
+        }
+    }
+}
+
+/// An outage and its end reach the webhook and the mailbox, once each; the service manager hears that the monitor lives.
+#[test]
+fn an_outage_is_posted_and_mailed_and_the_service_manager_is_told_of_each_second() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        testkit::skip("no curl");
+        return;
+    }
+    let dir = TempDir::new("monitor-told");
+    let told = Told::listen(&dir);
+    let (server, address) = server();
+    let path = format!(
+        "{}:{}",
+        dir.display(),
+        std::env::var("PATH").expect("a path")
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tailback"));
+    child
+        .args([
+            "monitor",
+            &address.to_string(),
+            "--quiet",
+            "-o",
+            "m.rec",
+            "--interval",
+            "50ms",
+        ])
+        .args([
+            "--alert-after",
+            "3s",
+            "--webhook",
+            &told.webhook,
+            "--mail",
+            "noc@example.org",
+        ])
+        .current_dir(&dir)
+        .env("PATH", path)
+        .env("NOTIFY_SOCKET", dir.join("manager"))
+        .stdin(Stdio::null());
+    let child = Killed(child.spawn().expect("the binary runs"));
+    wait_for_rows(&dir.join("m.rec"), 40);
+    drop(server);
+    let wait_for = |posts: usize| {
+        let began = Instant::now();
+        while told.posts().len() < posts {
+            assert!(
+                began.elapsed() < Duration::from_secs(40),
+                "{:?}",
+                told.posts()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    wait_for(1);
+    let config = live::serve::ServeConfig {
+        listen: vec![address],
+        ..Default::default()
+    };
+    let server = live::serve::Server::start(config).expect("a server");
+    wait_for(2);
+    std::thread::sleep(Duration::from_secs(2));
+    let alive = told.states();
+    kill(Pid::from_raw(child.0.id() as i32), Signal::SIGTERM).expect("it runs");
+    let began = Instant::now();
+    let mut last = Vec::new();
+    while last.is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        last = told.states();
+        last.retain(|s| s != "WATCHDOG=1");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.stop();
+    assert_eq!(last, ["STOPPING=1"]);
+    assert_eq!(alive[0], "READY=1");
+    let beats = alive.iter().filter(|s| *s == "WATCHDOG=1").count();
+    // Three seconds of silence, three of answers and two of peace are eight at least.
+    assert!(beats >= 8, "{alive:?}");
+    let posts: Vec<serde_json::Value> = told
+        .posts()
+        .iter()
+        .map(|p| serde_json::from_str(p).expect("JSON"))
+        .collect();
+    let states: Vec<&str> = posts.iter().filter_map(|p| p["state"].as_str()).collect();
+    assert_eq!(states, ["down", "up"], "{posts:?}");
+    assert!(
+        posts
+            .iter()
+            .all(|p| p["target"] == "udp" && p["host"].is_string()),
+        "{posts:?}"
+    );
+    assert!(posts[0]["silent_s"].as_f64() >= Some(3.0), "{posts:?}");
+    let letters = std::fs::read_to_string(dir.join("letters")).expect("letters");
+    assert_eq!(
+        letters.matches("-i -- noc@example.org").count(),
+        2,
+        "{letters}"
+    );
+    assert!(
+        letters.contains("udp is down") && letters.contains("udp is up"),
+        "{letters}"
+    );
 }
 
 /// Child that is killed at the end, even if it is stopped.

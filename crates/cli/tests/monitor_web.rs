@@ -178,6 +178,85 @@ fn the_page_comes_with_its_state_and_its_metrics_and_is_made_anew() {
     assert_eq!(seen["targets"][0]["is_out"], Value::Null);
 }
 
+/// A reader who has zoomed in gets each probe of that time, and the bytes beside it, as the recording has them.
+#[test]
+fn single_probes_of_a_time_are_those_of_the_recording() {
+    let dir = TempDir::new("monitor-web-single");
+    let running = start(
+        &dir,
+        &[
+            "--web",
+            "127.0.0.1:0",
+            "--interface",
+            "lo",
+            "--lost-after",
+            "1s",
+        ],
+    );
+    let ask = |path: &str| -> Option<Value> {
+        let (head, body) = get(&running, path, "");
+        head.starts_with("HTTP/1.1 200")
+            .then(|| serde_json::from_slice(&body).expect("JSON"))
+    };
+    get(&running, "/", "");
+    until("page", || {
+        ask("/live.json").filter(|s| s["page"].as_u64() > Some(0))
+    });
+    // The fate of the latest probes is open: three seconds and more are left out of a recording that grows.
+    std::thread::sleep(Duration::from_secs(5));
+    let now = live::clock::wall_ns() / 1_000_000;
+    let (from, to) = (now - 8_000, now - 5_000);
+    let path = format!("/probes/{from}/{to}");
+    assert_eq!(
+        ask(&path),
+        Some(Value::Null),
+        "the answer comes from memory"
+    );
+    let found = until("probes", || ask(&path).filter(|v| !v.is_null()));
+    assert_eq!(found["reason"], Value::Null, "{found}");
+    for wrong in [
+        "/probes/",
+        "/probes/2/1",
+        "/probes/-1/5",
+        "/probes/1/9223372036854775807",
+        "/probes/a/b",
+    ] {
+        assert_eq!(ask(wrong), None, "{wrong}");
+    }
+    let long = format!("/probes/{}/{to}", to - 400_000_000);
+    let empty = until("nothing", || {
+        ask("/probes/1000/2000").filter(|v| !v.is_null())
+    });
+    assert!(
+        empty["reason"]
+            .as_str()
+            .is_some_and(|r| r.contains("no probes")),
+        "{empty}"
+    );
+    let all = until("all", || ask(&long).filter(|v| !v.is_null()));
+    assert_eq!(all["reason"], Value::Null, "{all}");
+    let recording = running.recording.clone();
+    drop(running);
+    let (_, rows) = (from, store::read(&recording).expect("a recording").delay);
+    let inside = |ns: i64| (from * 1_000_000..to * 1_000_000).contains(&ns);
+    let mut kept: Vec<_> = rows.iter().filter(|d| inside(d.sent_ns)).collect();
+    kept.sort_by_key(|d| d.sent_ns);
+    let times = found["probes"]["t_s"].as_array().expect("times");
+    let delays = found["probes"]["ms"].as_array().expect("delays");
+    assert!(kept.len() > 100, "{} probes in three seconds", kept.len());
+    assert_eq!((times.len(), delays.len()), (kept.len(), kept.len()));
+    for (i, row) in kept.iter().enumerate() {
+        let at_s = (row.sent_ns - from * 1_000_000) as f64 / 1e9;
+        assert!((times[i].as_f64().expect("a time") - at_s).abs() < 1e-4);
+        let ms = row.rtt_ns.map(|ns| ns as f64 / 1e6);
+        assert_eq!(delays[i].is_null(), ms.is_none());
+        assert!((delays[i].as_f64().unwrap_or(0.0) - ms.unwrap_or(0.0)).abs() < 1e-3);
+    }
+    let down = found["bins"]["down_bps"].as_array().expect("rates");
+    let busy = down.iter().filter(|v| v.as_f64() > Some(0.0)).count();
+    assert!(busy > down.len() / 2, "{busy} of {}", down.len());
+}
+
 #[test]
 fn an_open_address_needs_the_token_that_was_printed() {
     let dir = TempDir::new("monitor-web-token");

@@ -63,6 +63,12 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("compare @a.rec @b.rec --json", 0, "before-after"),
     ("compare @m.rec @m.rec --json", 0, "comparison"),
     ("status @m.rec --json", 0, "monitor-state"),
+    (
+        "monitor tcp:127.0.0.1:1,100ms --duration 2s --output @n.rec --json",
+        0,
+        "monitor-state",
+    ),
+    ("report @a.rec --output @a.svg --json", 0, "report"),
     ("analyse @t.rec --json", 0, "counted-traffic"),
     ("mark @m.rec --json", 0, "mark"),
     ("twin @a.rec --json", 0, "twin"),
@@ -108,7 +114,9 @@ const ANSWERS: &[(&str, i32, &str)] = &[
 ];
 
 /// Verbs with JSON that is checked elsewhere, with the place.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("emulate", "below: it needs a network namespace"),
+    ("serve", "tests/serve.rs: it runs until it is stopped"),
     ("control status", "tests/control.rs: a run must stand"),
     (
         "control stop",
@@ -221,6 +229,78 @@ fn every_verb_that_prints_json_keeps_its_schema() {
     }
 }
 
+/// The answer has standard output for itself: what the program prints goes to standard error.
+#[test]
+fn an_emulation_keeps_its_schema_beside_the_output_of_its_program() {
+    if !program().can_emulate() {
+        return;
+    }
+    let run = |more: &[&str]| {
+        let send = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); \
+            [s.sendto(bytes(100), ('10.77.0.2', 9)) for _ in range(3)]; \
+            import time; time.sleep(0.3)";
+        let script = format!("echo printed; python3 -c \"{send}\"; exit 7");
+        program().run(
+            &[
+                &["emulate", "fiber", "-q"],
+                more,
+                &["--", "sh", "-c", &script],
+            ]
+            .concat(),
+        )
+    };
+    let out = run(&["--json"]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(7), "{told}");
+    assert!(told.contains("printed"), "{told}");
+    let value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(schema::breach(&read("emulation"), &value), None);
+    assert_eq!(value["code"], 7);
+    let carried = |way: &str| value[way]["delivered_packets"].as_u64();
+    assert!(
+        carried("up") >= Some(3) && carried("down") >= Some(1),
+        "{value}"
+    );
+    assert_eq!(run(&[]).stdout, b"printed\n");
+}
+
+/// A plan that is run again honours `--json`, or refuses it.
+#[test]
+fn a_plan_of_a_report_answers_with_json() {
+    let dir = TempDir::new("schemas-run");
+    let at = |name: &str| dir.at(name);
+    let made = program().run(&[
+        "probe",
+        "burst",
+        "--link",
+        "adsl",
+        "--virtual",
+        "-q",
+        "-o",
+        &at("p.rec"),
+    ]);
+    assert!(made.status.success());
+    let plan = serde_json::json!({"verb": "report", "plan": {"recordings": [at("p.rec")], "output": at("p.html")}});
+    let plan = dir.file("plan.json", plan.to_string());
+    let value = program().json(&["run", &plan, "--json"]);
+    assert_eq!(schema::breach(&read("report"), &value), None, "{value}");
+    let bytes = std::fs::metadata(at("p.html")).expect("the page").len();
+    assert_eq!(
+        (&value["format"], value["bytes"].as_u64()),
+        (&"html".into(), Some(bytes))
+    );
+    let control = ops::control::Plan::new("lo", "127.0.0.1");
+    let control = serde_json::json!({"verb": "control", "plan": control});
+    let out = program().run(&[
+        "run",
+        &dir.file("control.json", control.to_string()),
+        "--json",
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    assert!(told.contains("control status --json"), "{told}");
+}
+
 #[test]
 fn every_verb_with_json_has_a_schema_here() {
     for words in program().all_verbs() {
@@ -248,8 +328,8 @@ fn every_schema_is_of_something_that_is_printed_and_the_book_names_it() {
         let name = entry.expect("an entry").file_name();
         let name = name.to_string_lossy();
         let name = name.strip_suffix(".v1.json").expect("version 1").to_owned();
-        // A recording as a document is the form of its tables; the status of a run is checked where one stands.
-        let is_other = ["record", "control-status"].contains(&name.as_str());
+        // A recording as a document is the form of its tables; the others are checked where a run stands.
+        let is_other = ["record", "control-status", "emulation", "server"].contains(&name.as_str());
         assert!(
             is_other || ANSWERS.iter().any(|(.., s)| *s == name),
             "{name}"

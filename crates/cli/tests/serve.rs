@@ -51,6 +51,47 @@ fn serve(args: &[&str]) -> Served {
     }
 }
 
+/// A script learns the port and the public key without reading sentences.
+#[test]
+fn a_server_tells_its_addresses_as_json() {
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
+    command.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--irtt",
+        "127.0.0.1:0",
+        "--json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = Ended(child.expect("it starts"));
+    let out = child.0.stdout.take().expect("piped");
+    let mut values = serde_json::Deserializer::from_reader(out).into_iter::<serde_json::Value>();
+    let started = values.next().expect("a document").expect("JSON");
+    let schema = std::fs::read_to_string(repository("schema/server.v1.json")).expect("a schema");
+    let schema = serde_json::from_str(&schema).expect("a schema is JSON");
+    assert_eq!(
+        testkit::schema::breach(&schema, &started),
+        None,
+        "{started}"
+    );
+    let address = started["listen"][0].as_str().expect("an address");
+    std::net::TcpStream::connect(address).expect("it serves there");
+    assert_eq!(started["guests"][0]["protocol"], "irtt");
+    assert!(
+        started["pin"]
+            .as_str()
+            .is_some_and(|pin| pin.starts_with("sha256:"))
+    );
+}
+
 fn status(pid: u32, key: &str) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = text.lines().find(|l| l.starts_with(key)).expect(key);

@@ -2,7 +2,7 @@
 
 use base::record::{Delay, Meta, Row, Status};
 use std::path::Path;
-use testkit::{Program, TempDir, in_terminal};
+use testkit::{Program, TempDir, in_terminal, in_terminal_as};
 
 const WIDTHS: [u16; 4] = [60, 80, 120, 200];
 const NOON: i64 = 1_763_726_400_000_000_000;
@@ -133,6 +133,28 @@ fn a_live_view_shows_all_targets_in_sixty_columns() {
         );
     }
     assert_eq!(torn(last, 60), Vec::<&str>::new());
+}
+
+/// A terminal that knows no commands, such as the shell of an editor, gets plain lines: users saw `^[[2A^[[J` in it.
+#[test]
+fn a_dumb_terminal_gets_no_commands() {
+    let dir = TempDir::new("dumb");
+    let lines = [
+        "monitor tcp:127.0.0.1:1,100ms --duration 2s -o m.rec",
+        "test --virtual --link adsl -o t.rec",
+        "analyse t.rec",
+        "analyse gone.rec",
+        "model --no-such-option",
+    ];
+    for line in lines {
+        let args: Vec<&str> = line.split(' ').collect();
+        let mut command = program().within(&dir).command(&args);
+        command.env("TERM", "dumb");
+        command.env_remove("NO_COLOR");
+        let (_, text) = in_terminal_as(command, 80, 24);
+        assert!(!text.contains('\u{1b}'), "{line}: {text:?}");
+        assert!(!text.is_empty(), "{line}");
+    }
 }
 
 /// An input that does not exist is a fault of usage in every verb: exit code 2, and its name in the message.

@@ -41,6 +41,7 @@ fn run() -> Result<u8, Box<dyn std::error::Error>> {
     let programs = Programs {
         near: near.unwrap_or_default(),
         far,
+        apart: false,
     };
     let outcome = emulate::run_command(
         &hops,

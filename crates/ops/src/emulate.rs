@@ -8,6 +8,7 @@ use base::record::{FORMAT_VERSION, Meta, Origin};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{self, HeldSignals, Options, Programs, Summary};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,20 +32,25 @@ pub struct Plan {
     pub output: Option<PathBuf>,
 }
 
-/// End of the programs, and the links' counters.
+/// End of the programs, and the links' counters. Its JSON is that of `tailback emulate --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "Emulation")]
 pub struct Answer {
-    /// Exit status of the near program.
+    /// Exit status of the near program; 128 plus the signal's number if a signal ended it.
     pub code: u8,
-    pub summary: Summary,
-    /// Recording of the links' queues.
+    /// Recording of the links' queues; null if none was asked for.
     pub recording: Option<PathBuf>,
+    /// Reason why the delays of this run should not be trusted; null if there is none.
+    pub doubt: Option<String>,
+    #[serde(flatten)]
+    pub summary: Summary,
 }
 
-/// Runs the programs until the near one ends.
+/// Runs the programs until the near one ends. With `apart`, their standard output goes to standard error.
 ///
 /// # Errors
 /// Missing privileges, or a program that cannot be started.
-pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+pub fn run(plan: &Plan, apart: bool, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
     if plan.links.is_empty() {
@@ -55,6 +61,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let programs = Programs {
         near: plan.command.clone(),
         far: far.map(|command| ["sh", "-c", command].map(OsString::from).to_vec()),
+        apart,
     };
     // Threads that start from here on leave the signals to the emulation.
     let held = HeldSignals::hold()?;
@@ -92,6 +99,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     }
     Ok(Answer {
         code: outcome.code.clamp(0, 255) as u8,
+        doubt: outcome.summary.doubt(),
         summary: outcome.summary,
         recording,
     })

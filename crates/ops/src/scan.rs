@@ -33,15 +33,15 @@ pub(crate) fn scan(
     store::scan(from.path, table, columns, each).map(|notes| from.observer.recovered(notes))
 }
 
-/// Scans the files of a day, such as `2026-11-21`, and of later days; reports the losses of each file once.
-fn scan_from(
+/// Scans the files of some days, such as `2026-11-21`; reports the losses of each file once.
+fn scan_days(
     from: Source<'_>,
     table: TableId,
     columns: &[&str],
-    first_day: &str,
+    wanted: &dyn Fn(&str) -> bool,
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> Result<(), StoreError> {
-    let scanned = store::scan_from(from.path, table, columns, first_day, each);
+    let scanned = store::scan_days(from.path, table, columns, wanted, each);
     scanned.map(|notes| from.observer.recovered(notes))
 }
 
@@ -53,11 +53,34 @@ pub(crate) fn scan_since(
     since_ns: i64,
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> anyhow::Result<()> {
+    scan_between(from, table, columns, (since_ns, i64::MAX), each)
+}
+
+/// Scans the files that may hold rows from a time to another; `i64::MIN` and `i64::MAX` are no bounds.
+fn scan_between(
+    from: Source<'_>,
+    table: TableId,
+    columns: &[&str],
+    span: (i64, i64),
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> anyhow::Result<()> {
     // Files are named by days of the recording's own zone.
     const DAY_NS: i64 = 86_400_000_000_000;
-    let t = jiff::Timestamp::from_nanosecond(i128::from(since_ns.saturating_sub(DAY_NS)))?;
-    let first_day = t.to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
-    Ok(scan_from(from, table, columns, &first_day, each)?)
+    let day = |t_ns: i64| -> anyhow::Result<String> {
+        let t = jiff::Timestamp::from_nanosecond(i128::from(t_ns))?;
+        Ok(t.to_zoned(jiff::tz::TimeZone::UTC).date().to_string())
+    };
+    let bound = |t_ns: i64, open: i64, by_ns: i64| match t_ns == open {
+        true => Ok(None),
+        false => day(t_ns.saturating_add(by_ns)).map(Some),
+    };
+    let first = bound(span.0, i64::MIN, -DAY_NS)?;
+    let last = bound(span.1, i64::MAX, DAY_NS)?;
+    let wanted = |name: &str| {
+        first.as_deref().is_none_or(|first| first <= name)
+            && last.as_deref().is_none_or(|last| name <= last)
+    };
+    Ok(scan_days(from, table, columns, &wanted, each)?)
 }
 
 /// Scans the files of the recording's last day.
@@ -69,8 +92,8 @@ pub(crate) fn scan_last_day(
 ) -> anyhow::Result<()> {
     let files = store::files(from.path)?;
     let last_day = files.iter().map(|f| f.day().to_owned()).max();
-    let last_day = last_day.unwrap_or_default();
-    Ok(scan_from(from, table, columns, &last_day, each)?)
+    let is_last = |name: &str| Some(name) == last_day.as_deref();
+    Ok(scan_days(from, table, columns, &is_last, each)?)
 }
 
 /// Reads the moments that the user marked, in the order of time.
@@ -275,12 +298,21 @@ fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> 
 /// Hands every probe with a known fate to `take`: target, send time, delay and fate.
 pub(crate) fn probes(
     from: Source<'_>,
+    take: impl FnMut(&Text, i64, Option<i64>, Status),
+) -> anyhow::Result<()> {
+    probes_about(from, (i64::MIN, i64::MAX), take)
+}
+
+/// Does the same for the days of a time range and those beside them.
+pub(crate) fn probes_about(
+    from: Source<'_>,
+    span: (i64, i64),
     mut take: impl FnMut(&Text, i64, Option<i64>, Status),
 ) -> anyhow::Result<()> {
     let unsettled = Unsettled::of(from)?;
     let mut words: Vec<Text> = Vec::new();
     let columns = ["sent_ns", "rtt_ns", "target", "status"];
-    scan(from, TableId::Delay, &columns, &mut |rows| {
+    scan_between(from, TableId::Delay, &columns, span, &mut |rows| {
         let (sent, rtt) = (rows.ints("sent_ns"), rows.ints("rtt_ns"));
         let (Some(targets), Some(states)) = (
             rows.words("target", &mut words),
@@ -365,9 +397,18 @@ pub(crate) fn all_traffic(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Resu
 
 /// Traffic of each interface, by its counters.
 pub(crate) fn interfaces(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Result<()> {
+    interfaces_about(from, (i64::MIN, i64::MAX), take)
+}
+
+/// Does the same for the days of a time range and those beside them.
+pub(crate) fn interfaces_about(
+    from: Source<'_>,
+    span: (i64, i64),
+    take: TakeNamed<'_>,
+) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
-    scan(from, TableId::Traffic, &columns, &mut |rows| {
+    scan_between(from, TableId::Traffic, &columns, span, &mut |rows| {
         let Some(names) = rows.words("interface", &mut words) else {
             return;
         };

@@ -11,11 +11,14 @@ pub fn all() -> Vec<(&'static str, Schema)> {
             "counted-traffic",
             schema_for!(analysis::counted::CountedTraffic),
         ),
+        ("emulation", schema_for!(crate::emulate::Answer)),
         ("import", schema_for!(crate::import::Document)),
         ("list", schema_for!(crate::list::Listing)),
         ("fleet-report", schema_for!(crate::points::Points)),
         ("mark", schema_for!(crate::mark::Marks)),
         ("model", schema_for!(crate::model::Document)),
+        ("report", schema_for!(crate::report::Answer)),
+        ("server", schema_for!(crate::serve::Started)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),
     ];
     all.extend(crate::trace::schemas());

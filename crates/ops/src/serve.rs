@@ -10,6 +10,7 @@ use live::serve::{
     Budgets, Guest, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
     ServerStats, TlsError, TlsKey, metrics,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -142,6 +143,30 @@ pub struct Serving<'p> {
     unkept: Option<TlsError>,
 }
 
+/// Addresses and identity of a server that has started. Its JSON is that of `tailback serve --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "Server")]
+pub struct Started {
+    /// Addresses and ports, UDP and TCP.
+    pub listen: Vec<SocketAddr>,
+    /// Ports for the clients of other tools, UDP.
+    pub guests: Vec<StartedGuest>,
+    /// Public key for --pin of clients; null without TLS.
+    pub pin: Option<String>,
+    /// True if only users with a key are served.
+    pub needs_key: bool,
+    /// User that the process has become; null if it kept its own.
+    pub user: Option<String>,
+}
+
+/// Port for the clients of another tool.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StartedGuest {
+    /// irtt or stamp.
+    pub protocol: String,
+    pub listen: SocketAddr,
+}
+
 /// Counters of a server that has ended.
 pub struct Answer {
     pub stats: ServerStats,
@@ -217,6 +242,21 @@ pub fn run(
 }
 
 impl Serving<'_> {
+    /// Tells where it listens, for whom, and with which key.
+    pub fn started(&self) -> Started {
+        let guest = |g: Guest| StartedGuest {
+            protocol: g.protocol.name().to_owned(),
+            listen: g.listen,
+        };
+        Started {
+            listen: self.server.local_addrs().to_vec(),
+            guests: self.server.guests().map(guest).collect(),
+            pin: self.server.pin().map(|pin| pin.to_string()),
+            needs_key: self.plan.keys.is_some(),
+            user: self.became.as_ref().map(|user| user.name().to_owned()),
+        }
+    }
+
     /// Serves until somebody interrupts it. A hang-up of the process, where it is caught, makes the keys be read again.
     ///
     /// # Errors

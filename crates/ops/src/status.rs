@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use store::Lock;
 
+/// Shortest and longest time to look back.
+pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
 /// Recording of a monitor, and the time to look back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,7 +131,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             source.display()
         )));
     }
-    if plan.last < Duration::from_secs(1) || plan.last > Duration::from_secs(7 * 86_400) {
+    if !(SHORTEST..=LONGEST).contains(&plan.last) {
         return Err(usage("--last must be from 1 s to 7 days"));
     }
     // A plan of another version has no targets that can be read: those of the rows remain.

@@ -23,10 +23,51 @@ pub struct PageCurves {
     in_flow_up: Line,
     lost_s: Vec<f64>,
     bins: RateBins,
+    /// Address from which a served page gets the single probes of a short time; absent in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) single: Option<String>,
     /// Source of the smoke, of recordings of any length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) smoke: Option<Smoke>,
     cdf: Distributions,
+}
+
+/// Single probes of a short time, which a served page asks for when its reader has zoomed in; times from the asked start.
+#[derive(Serialize, JsonSchema)]
+pub struct PageProbes {
+    probes: Line,
+    lost_s: Vec<f64>,
+    bins: RateBins,
+    /// Reason why single probes cannot be drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl PageProbes {
+    /// Takes the curves of a recording's part; `reason` tells why single probes cannot be drawn.
+    pub(crate) fn of(c: &Curves, reason: Option<String>) -> PageProbes {
+        let shown = curves(c);
+        PageProbes {
+            probes: shown.probes,
+            lost_s: shown.lost_s,
+            bins: shown.bins,
+            reason,
+        }
+    }
+
+    /// Tells why there are none.
+    pub fn none(reason: &str) -> PageProbes {
+        PageProbes {
+            probes: line(&[]),
+            lost_s: Vec::new(),
+            bins: RateBins {
+                step_s: 1.0,
+                down_bps: Vec::new(),
+                up_bps: Vec::new(),
+            },
+            reason: Some(reason.to_owned()),
+        }
+    }
 }
 
 /// Phase of a test.
@@ -139,6 +180,7 @@ pub(crate) fn curves(c: &Curves) -> PageCurves {
             down_bps: whole(&c.bins.down_bps),
             up_bps: whole(&c.bins.up_bps),
         },
+        single: None,
         smoke: None,
         cdf: distributions(&c.cdf),
     }

@@ -130,21 +130,21 @@ pub fn scan(
     columns: &[&str],
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> Result<Vec<Recovered>, StoreError> {
-    scan_from(path, table, columns, "", each)
+    scan_days(path, table, columns, &|_| true, each)
 }
 
-/// Does the same for the files of a day, such as `2026-11-21`, and of later days.
+/// Does the same for the files of some days, such as `2026-11-21`.
 ///
 /// # Errors
 /// The same as `read`.
 ///
 /// # Panics
 /// Panics if the table has no column of that name.
-pub fn scan_from(
+pub fn scan_days(
     path: impl AsRef<Path>,
     table: TableId,
     columns: &[&str],
-    first_day: &str,
+    wanted: &dyn Fn(&str) -> bool,
     each: &mut dyn FnMut(&Columns<'_>),
 ) -> Result<Vec<Recovered>, StoreError> {
     let spec = table.spec();
@@ -157,7 +157,9 @@ pub fn scan_from(
     }
     let mut notes = Vec::new();
     let dir = path.as_ref().join(spec.name);
-    for day in days(&dir)?.into_iter().filter(|day| &**day >= first_day) {
+    // A name may have a number after its day, as `2026-11-21-002`.
+    let is_wanted = |name: &String| wanted(name.get(..10).unwrap_or(name));
+    for day in days(&dir)?.into_iter().filter(is_wanted) {
         let mut take = |batch: RecordBatch| {
             for column in spec.columns.iter().filter(|c| columns.contains(&c.name)) {
                 find(&batch, column)?;

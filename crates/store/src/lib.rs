@@ -39,7 +39,7 @@ mod writer;
 
 pub use append::append;
 pub use batches::{Batches, Notes, batches, table_files, table_schema};
-pub use columns::{Columns, Ints, scan, scan_from};
+pub use columns::{Columns, Ints, scan, scan_days};
 pub use csv::CsvWriter;
 pub use error::StoreError;
 pub use keep::{DayFile, Thin, Thinned, files, finish_thinning, remove, seal_days, thin};

@@ -1,5 +1,6 @@
 //! `tailback emulate`: any program behind a link.
 
+use super::print_json;
 use crate::Outcome;
 use crate::console::{Console, is_quiet};
 use ops::emulate::Plan;
@@ -17,7 +18,8 @@ use std::path::PathBuf;
         iperf3 -c far\n  \
         tailback emulate lte --set up.queue=fq_codel -- ./program\n  \
         tailback emulate fiber adsl --routed -- traceroute far\n  \
-        tailback emulate adsl --output queues.rec -- ./program"
+        tailback emulate adsl --output queues.rec -- ./program\n  \
+        tailback emulate adsl --json -- ./program 2> log"
 )]
 pub struct Args {
     /// Links by name (see `tailback list links`) or TOML file, near end first
@@ -38,6 +40,9 @@ pub struct Args {
     /// Record the queues of the links: a recording for `analyse` and `report`
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Print the packets of each direction as JSON; the programs' standard output then goes to standard error
+    #[arg(long)]
+    json: bool,
     /// Program to run behind the link, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -52,20 +57,23 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         seed: args.seed,
         output: args.output,
     };
-    carry_out(&plan)
+    carry_out(&plan, args.json)
 }
 
 /// Runs the programs of a plan; the near one's status becomes this program's.
-pub fn carry_out(plan: &Plan) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     crate::face::only_as_a_process("emulate")?;
-    let answer = ops::emulate::run(plan, &mut Console::new())?;
-    if !is_quiet() {
+    let answer = ops::emulate::run(plan, json, &mut Console::new())?;
+    if json {
+        print_json(&answer)?;
+    }
+    if !is_quiet() && !json {
         eprintln!("{}", answer.summary);
     }
-    if let Some(path) = answer.recording.filter(|_| !is_quiet()) {
+    if let Some(path) = answer.recording.as_ref().filter(|_| !is_quiet()) {
         eprintln!("Recording: {}", path.display());
     }
-    if let Some(doubt) = answer.summary.doubt() {
+    if let Some(doubt) = &answer.doubt {
         eprintln!("tailback: {doubt}");
     }
     Ok(Outcome::Child(answer.code))

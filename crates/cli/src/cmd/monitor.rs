@@ -49,6 +49,9 @@ pub struct Args {
     /// Print the plan as JSON and stop
     #[arg(long)]
     print_plan: bool,
+    /// Print the state of the targets as JSON when it ends, as `tailback status --json` does
+    #[arg(long)]
+    json: bool,
 }
 
 /// Plan that arguments without a configuration file describe.
@@ -121,14 +124,17 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let access = args.access.read()?;
-    carry_out(&plan, &access)
+    carry_out(&plan, &access, args.json)
 }
 
 /// Records until the plan ends or is interrupted.
-pub fn carry_out(plan: &Plan, access: &Access) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, access: &Access, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::monitor::run(plan, access, &mut Console::of_monitor())?;
     if !is_quiet() {
         eprintln!("tailback: recording: {}", answer.recording.display());
+    }
+    if json {
+        print_json(&answer.state(&mut Console::new())?.json()?)?;
     }
     Ok(Outcome::Done)
 }

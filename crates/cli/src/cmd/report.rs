@@ -1,5 +1,6 @@
 //! `tailback report`: plots of recordings.
 
+use super::print_json;
 use crate::Outcome;
 use crate::console::Console;
 use clap::ValueEnum;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
         the other.\n\nThe extension of --output sets the format: .html for the page, .svg, .pdf or .png for a plot. PDF needs \
         rsvg-convert, inkscape or cairosvg; PNG needs rsvg-convert, resvg, inkscape or chromium.\n\nExamples:\n  \
         tailback report home.rec\n  \
-        tailback report home.rec --plot smoke \\\n      --size 85mm -o smoke.pdf\n  \
+        tailback report home.rec --plot smoke \\\n      --size 178mm -o smoke.pdf\n  \
         tailback report home.rec --theme dark -o slide.svg"
 )]
 pub struct Args {
@@ -53,6 +54,9 @@ pub struct Args {
     /// --plot, PLOT.svg there]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print path, format and size of the written file as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -105,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         (_, output) => output,
     };
-    carry_out(&Plan {
+    let plan = Plan {
         recordings: args.recordings,
         plot: plot(args.plot.unwrap_or(Plot::Rtt)),
         connection: args.connection,
@@ -120,7 +124,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             Theme::Dark => ops::report::Theme::Dark,
         },
         output,
-    })
+    };
+    carry_out(&plan, args.json)
 }
 
 /// File of a plot without --output: in the recording, or in this directory for several.
@@ -135,8 +140,11 @@ fn beside(recordings: &[PathBuf], plot: Plot) -> PathBuf {
 }
 
 /// Draws a plan.
-pub fn carry_out(plan: &Plan) -> anyhow::Result<Outcome> {
-    ops::report::run(plan, &mut Console::new())?;
+pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+    let answer = ops::report::run(plan, &mut Console::new())?;
+    if json {
+        print_json(&answer)?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -51,17 +51,20 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             };
             analyse::carry_out(p, format)
         }
+        Plan::Control(_) if args.json => Err(ops::usage(
+            "--json: control runs until it is stopped, and `tailback control status --json` tells its state",
+        )),
         Plan::Control(p) => control::carry_out(p, &args.access.read()?),
-        Plan::Emulate(p) => emulate::carry_out(p),
+        Plan::Emulate(p) => emulate::carry_out(p, args.json),
         Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => list::carry_out(*p, args.json),
         Plan::Model(p) => model::carry_out(p, args.json),
-        Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?),
+        Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.json),
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (false, args.json)),
         Plan::Prove(p) => prove::carry_out(p, None, args.json),
-        Plan::Report(p) => report::carry_out(p),
-        Plan::Serve(p) => serve::carry_out(p, None),
+        Plan::Report(p) => report::carry_out(p, args.json),
+        Plan::Serve(p) => serve::carry_out(p, None, args.json),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (false, args.json, false), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),

@@ -77,6 +77,9 @@ pub struct Args {
     /// Write one line for each session that ends and each refusal to standard output
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
+    /// Print addresses, ports and public key as JSON once it serves
+    #[arg(long, conflicts_with = "log")]
+    json: bool,
     /// Write counters for Prometheus to this file every ten seconds (textfile collector of node_exporter)
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
@@ -177,11 +180,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         metrics: args.metrics,
         user: args.user,
     };
-    carry_out(&plan, args.log)
+    carry_out(&plan, args.log, args.json)
 }
 
 /// Serves until somebody interrupts it.
-pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, log: Option<LogFormat>, json: bool) -> anyhow::Result<Outcome> {
     crate::face::only_as_a_process("serve")?;
     live::signal::catch_interrupt();
     // At a terminal it is the terminal's end.
@@ -194,6 +197,9 @@ pub fn carry_out(plan: &Plan, log: Option<LogFormat>) -> anyhow::Result<Outcome>
     // Threads that start now have no more rights than the server.
     if log.is_some() {
         write_log(entries)?;
+    }
+    if json {
+        super::print_json(&serving.started())?;
     }
     serving.run(&mut Console::new())?;
     Ok(Outcome::Done)

@@ -31,6 +31,17 @@ pub struct Programs {
     pub near: Vec<OsString>,
     /// Program at the far end, if any: started first, without input, ended with the near one.
     pub far: Option<Vec<OsString>>,
+    /// True if the standard output of both goes to this process's standard error.
+    pub apart: bool,
+}
+
+impl Programs {
+    fn output(&self) -> Stdio {
+        match self.apart {
+            true => std::io::stderr().into(),
+            false => Stdio::inherit(),
+        }
+    }
 }
 
 /// Outcome of a run behind a link.
@@ -94,10 +105,14 @@ fn run_blocked(
 ) -> Result<Outcome, EmulateError> {
     let emulation = Emulation::start(hops, options)?;
     let mut far = match &programs.far {
-        Some(argv) => Some(Guarded(start(argv, emulation.far(), Stdio::null())?)),
+        Some(argv) => {
+            let streams = (Stdio::null(), programs.output());
+            Some(Guarded(start(argv, emulation.far(), streams)?))
+        }
         None => None,
     };
-    let mut near = Guarded(start(&programs.near, emulation.near(), Stdio::inherit())?);
+    let streams = (Stdio::inherit(), programs.output());
+    let mut near = Guarded(start(&programs.near, emulation.near(), streams)?);
     let status = near.wait_passing_on(ours)?;
     let far_failed = match &mut far {
         Some(far) => far.end()?,
@@ -164,13 +179,17 @@ impl Guarded {
     }
 }
 
-fn start(argv: &[OsString], ns: &NetNs, input: Stdio) -> Result<Child, EmulateError> {
+fn start(
+    argv: &[OsString],
+    ns: &NetNs,
+    (input, output): (Stdio, Stdio),
+) -> Result<Child, EmulateError> {
     let (program, arguments) = argv.split_first().ok_or(EmulateError::NoCommand)?;
     let plan = Plan::new(hosts(
         &std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
     ));
     let mut command = Command::new(program);
-    command.args(arguments).stdin(input);
+    command.args(arguments).stdin(input).stdout(output);
     exec::kept(&mut command, ns.clone(), plan);
     command.spawn().map_err(|source| EmulateError::Command {
         program: program.to_string_lossy().into_owned(),

@@ -6,6 +6,7 @@ use super::way::Way;
 use base::print::significant;
 use base::{BitsPerSec, Duration};
 use link::qdisc::Reason;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use std::fmt;
 pub const TRUSTED_LATENESS: Duration = Duration::from_micros(500);
 
 /// Counts of one direction. Bytes are those of IP packets, headers included.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DirectionSummary {
     pub arrived_packets: u64,
     pub arrived_bytes: u64,
@@ -35,7 +36,8 @@ pub struct DirectionSummary {
     pub host_lost_packets: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Packets of both directions, and how exactly they left.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub up: DirectionSummary,
     pub down: DirectionSummary,

@@ -143,6 +143,24 @@ pub fn targets(names: &[String], interval: Duration) -> anyhow::Result<Vec<Targe
 /// Recording of a monitor.
 pub struct Answer {
     pub recording: PathBuf,
+    /// Length of this run.
+    pub ran: Duration,
+}
+
+impl Answer {
+    /// Returns the state of the targets at the end of this run, over its last seven days.
+    ///
+    /// # Errors
+    /// A recording that cannot be read.
+    pub fn state(&self, progress: &mut dyn Progress) -> anyhow::Result<crate::status::Answer> {
+        let plan = crate::status::Plan {
+            recording: self.recording.clone(),
+            last: self
+                .ran
+                .clamp(crate::status::SHORTEST, crate::status::LONGEST),
+        };
+        crate::status::run(&plan, progress)
+    }
 }
 
 /// Checks a plan without running it.
@@ -228,8 +246,9 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     }
     drop(site);
     observer.tell(News::Finished);
+    let ran = clock.now().saturating_since(base::Time::ZERO);
     close(writer.finish(observer), meta)?;
-    Ok(Answer { recording })
+    Ok(Answer { recording, ran })
 }
 
 /// Site of the monitor, its server and the thread that renders its page.

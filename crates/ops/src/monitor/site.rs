@@ -1,16 +1,21 @@
-//! Web site of a monitor: its page, the state of this second as JSON, and metrics. All answers come from memory.
+//! Web site of a monitor: its page, the state of this second as JSON, single probes, and metrics. All answers come from
+//! memory.
 //!
 //! A thread of low priority renders the page while somebody looks at it: at most every 30 s, and never for more than a
-//! twentieth of the time.
+//! twentieth of the time. Another one reads the single probes of a time that a reader has zoomed to; the page asks
+//! again until they are there.
 
 use super::history::{History, Second};
 use super::metrics;
 use crate::progress::Shared;
 use crate::report;
+use ::report::data::PageProbes;
+use ::report::plots::SINGLE;
 use live::monitor::MonitorStatus;
 use live::web::{Reply, Site as WebSite};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +31,10 @@ const SHOWN: usize = 120;
 /// Interval at which the thread looks for work.
 const ROUND: Duration = Duration::from_millis(250);
 
+/// Times whose single probes are kept, and for how long: an open recording grows.
+const KEPT: usize = 8;
+const FRESH: Duration = Duration::from_secs(60);
+
 /// Site, shared by the monitor, the server and the thread that renders.
 pub(super) struct Site {
     state: Mutex<State>,
@@ -39,7 +48,32 @@ struct State {
     /// Latest page and its number.
     page: Option<Arc<String>>,
     number: u64,
+    /// Content of the plots that the page can zoom.
+    zoomed: report::Zoomed,
     asked: Option<Instant>,
+    /// Times whose single probes were asked for, the oldest first.
+    single: VecDeque<Single>,
+}
+
+/// Single probes of a time.
+struct Single {
+    asked: Instant,
+    /// UNIX time, ms.
+    span: (i64, i64),
+    /// Answer, once it was read.
+    json: Option<Arc<Vec<u8>>>,
+}
+
+/// Reads `probes/FROM/TO`, UNIX times in milliseconds.
+fn single(path: &str) -> Option<(i64, i64)> {
+    /// Latest time that still is one in nanoseconds.
+    const LATEST_MS: i64 = i64::MAX / 1_000_000;
+    let (from, to) = path
+        .strip_prefix('/')?
+        .strip_prefix(SINGLE)?
+        .split_once('/')?;
+    let (from, to): (i64, i64) = (from.parse().ok()?, to.parse().ok()?);
+    (0 <= from && from < to && to <= LATEST_MS).then_some((from, to))
 }
 
 /// State of this second, for the page's script.
@@ -86,22 +120,72 @@ impl Site {
         state.status = Some(status.clone());
     }
 
-    /// Starts the thread that renders the page of a recording.
+    /// Starts the threads that render the page of a recording, and read its single probes.
     ///
     /// # Errors
     /// A thread that cannot be started.
     pub(super) fn render(self: &Arc<Site>, recording: PathBuf) -> std::io::Result<Renderer> {
-        let site = self.clone();
-        std::thread::Builder::new()
-            .name("page".into())
-            .spawn(move || {
-                live::host::be_nice();
-                site.keep_fresh(&recording);
-            })?;
-        Ok(Renderer(self.clone()))
+        let renderer = Renderer(self.clone());
+        type Work = fn(&Site, &Path);
+        let works: [(&str, Work); 2] = [("page", Site::keep_fresh), ("probes", Site::read_single)];
+        for (name, work) in works {
+            let (site, recording) = (self.clone(), recording.clone());
+            std::thread::Builder::new()
+                .name(name.into())
+                .spawn(move || {
+                    live::host::be_nice();
+                    work(&site, &recording);
+                })?;
+        }
+        Ok(renderer)
     }
 
-    fn keep_fresh(&self, recording: &std::path::Path) {
+    /// Reads the single probes that are asked for, one time after the other.
+    fn read_single(&self, recording: &Path) {
+        while !self.stop.load(Ordering::Acquire) {
+            let wanted = {
+                let mut state = self.state();
+                state.single.retain(|s| s.asked.elapsed() < FRESH);
+                let waiting = state.single.iter().find(|s| s.json.is_none());
+                waiting.map(|s| (s.span, state.zoomed.clone()))
+            };
+            let Some((span, zoomed)) = wanted else {
+                std::thread::park_timeout(ROUND);
+                continue;
+            };
+            let ns = (span.0 * 1_000_000, span.1 * 1_000_000);
+            let found = report::single_probes(recording, &zoomed, ns, &Shared::new(&mut ()));
+            let found = found.unwrap_or_else(|e| PageProbes::none(&format!("{e:#}")));
+            let json = serde_json::to_vec(&found).unwrap_or_default();
+            live::host::release_memory();
+            let mut state = self.state();
+            if let Some(s) = state.single.iter_mut().find(|s| s.span == span) {
+                s.json = Some(Arc::new(json));
+            }
+        }
+    }
+
+    /// Returns the single probes of a time, or `null` until they are read.
+    fn single(&self, span: (i64, i64)) -> Vec<u8> {
+        let mut state = self.state();
+        let known = state.single.iter().find(|s| s.span == span);
+        if let Some(json) = known.and_then(|s| s.json.clone()) {
+            return json.to_vec();
+        }
+        if known.is_none() {
+            if state.single.len() >= KEPT {
+                state.single.pop_front();
+            }
+            state.single.push_back(Single {
+                asked: Instant::now(),
+                span,
+                json: None,
+            });
+        }
+        b"null".to_vec()
+    }
+
+    fn keep_fresh(&self, recording: &Path) {
         let mut next: Option<Instant> = None;
         while !self.stop.load(Ordering::Acquire) {
             let asked = self.state().asked;
@@ -111,7 +195,8 @@ impl Site {
                 // A recording without a probe yet has no page.
                 if let Ok(page) = report::live_page(recording, &Shared::new(&mut ())) {
                     let mut state = self.state();
-                    state.page = Some(Arc::new(page));
+                    state.page = Some(Arc::new(page.html));
+                    state.zoomed = page.zoomed;
                     state.number += 1;
                 }
                 live::host::release_memory();
@@ -197,12 +282,15 @@ impl WebSite for Site {
                 body: self.live()?,
             }),
             "/metrics" => self.metrics(accepts),
-            _ => None,
+            _ => Some(Reply {
+                kind: "application/json",
+                body: self.single(single(path)?),
+            }),
         }
     }
 }
 
-/// Thread that renders, until it is dropped.
+/// Threads that render and read, until it is dropped.
 pub(super) struct Renderer(Arc<Site>);
 
 impl Drop for Renderer {

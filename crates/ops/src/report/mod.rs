@@ -13,9 +13,11 @@ use anyhow::Context;
 use base::record::{Row, TableId, Text};
 use converted::Format;
 use jiff::tz::TimeZone;
+use report::data::PageProbes;
 use report::packets;
 use report::plots::{self, Material, Scope};
 pub use report::svg::Theme;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,9 +69,14 @@ impl Plan {
     }
 }
 
-/// Path of the written file.
+/// File that was written. Its JSON is that of `tailback report --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(title = "Report")]
 pub struct Answer {
     pub output: PathBuf,
+    /// Ending of its name: html, svg, pdf or png.
+    pub format: String,
+    pub bytes: u64,
 }
 
 /// Plot of one SVG or PNG.
@@ -167,7 +174,12 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         None => write_file(&output, &text)?,
     }
     observer.wrote(&output);
-    Ok(Answer { output })
+    let format = output.extension().and_then(|e| e.to_str());
+    Ok(Answer {
+        format: format.unwrap_or_default().to_owned(),
+        bytes: std::fs::metadata(&output).map_or(0, |m| m.len()),
+        output,
+    })
 }
 
 /// Begin and end of the plan's time range.
@@ -516,6 +528,8 @@ fn materials(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Vec<
         false => names.iter().map(|n| material(Some(n))).collect(),
     };
     fill(source, &mut all, interface.as_deref())?;
+    let named = interface.as_deref().map(str::to_owned);
+    all.iter_mut().for_each(|m| m.interface.clone_from(&named));
     if page || plan.plot == Plot::Availability {
         let ask = Ask {
             from_ns: from,
@@ -545,13 +559,82 @@ fn whole_page(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// A recording without probes, or one that cannot be read.
-pub(crate) fn live_page(recording: &Path, observer: &dyn Observer) -> anyhow::Result<String> {
+pub(crate) fn live_page(recording: &Path, observer: &dyn Observer) -> anyhow::Result<LivePage> {
     let source = Source {
         path: recording,
         observer,
     };
     let (all, found) = page_content(&Plan::default(), source)?;
-    Ok(plots::live_page(&all, found.as_ref()))
+    Ok(LivePage {
+        html: plots::live_page(&all, found.as_ref()),
+        zoomed: all.first().map(Zoomed::of).unwrap_or_default(),
+    })
+}
+
+/// Page that a monitor serves.
+pub(crate) struct LivePage {
+    pub(crate) html: String,
+    /// Content of the plots that can be zoomed.
+    pub(crate) zoomed: Zoomed,
+}
+
+/// Target and interface of a page's first plot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Zoomed {
+    target: String,
+    interface: Option<String>,
+}
+
+impl Zoomed {
+    fn of(m: &Material) -> Zoomed {
+        Zoomed {
+            target: m.target.clone(),
+            interface: m.interface.clone(),
+        }
+    }
+}
+
+/// Single probes of a target in a short time, with the traffic beside them, for the page that a monitor serves.
+///
+/// # Errors
+/// A recording that cannot be read.
+pub(crate) fn single_probes(
+    recording: &Path,
+    of: &Zoomed,
+    (from_ns, to_ns): (i64, i64),
+    observer: &dyn Observer,
+) -> anyhow::Result<PageProbes> {
+    let source = Source {
+        path: recording,
+        observer,
+    };
+    let mut is_thinned = false;
+    scan::thinned(source, &mut |row| {
+        let end_ns = row.t_ns.saturating_add(row.interval_ns);
+        is_thinned |= *row.target == *of.target && row.t_ns < to_ns && end_ns > from_ns;
+    })?;
+    if is_thinned {
+        return Ok(PageProbes::none(
+            "single probes of this time were thinned to their distribution",
+        ));
+    }
+    let scope = Scope {
+        from_ns,
+        to_ns,
+        zone: TimeZone::UTC,
+    };
+    let mut m = Material::new(scope, "");
+    scan::probes_about(source, (from_ns, to_ns), |name, sent, rtt, status| {
+        if **name == *of.target {
+            m.probe(sent, rtt, status);
+        }
+    })?;
+    scan::interfaces_about(source, (from_ns, to_ns), &mut |name, t, length, rx, tx| {
+        if of.interface.as_deref() == Some(&**name) {
+            m.traffic(t, length, rx, tx);
+        }
+    })?;
+    Ok(plots::single_probes(&m))
 }
 
 /// Page of a monitor that has no probes yet.

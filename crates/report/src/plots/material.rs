@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
 pub const STRETCHES: usize = 800;
-/// Columns of the marks of loss.
-const COLUMNS: usize = 6_000;
 /// Time without a probe that interrupts a drawing, in usual intervals between two.
 const GAP: i64 = 5;
 /// Number of probes above which single ones are not drawn.
@@ -116,10 +114,10 @@ pub struct Material {
     pub title: String,
     /// Target whose probes it holds; empty if there is only one, or none.
     pub target: String,
+    /// Interface whose traffic it holds, if there is any.
+    pub interface: Option<String>,
     clock: Clock,
     pub stretches: Vec<Stretch>,
-    /// Columns in which a probe was lost.
-    lost: Vec<bool>,
     /// Cells for the page's plots of many probes.
     pub cells: Cells,
     pub down: Vec<Carried>,
@@ -146,8 +144,8 @@ impl Material {
             clock: Clock::new(scope.zone.clone()),
             title: title.to_owned(),
             target: String::new(),
+            interface: None,
             stretches: vec![Stretch::default(); STRETCHES],
-            lost: vec![false; COLUMNS],
             cells: Cells::new(&scope),
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
@@ -186,9 +184,6 @@ impl Material {
         let at = self.clock.local(sent_ns);
         let hour = weekday(at.day) * 24 + at.hour;
         let rtt_ns = rtt_ns.filter(|_| answered);
-        if rtt_ns.is_none() {
-            self.lose(sent_ns);
-        }
         self.cells.probe(sent_ns, rtt_ns);
         for stretch in [
             &mut self.stretches[place],
@@ -208,21 +203,11 @@ impl Material {
         }
     }
 
-    /// Notes a loss in its column.
-    fn lose(&mut self, t_ns: i64) {
-        let since = i128::from(t_ns) - i128::from(self.scope.from_ns);
-        let at = (since * COLUMNS as i128 / i128::from(self.length_ns())) as usize;
-        self.lost[at.min(COLUMNS - 1)] = true;
-    }
-
     /// Round trips of single probes if they are few, and times of loss, s. The page draws many by the bounds of its cells.
     fn probes(&self) -> (Vec<Point>, Vec<f64>) {
         let since = |t: i64| (t - self.scope.from_ns) as f64 / 1e9;
         let Some(points) = self.points() else {
-            let column_s = self.length_ns() as f64 / 1e9 / COLUMNS as f64;
-            let lost = self.lost.iter().enumerate().filter(|(_, lost)| **lost);
-            let lost_s = lost.map(|(i, _)| (i as f64 + 0.5) * column_s);
-            return (Vec::new(), lost_s.collect());
+            return (Vec::new(), Vec::new());
         };
         let lost = points.iter().filter(|p| p.1.is_none());
         let lost_s = lost.map(|p| since(p.0)).collect();

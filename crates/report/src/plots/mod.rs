@@ -16,7 +16,7 @@ mod spread;
 
 pub use control::Decisions;
 pub use material::{Interval, Material};
-pub use page::{empty_live_page, live_page, page};
+pub use page::{SINGLE, empty_live_page, live_page, page, single_probes};
 pub use scope::Scope;
 
 use crate::plot::PlotSpec;

@@ -4,7 +4,7 @@
 
 use super::material::Carried;
 use super::{Material, Plot, calendar, smoke};
-use crate::data;
+use crate::data::{self, PageProbes};
 use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::stability;
@@ -64,6 +64,9 @@ const TRAFFIC: (&str, &str) = (
     "Rate in each direction, counted at the interface.",
 );
 
+/// Address of the single probes of a short time on the site that serves the page.
+pub const SINGLE: &str = "probes/";
+
 /// Largest number of outages, and of incidents, that the page lists; `--csv` has all.
 const LISTED: usize = 100;
 
@@ -76,6 +79,16 @@ pub fn page(all: &[Material], statistics: Option<&Statistics>) -> String {
 /// Renders the same page for its monitor to serve: the state of the targets comes first, and the script keeps it fresh.
 pub fn live_page(all: &[Material], statistics: Option<&Statistics>) -> String {
     render(all, statistics, true)
+}
+
+/// Returns the single probes of a recording's part, or the reason why they cannot be drawn.
+pub fn single_probes(m: &Material) -> PageProbes {
+    let reason = match (m.whole.sent(), m.points()) {
+        (0, _) => Some("no probes were sent".to_owned()),
+        (sent, None) => Some(format!("{sent} probes are too many to be drawn one by one")),
+        _ => None,
+    };
+    PageProbes::of(&m.curves(), reason)
 }
 
 /// Renders the page of a monitor that has recorded too little for plots.
@@ -119,6 +132,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
     let mut curves = data::curves(&m.curves());
     if m.has_delays() {
         curves.smoke = Some(m.cells.data(smoke::loss_limits()));
+        curves.single = live.then(|| SINGLE.to_owned());
     }
     html! {
         (DOCTYPE)
@@ -154,7 +168,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                     }
                 }
                 footer {
-                    @if live { p { "This page fetches news from its monitor, and nothing else." } }
+                    @if live { p { "This page asks its monitor for news and single probes, and nobody else." } }
                     @else { p { "This page fetches nothing." } }
                     (licence())
                 }

@@ -3,6 +3,14 @@
 /** Event of the document after a live page has exchanged its plots for newer ones. */
 export const EXCHANGED = "exchanged";
 
+/** Event of the document by which the script of every page asks the one of a live page, which alone can ask its monitor. */
+export const QUESTION = "question";
+export interface Question {
+  address: string;
+  answer(found: unknown): void;
+  fail(): void;
+}
+
 export const byId = (id: string): HTMLElement | null => document.getElementById(id);
 
 /** Three significant digits, as everywhere in the report. */

@@ -1,6 +1,7 @@
-// Second script of a page that its monitor serves: the state of the targets, and the exchange of the plots for newer ones.
+// Second script of a page that its monitor serves: the state of the targets, the exchange of the plots for newer ones, and
+// the questions of the first script.
 // Only that page has it: the page in a file cannot ask anything of anybody.
-import { EXCHANGED, byId, digits, element } from "./dom";
+import { EXCHANGED, QUESTION, type Question, byId, digits, element } from "./dom";
 
 interface Second {
   at_s: number;
@@ -61,14 +62,19 @@ function drawn(name: string, attributes: Record<string, string | number>): SVGEl
   return made;
 }
 
-/** Largest round trip of each of the last seconds as a bar, in red those with losses or without an answer. */
+/**
+ * Largest round trip of each of the last seconds as a bar, in red those with losses and those of the present outage. A second
+ * without an answer is none of these by itself: a target may be probed more rarely.
+ */
 function picture(t: Target): SVGElement {
   const top = Math.max(1e-9, ...t.seconds.map((s) => s.max_ms ?? 0));
-  const label = `Largest round trip of each second, up to ${digits(top)} ms; seconds with losses or without an answer are red`;
+  const label = `Largest round trip of each second, up to ${digits(top)} ms; seconds with losses and of an outage are red`;
+  const silent = (t.seconds.at(-1)?.at_s ?? 0) - (t.outage_s ?? -Infinity);
   const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": label });
   const step = WIDTH / SPAN;
   t.seconds.forEach((s, i) => {
-    const bad = s.lost > 0 || s.max_ms === null;
+    const bad = s.lost > 0 || (s.max_ms === null && s.at_s > silent);
+    if (!bad && s.max_ms === null) return;
     const height = s.max_ms === null ? HEIGHT : Math.max(1, (s.max_ms / top) * HEIGHT);
     const x = (SPAN - t.seconds.length + i) * step;
     const bar = drawn("rect", { x, y: HEIGHT - height, width: step, height, class: bad ? "lossy" : "fine" });
@@ -142,7 +148,7 @@ function follow(): void {
         const state = (await answer.json()) as State;
         scroll.replaceChildren(table(state));
         const traffic = state.interface === null ? "" : ` · ${state.interface}: ${rate(state.down_bps)} down, ${rate(state.up_bps)} up`;
-        says.textContent = `The monitor has run for ${lasted(state.elapsed_s)}${traffic}. Largest round trip of each second; red: losses, or no answer.`;
+        says.textContent = `The monitor has run for ${lasted(state.elapsed_s)}${traffic}. Largest round trip of each second; red: losses, or an outage.`;
         page ??= document.getElementById("curves") ? state.page : 0;
         if (state.page > page && performance.now() - touched > REST_MS) await exchange(state.page);
       } else if (answer.status === 401) says.textContent = "The monitor asks for its token: open the address that it printed.";
@@ -154,4 +160,8 @@ function follow(): void {
   void look();
 }
 
+document.addEventListener(QUESTION, (event) => {
+  const { address, answer, fail } = (event as CustomEvent<Question>).detail;
+  fetch(address).then((got) => (got.ok ? got.json() : Promise.reject(new Error(String(got.status))))).then(answer, fail);
+});
 follow();

@@ -4,12 +4,15 @@ import uPlot from "uplot";
 import { EXCHANGED, byId, digits, element } from "./dom";
 import { FONT, Plots, axis, colour, dates, hint, lastUpTo, live, logarithmic, movable, nearest, tint, toggle, drawMoments, momentAt } from "./plot";
 import { packets } from "./packets";
-import type { Line, PageCurves as Curves } from "./schema";
+import type { Line, PageCurves as Curves, RateBins } from "./schema";
+import { type Singles, singles } from "./singles";
 import { BOUNDS, type Drawn, columns, decode, edges, smoke } from "./smoke";
 
 type Column = (number | null | undefined)[];
 
 const DASHES: Record<string, number[]> = { idle: [2, 3], up: [8, 3], both: [8, 3, 2, 3] };
+/** Opacity of a mark up to each share of lost probes, as in the static picture (`bands` in `report/src/plots/over_time.rs`). */
+const SHADES: [number, number][] = [[0.005, 0.25], [0.05, 0.6]];
 const embedded = (id: string): string => byId(id)?.textContent ?? "null";
 const known = (phase: string): string => (["idle", "down", "up", "both"].includes(phase) ? phase : "idle");
 
@@ -22,10 +25,15 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const civil = c.from_s !== undefined;
   const begin = c.from_s ?? 0;
   const end = begin + c.span_s;
-  const centre = c.bins.down_bps.map((_, i) => begin + (i + 0.5) * c.bins.step_s);
+  const bins = (): RateBins => near?.bins ?? c.bins;
+  const centre = (): number[] => bins().down_bps.map((_, i) => (near?.from ?? begin) + (i + 0.5) * bins().step_s);
   const ends = [[begin, end]] as unknown as uPlot.AlignedData;
   const length = cells ? c.span_s / cells.smoke.cells : 0;
   let drawn: Drawn[] = [];
+  // Where few enough are looked at, single probes take the place of the bounds.
+  let near: Singles | null = null;
+  const probes = (): Line => near?.probes ?? c.probes;
+  const lost = (): number[] => near?.lost_s ?? c.lost_s;
   /** Largest, smallest, 95 %, 5 % and median of each column between two instants. */
   const bounds = (from: number, to: number): uPlot.AlignedData => {
     if (!cells) return [[]];
@@ -35,16 +43,17 @@ function overTime(figure: HTMLElement, c: Curves): void {
     const { min, low, median, high, max } = BOUNDS;
     return [drawn.map((d) => begin + ((d.from + d.to) / 2) * length), of(max), of(min), of(high), of(low), of(median)] as uPlot.AlignedData;
   };
-  const delays = uPlot.join(
-    // In-flow lines lie under the probes: they come first.
-    [...[c.in_flow_down, c.in_flow_up, c.probes].map((l): uPlot.AlignedData => [l.t_s, l.ms]), ends],
-    // 2: a null reaches to the next value of its own series, over the instants of the others.
-    [[0, 2], [0, 2], [0, 2], [0]],
-  );
+  const delays = (): uPlot.AlignedData =>
+    uPlot.join(
+      // In-flow lines lie under the probes: they come first.
+      [...[c.in_flow_down, c.in_flow_up, probes()].map((l): uPlot.AlignedData => [l.t_s, l.ms]), ends],
+      // 2: a null reaches to the next value of its own series, over the instants of the others.
+      [[0, 2], [0, 2], [0, 2], [0]],
+    );
   const top = Math.max(...[...c.bins.down_bps, ...c.bins.up_bps].map((v) => v ?? 0));
   const [unit, size] = ([["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3]] as [string, number][]).find(([, s]) => top >= s) ?? ["bit/s", 1];
   const scaled = (series: (number | null)[]): Column => series.map((v) => (v === null ? null : v / size));
-  const rates = uPlot.join([[centre, scaled(c.bins.down_bps), scaled(c.bins.up_bps)] as uPlot.AlignedData, ends]);
+  const rates = (): uPlot.AlignedData => uPlot.join([[centre(), scaled(bins().down_bps), scaled(bins().up_bps)] as uPlot.AlignedData, ends]);
   const hasFlow = c.in_flow_down.t_s.length + c.in_flow_up.t_s.length > 0;
 
   const zoned = (t: number): Date => (c.zone ? uPlot.tzDate(new Date(t * 1e3), c.zone) : new Date(t * 1e3));
@@ -84,15 +93,27 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const losses = (u: uPlot): void => {
     if (!show.loss) return;
     const { ctx, bbox } = u;
+    const inside = (x: number): number => Math.min(bbox.left + bbox.width, Math.max(bbox.left, x));
+    const height = 8 * devicePixelRatio;
     ctx.save();
-    ctx.strokeStyle = colour("loss");
+    ctx.fillStyle = ctx.strokeStyle = colour("loss");
     ctx.lineWidth = 1.5 * devicePixelRatio;
+    if (cells && !near) {
+      // A column of thousands of probes is as strong as the share that it lost.
+      for (const d of drawn.filter((d) => d.lost > 0)) {
+        ctx.globalAlpha = SHADES.find(([upTo]) => d.lost <= upTo * d.sent)?.[1] ?? 1;
+        const [from, to] = [d.from, d.to].map((at) => inside(u.valToPos(begin + at * length, "x", true))) as [number, number];
+        if (to > from) ctx.fillRect(from, bbox.top, Math.max(to - from, ctx.lineWidth), height);
+      }
+      ctx.restore();
+      return;
+    }
     ctx.beginPath();
-    for (const t of c.lost_s) {
+    for (const t of lost()) {
       const x = u.valToPos(t, "x", true);
-      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      if (x !== inside(x)) continue;
       ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + 8 * devicePixelRatio);
+      ctx.lineTo(x, bbox.top + height);
     }
     ctx.stroke();
     ctx.restore();
@@ -107,30 +128,31 @@ function overTime(figure: HTMLElement, c: Curves): void {
     const parts: [string, string][] = [["", civil ? uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}")(zoned(t)) : `${t.toFixed(2)} s`]];
     const moment = momentAt(plots.all[0], c.moments, t);
     if (moment) parts.push(["marked", moment]);
-    const near = (name: string, line: Line): void => {
+    const about = (name: string, line: Line): void => {
       const i = nearest(line.t_s, t);
-      if (i < 0 || Math.abs((line.t_s[i] as number) - t) > c.span_s / 100) return;
+      if (i < 0 || Math.abs((line.t_s[i] as number) - t) > (near ? range[1] - range[0] : c.span_s) / 100) return;
       const ms = line.ms[i];
       if (ms != null) parts.push([name, `${digits(ms)} ms`]);
-      else if (line === c.probes) parts.push([name, "lost"]);
+      else if (line === probes()) parts.push([name, "lost"]);
     };
-    const column = drawn.find((d) => (t - begin) / length < d.to && (t - begin) / length >= d.from);
+    const column = near ? undefined : drawn.find((d) => (t - begin) / length < d.to && (t - begin) / length >= d.from);
     if (column?.at) {
       const { min, low, median, high, max } = BOUNDS;
       const of = (at: number): string => digits(column.at?.[at] as number);
       parts.push(["median", `${of(median)} ms`], ["5 to 95 %", `${of(low)} to ${of(high)} ms`], ["all", `${of(min)} to ${of(max)} ms`]);
     }
     if (column) parts.push(["lost", column.sent > 0 ? `${digits((100 * column.lost) / column.sent)} %` : "no probes"]);
-    near("probe", c.probes);
-    near("download's own packets", c.in_flow_down);
-    near("upload's own packets", c.in_flow_up);
-    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor((t - begin) / c.bins.step_s)));
+    about("probe", probes());
+    about("download's own packets", c.in_flow_down);
+    about("upload's own packets", c.in_flow_up);
+    const { step_s, down_bps, up_bps } = bins();
+    const bin = Math.min(down_bps.length - 1, Math.max(0, Math.floor((t - (near?.from ?? begin)) / step_s)));
     const at = (name: string, series: (number | null)[]): void => {
       const v = series[bin];
       if (v != null) parts.push([name, `${digits(v / size)} ${unit}`]);
     };
-    at("download", c.bins.down_bps);
-    at("upload", c.bins.up_bps);
+    at("download", down_bps);
+    at("upload", up_bps);
     parts.forEach(([name, value], k) => {
       if (k > 0) readout.append(" · ");
       if (name) readout.append(`${name} `);
@@ -138,13 +160,33 @@ function overTime(figure: HTMLElement, c: Curves): void {
     });
   };
 
+  const named = (): string => (cells && !near ? "Round-trip time, ms: median, 5 to 95 %, smallest to largest" : "Round-trip time, ms");
+  const title = element("p", "plot-name", named());
+  let rebuilding = false;
+  /** Draws single probes, or the bounds again. A plot calls this as well, so it is replaced only once it is done. */
+  const show_near = (found: Singles | null): void => {
+    near = found;
+    title.textContent = named();
+    if (!rebuilding) {
+      setTimeout(() => {
+        rebuilding = false;
+        if (box.isConnected) plots.again();
+      });
+    }
+    rebuilding = true;
+  };
   const sync = uPlot.sync("tailback-time");
   let range: [number, number] = [begin, end];
   const zoomButtons: [HTMLButtonElement, [number, number]][] = [];
   const zoom = (from: number, to: number): void => {
     if (from === range[0] && to === range[1]) return;
     range = [from, to];
-    if (cells) plots.all[0]?.setData(bounds(from, to), false);
+    if (cells && near && !(from >= near.from && to <= near.to)) show_near(null);
+    if (cells && !near) {
+      const data = bounds(from, to);
+      if (!rebuilding) plots.all[0]?.setData(data, false);
+    }
+    closer?.look(range, near !== null, drawn.reduce((sum, d) => sum + d.sent, 0));
     for (const plot of plots.all) plot.setScale("x", { min: from, max: to });
     for (const [button, [a, b]] of zoomButtons) button.classList.toggle("chosen", a === from && b === to);
   };
@@ -168,7 +210,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
     const times = u.data[0];
     const shown: number[] = [];
     for (let i = 0; i < times.length; i++) {
-      const v = u.data[cells ? 1 : 3]?.[i];
+      const v = u.data[cells && !near ? 1 : 3]?.[i];
       if (v != null && (times[i] as number) >= from && (times[i] as number) <= to) shown.push(v);
     }
     shown.sort((a, b) => a - b);
@@ -200,10 +242,10 @@ function overTime(figure: HTMLElement, c: Curves): void {
             y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: civil ? most : fromZero },
           },
           axes: [civil && top === 0 ? dates() : axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
-          ...(cells ? bands : { series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }] }),
+          ...(cells && !near ? bands : { series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }] }),
           hooks: hooks(true),
         },
-        cells ? bounds(at[0], at[1]) : (delays as uPlot.AlignedData),
+        cells && !near ? bounds(at[0], at[1]) : delays(),
         upper,
       ),
     );
@@ -218,7 +260,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
             series: [{}, line("down"), line("up")],
             hooks: hooks(false),
           },
-          rates as uPlot.AlignedData,
+          rates(),
           lower,
         ),
       );
@@ -244,7 +286,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   };
   if (!cells) tools.append(toggle("Probes", true, series([3], "probe"), "ink"));
   if (hasFlow) tools.append(toggle("Load's own packets", true, series([1, 2], "flow"), "flow"));
-  if (c.lost_s.length > 0) {
+  if (c.lost_s.length > 0 || counts?.lost.some((n) => n > 0)) {
     tools.append(toggle("Lost", true, (on) => {
       show.loss = on;
       plots.all[0]?.redraw();
@@ -261,9 +303,14 @@ function overTime(figure: HTMLElement, c: Curves): void {
     word.style.color = `var(--${name})`;
     legend.append(word);
   }
-  box.append(tools, element("p", "plot-name", cells ? "Round-trip time, ms: median, 5 to 95 %, smallest to largest" : "Round-trip time, ms"), upper);
+  const closer = cells ? singles(c, zoned, () => range, show_near) : null;
+  box.append(tools, title, upper);
   if (top > 0) box.append(legend, lower);
   box.append(readout);
+  if (closer) {
+    box.append(closer.says);
+    closer.look(range, false, counts ? counts.sent.reduce((sum, n) => sum + n, 0) : 0);
+  }
   say(null);
   movable(upper, "Round-trip time over time", () => plots.all[0]);
 }

@@ -66,9 +66,20 @@ export interface PageCurves {
   in_flow_up: Line;
   lost_s: number[];
   bins: RateBins;
+  /** Address from which a served page gets the single probes of a short time; absent in a file. */
+  single?: string;
   /** Source of the smoke, of recordings of any length. */
   smoke?: Smoke;
   cdf: Distributions;
+}
+
+/** Single probes of a short time, which a served page asks for when its reader has zoomed in; times from the asked start. */
+export interface PageProbes {
+  probes: Line;
+  lost_s: number[];
+  bins: RateBins;
+  /** Reason why single probes cannot be drawn. */
+  reason?: string;
 }
 
 /** Packets of one direction, in an element of the class `packets`; times in microseconds. */

@@ -169,7 +169,9 @@ test("dates are written as in ISO 8601", async () => {
   await settle(page);
   const hours = await marks();
   assert.ok(hours.some((m) => /^\d\d:\d\d$/.test(m)) && hours.some((m) => /^(\d{4}-)?\d\d-\d\d$/.test(m)), hours.join(" "));
-  for (const mark of [...days, ...hours]) assert.ok(!/\/|[ap]m$/i.test(mark), mark);
+  // The text of a marked moment is the user's.
+  const ours = [...days, ...hours].filter((m) => m !== "<b>a call</b>");
+  for (const mark of ours) assert.ok(!/\/|[ap]m$/i.test(mark), mark);
   await context.close();
 });
 
@@ -616,6 +618,21 @@ test("a live page shows the state of its targets, and draws newer plots when the
   await page.goto("http://monitor.test/");
   const row = page.locator("#live tbody tr");
   await row.waitFor();
+  // Probed every other second: seconds without an answer are red in an outage only. Users saw red stripes where nothing was lost.
+  const red = row.locator("rect.lossy");
+  const seconds = Array.from({ length: 60 }, (_, i) => ({ at_s: i, mean_ms: i % 2 ? 12 : null, max_ms: i % 2 ? 13 : null, lost: Number(i === 7) }));
+  const before = { ...target };
+  Object.assign(target, { outage_s: null, seconds });
+  await page.clock.runFor(1_100);
+  await page.waitForFunction(() => document.querySelectorAll("#live rect").length === 30);
+  assert.equal(await red.count(), 1);
+  Object.assign(target, { outage_s: 20, seconds: seconds.map((s) => (s.at_s > 39 ? { ...s, mean_ms: null, max_ms: null } : s)) });
+  await page.clock.runFor(1_100);
+  await page.waitForFunction(() => document.querySelectorAll("#live rect").length === 40);
+  assert.equal(await red.count(), 21);
+  Object.assign(target, before);
+  await page.clock.runFor(1_100);
+  await page.waitForFunction(() => document.querySelectorAll("#live rect").length === 1);
   assert.match(await row.innerText(), /gateway\s+no answer for 11 s\s+12\.5 ms\s+0\.25 ms\s+1 of 200 \(0\.5 %\)/);
   await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 2);
   const canvases = await page.locator("canvas").count();
@@ -626,6 +643,101 @@ test("a live page shows the state of its targets, and draws newer plots when the
   assert.equal(await row.count(), 1);
   assert.deepEqual([pages, errors], [2, []]);
   await context.close();
+});
+
+test("a live page draws each probe where few are looked at, and the bounds again where there are many", async () => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (e) => errors.push(String(e)));
+  const html = readFileSync(join(out, "live.html"), "utf8");
+  const state = { elapsed_s: 3700, page: 1, interface: null, down_bps: null, up_bps: null, targets: [] };
+  const asked: [number, number][] = [];
+  await page.route("http://monitor.test/**", (route) => {
+    const { pathname } = new URL(route.request().url());
+    if (pathname === "/live.json") return route.fulfill({ json: state });
+    if (!pathname.startsWith("/probes/")) return route.fulfill({ contentType: "text/html", body: html });
+    const [from, to] = pathname.split("/").slice(2).map(Number) as [number, number];
+    asked.push([from, to]);
+    // The first answer is not there yet.
+    if (asked.length === 1) return route.fulfill({ contentType: "application/json", body: "null" });
+    const span = (to - from) / 1e3;
+    const at = (share: number): number => share * span;
+    const probes = { t_s: [0, 0.25, 0.5, 0.75, 1].map(at), ms: [30, 30, null, 70, 70] };
+    return route.fulfill({ json: { probes, lost_s: [at(0.5)], bins: { step_s: span, down_bps: [1e6], up_bps: [2e6] } } });
+  });
+  await page.goto("http://monitor.test/");
+  await page.waitForFunction(() => document.querySelectorAll("canvas").length >= 3);
+  const says = page.locator("#over-time .single");
+  assert.match(await says.innerText(), /^Columns of many probes\. Zoom in to [\d.]+ \w+ or less to see each probe\.$/);
+  for (let i = 0; i < 12 && /Zoom in/.test(await says.innerText()); i++) {
+    const box = await area(page, "over-time");
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 3 });
+    await page.mouse.up();
+    await settle(page);
+  }
+  await page.waitForFunction(() => /^Each probe is drawn: 5 from .*, 1 of them lost\.$/.test(document.querySelector("#over-time .single")!.textContent!));
+  await settle(page);
+  assert.ok(asked.length >= 2 && asked.every(([from, to]) => from < to && Number.isInteger(from)), String(asked));
+  const box = await area(page, "over-time");
+  await page.mouse.move(box.x + box.width * 0.1, box.y + box.height / 2);
+  assert.match(await readout(page, "over-time"), /download 1 Mbit\/s · upload 2 Mbit\/s$/);
+  assert.doesNotMatch(await readout(page, "over-time"), /median/);
+  // 30 ms before the loss and 70 ms after it, of an axis that ends at 78.4 ms.
+  await page.mouse.move(0, 0);
+  const ink = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim());
+  const rgb = [1, 3, 5].map((i) => parseInt(ink.slice(i, i + 2), 16));
+  const [left, right] = [await inked(page, "over-time", 0.1, rgb, 60), await inked(page, "over-time", 0.9, rgb, 60)];
+  assert.ok(left.length > 0 && left.every((h) => Math.abs(h - 30 / 78.4) < 0.02), `30 ms are drawn at ${left}`);
+  assert.ok(right.length > 0 && right.every((h) => Math.abs(h - 70 / 78.4) < 0.02), `70 ms are drawn at ${right}`);
+  await page.locator("#over-time").getByRole("button", { name: "All", exact: true }).click();
+  await settle(page);
+  assert.match(await says.innerText(), /^Columns of many probes/);
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height / 2);
+  assert.match(await readout(page, "over-time"), /median/);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a mark of losses is as strong as the share that was lost", async () => {
+  const opened = await open("weeks");
+  const { page } = opened;
+  // Lost: all from 16 h to 19 h and 30 % from 14 h to 16 h of the fifth of 14 days, and nothing else.
+  const marks = await page.evaluate(() => {
+    const canvas = document.querySelector<HTMLCanvasElement>("#over-time canvas")!;
+    const over = document.querySelector("#over-time .u-over")!.getBoundingClientRect();
+    const whole = canvas.getBoundingClientRect();
+    const ratio = canvas.width / whole.width;
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true })!;
+    copy.drawImage(canvas, 0, 0);
+    const [left, width, y] = [(over.left - whole.left) * ratio, over.width * ratio, (over.top - whole.top + 3) * ratio];
+    const { data } = copy.getImageData(Math.round(left), Math.round(y), Math.round(width), 1);
+    return Array.from({ length: Math.round(width) }, (_, x) => (data[4 * x]! - data[4 * x + 1]! > 60 ? 1 : 0));
+  });
+  const at = (day: number, hour: number): number => Math.round(((day + hour / 24) / 14) * marks.length);
+  const count = (from: number, to: number): number => marks.slice(from, to).reduce<number>((sum, n) => sum + n, 0);
+  assert.ok(count(at(4, 14.5), at(4, 18.5)) >= 0.9 * (at(4, 18.5) - at(4, 14.5)), String(marks));
+  assert.equal(count(0, at(4, 12)) + count(at(4, 21), marks.length), 0, String(marks));
+  await close(opened);
+});
+
+test("a page of a file names the command that draws each probe of what is looked at", async () => {
+  const opened = await open("weeks");
+  const { page } = opened;
+  const says = page.locator("#over-time .single");
+  for (let i = 0; i < 12 && /Zoom in/.test(await says.innerText()); i++) {
+    const box = await area(page, "over-time");
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 3 });
+    await page.mouse.up();
+    await settle(page);
+  }
+  assert.match(await says.innerText(), /^Draw each probe of this time: tailback report RECORDING --from \d{4}-\d\d-\d\dT[\d:]{8}Z --to \d{4}-\d\d-\d\dT[\d:]{8}Z -o close-up\.html$/);
+  assert.deepEqual(opened.requests, []);
+  await close(opened);
 });
 
 test("the page's own policy stops any request", async () => {
