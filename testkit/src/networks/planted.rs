@@ -186,10 +186,10 @@ pub const NO_PIECES_UP: &str = "nft -f - <<'END'\ntable netdev tailback { chain 
 /// Clears the ECN field of datagrams that leave.
 pub const ECN_CLEARED: &str =
     "chain out { type filter hook postrouting priority 200; ip protocol udp ip ecn set not-ect; }";
-/// At the far end: EF becomes CS1 before the server sees it.
+/// Rules of the far end that make EF CS1 before the server sees it.
 pub const EF_REPLACED: &str =
     "chain in { type filter hook prerouting priority -300; ip dscp ef ip dscp set cs1; }";
-/// Drops datagrams of NQB that arrive.
+/// Drops packets of NQB that arrive.
 pub const NQB_DROPPED_DOWN: &str =
     "chain in { type filter hook prerouting priority -300; ip dscp 45 drop; }";
 /// At the far end, before the server, so that what is captured there is as it left.

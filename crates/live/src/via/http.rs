@@ -104,7 +104,7 @@ impl Web {
     /// Connects once, and reads the configuration or the head of the file.
     ///
     /// # Errors
-    /// Nobody there, a certificate that is not trusted, or a server that offers no load.
+    /// An unreachable server, a certificate that is not trusted, or a server that offers no load.
     pub fn open(target: &Target, server: SocketAddr, ca: Option<&Path>) -> Result<Web, ViaError> {
         let alpn: &[&[u8]] = match target.kind {
             Kind::Ndt7 => &[b"http/1.1"],

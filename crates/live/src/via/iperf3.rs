@@ -65,7 +65,7 @@ pub(super) struct Control {
 /// Starts a test and opens its streams.
 ///
 /// # Errors
-/// Nobody there, a server that is busy or refuses, or one that is no iperf3.
+/// An unreachable server, one that is busy or refuses, or one that is no iperf3.
 pub(super) fn begin(
     server: SocketAddr,
     spec: &Spec,

@@ -97,7 +97,7 @@ impl ViaError {
 /// Connects to a server.
 ///
 /// # Errors
-/// Nobody there, or the congestion control is not to be had.
+/// An unreachable server, or a congestion control that the kernel lacks.
 fn open(server: SocketAddr, congestion: Option<&str>) -> Result<TcpStream, ViaError> {
     let unreachable = |source| ViaError::Unreachable { server, source };
     let domain = Domain::for_address(server);
