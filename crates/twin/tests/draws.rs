@@ -199,7 +199,6 @@ fn discipline(c: &mut Chance, name: &str, bps: f64, rtt_ms: f64) -> String {
             let bin = (bdp * (0.3 + 0.7 * c.unit())).round().max(10.0);
             format!("sfb:bin_size={bin},limit={}", 10.0 * bin)
         }
-        "sred" => format!("sred:limit={:.0}", (3.0 * bdp).max(30.0)),
         "fifo" => format!("fifo:packets={:.0}", (3.0 * bdp).max(10.0)),
         other => other.to_string(),
     }
@@ -211,8 +210,7 @@ fn a_discipline_is_named_rightly_or_not_at_all() {
     let mut c = Chance::new("disciplines");
     let (mut named, mut untold, mut refused, mut wrong) = (0, 0, 0, Vec::new());
     let names = [
-        "fifo", "codel", "pie", "red", "dualpi2", "fq_codel", "cake", "fq_pie", "pi", "blue",
-        "sfb", "sred",
+        "fifo", "codel", "pie", "red", "dualpi2", "fq_codel", "cake", "fq_pie", "pi", "blue", "sfb",
     ];
     for n in 0..rounds * names.len() as u64 {
         let name = names[n as usize % names.len()];
