@@ -5,7 +5,7 @@
 //! is missing; time of rows without bytes is unknown. Neither counts as no traffic.
 //!
 //! **Source.** Borlaug 2014, section 4.2 (traffic monitor). **Limits.** Bursts shorter than a bin do not show in its rate.
-//! A recording has at most [`MOST`] interfaces and [`BINS`] bins.
+//! A recording has at most [`MOST`] interfaces and 262,144 bins.
 
 use crate::moments::Moment;
 use crate::survey::Span;
