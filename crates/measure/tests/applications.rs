@@ -339,3 +339,14 @@ fn quic_is_named_by_its_handshake_and_a_cut_capture_says_so() {
     let half = found(vec![at(0, PIECES[0])]);
     assert_eq!((half.cut_handshakes, half.nameless.sessions), (1, 1));
 }
+
+#[test]
+fn times_that_no_clock_shows_bring_nothing_down() {
+    let at = |t_ns| Packet {
+        t_ns,
+        frame: datagram(3, (5000, 123), true, &[0; 20]),
+    };
+    let found = found([i64::MIN, -1, 0, 1, i64::MAX].map(at).into());
+    let sum = &found.services["ntp (UDP 123)"];
+    assert_eq!((sum.packets, sum.sessions), (5, 2));
+}

@@ -34,6 +34,8 @@ pub const MOST_SESSIONS: usize = 1_000_000;
 const MOST_NAMES: usize = 100_000;
 /// Handshakes that are read at once.
 const MOST_HANDSHAKES: usize = 10_000;
+/// Latest time, in the year 2116.
+const LATEST_NS: i64 = 1 << 62;
 /// Packets of a session after which its handshake is no longer looked for.
 const MOST_TRIES: u8 = 24;
 
@@ -146,6 +148,8 @@ pub struct Applications {
 impl Applications {
     /// Takes the next packet, which arrived at this time.
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
+        // A damaged file may claim any time, and differences must have room.
+        let t_ns = t_ns.clamp(0, LATEST_NS);
         let first_ns = *self.first_ns.get_or_insert(t_ns);
         self.last_ns = self.last_ns.max(t_ns);
         let (is_tcp, ports) = match &frame.transport {

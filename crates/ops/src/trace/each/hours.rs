@@ -178,7 +178,7 @@ fn by_time(answer: &Answer) -> Table {
         // Nine digits behind the second help nobody here.
         let begin = run.begin_ns.map_or_else(
             || "-".to_owned(),
-            |t| stamp(t - t.rem_euclid(1_000_000_000)),
+            |t| stamp(t.saturating_sub(t.rem_euclid(1_000_000_000))),
         );
         let number = |k: usize, digits| {
             run.figures[k].map_or(Cell::Absent, |v| Cell::Is(significant(v, digits)))
@@ -203,7 +203,7 @@ pub(super) fn plots(answer: &Answer) -> Vec<(String, PlotSpec)> {
     let top = nice_top(all.fold(0.1, f64::max));
     let y = || Axis::even("Shape of the Weibull distribution", 0.0, top);
     let origin = answer.runs.iter().filter_map(|r| r.begin_ns).min();
-    let hours = |r: &Run| Some((r.begin_ns? - origin?) as f64 / 3.6e12);
+    let hours = |r: &Run| Some(r.begin_ns?.saturating_sub(origin?) as f64 / 3.6e12);
     let share = |r: &Run| r.figures[SHARE];
     let series = |x: &dyn Fn(&Run) -> Option<f64>, draw: Draw| -> Vec<Series> {
         let one = |(i, (k, name)): (usize, &(usize, &str))| {
