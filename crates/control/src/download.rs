@@ -13,6 +13,7 @@
 use crate::agent::Steers;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
 use crate::oneway::{OneWay, Probe};
+use crate::passed::Passed;
 use crate::queue::{self, Sent};
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
 use crate::trust::{Judge, Trust};
@@ -55,6 +56,8 @@ pub struct Inbound {
     unseen: bool,
     /// Time of the last report, and bytes received by then.
     received: (Time, u64),
+    /// Reports of the last seconds: an answer may be told long after it arrived.
+    earlier: Passed,
     /// Bytes received above those that leave the link idle; zero: it is idle.
     load: f64,
     /// Arrival and wait of answers since the last report.
@@ -79,6 +82,7 @@ impl Inbound {
             trust: Trust::default(),
             unseen: false,
             received: (Time::ZERO, 0),
+            earlier: Passed::default(),
             load: 0.0,
             fresh: Vec::new(),
             newest: None,
@@ -99,18 +103,15 @@ impl Inbound {
         self.wait(now).filter(|_| trusted)
     }
 
-    /// Places the answers on the service curve. Bytes are spread evenly between two reports.
+    /// Places the answers on the service curve.
     fn place(&mut self, now: Time, total: u64) {
         let (before, had) = self.received;
         let span_s = now.saturating_since(before).as_secs_f64();
         let capacity = self.capacity.map_or(f64::INFINITY, |c| c.value);
         self.load = queue::left_over(self.load, (total - had) as f64, span_s, capacity);
+        self.earlier.read(now, total);
         for (at, wait) in self.fresh.drain(..) {
-            let share = match span_s > 0.0 {
-                true => (at.saturating_since(before).as_secs_f64() / span_s).min(1.0),
-                false => 1.0,
-            };
-            let by_then = had + ((total - had) as f64 * share) as u64;
+            let by_then = self.earlier.at(at).unwrap_or(total);
             self.curve.sample(at.saturating_sub(wait), by_then, wait);
         }
         self.received = (now, total);

@@ -82,16 +82,8 @@ impl Down {
     }
 
     /// Takes the answer to a probe.
-    ///
-    /// # Errors
-    /// The shaper does not say how much waits in it.
-    pub fn answered(&mut self, now: Time, answered: &Answered) -> io::Result<()> {
-        let mut answered = *answered;
-        if let Some(shaping) = &self.shaping {
-            answered.rtt = answered.rtt.saturating_sub(shaping.own_wait()?);
-        }
-        self.agent.answered(now, &answered);
-        Ok(())
+    pub fn answered(&mut self, now: Time, answered: &Answered) {
+        self.agent.answered(now, answered);
     }
 
     /// Renews the orders. Returns the row of a decision: each is one while there is traffic.

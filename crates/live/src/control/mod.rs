@@ -10,6 +10,7 @@ mod probes;
 mod run;
 mod settings;
 mod shaper;
+mod tap;
 
 pub use control::download::Download;
 pub use control::shape::Shape;

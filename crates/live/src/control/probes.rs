@@ -1,6 +1,7 @@
 //! Probes of the gateway: a lasting session with our server whose answers are read at once.
 
 use super::ControlError;
+use super::tap::Tap;
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
 use crate::probe::host::{boot_id, random};
@@ -14,6 +15,7 @@ use control::queue::Sent;
 use measure::lasting::{Lasting, Params, Transmit};
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 
 /// Probe in flight.
@@ -39,6 +41,10 @@ pub struct Probes {
     clock: Clock,
     flying: VecDeque<Flying>,
     answered: Vec<Answered>,
+    /// Times of answers before a shaper of downloads, if there is one.
+    tap: Option<Tap>,
+    /// Answers that may have waited in that shaper, their payloads' names and arrivals.
+    shaped: Vec<(u64, Time, Answered)>,
     server: SocketAddr,
 }
 
@@ -95,6 +101,8 @@ impl Probes {
             clock,
             flying: VecDeque::new(),
             answered: Vec::new(),
+            tap: None,
+            shaped: Vec::new(),
             server,
         };
         let end = now + patience;
@@ -111,6 +119,15 @@ impl Probes {
             }
         }
         Ok(probes)
+    }
+
+    /// Takes the arrivals of answers at `interface` from now on, before a shaper of downloads.
+    ///
+    /// # Errors
+    /// No right to open a packet socket.
+    pub fn tap(&mut self, interface: &str) -> io::Result<()> {
+        self.tap = Some(Tap::open(interface, self.server)?);
+        Ok(())
     }
 
     /// Server that is probed.
@@ -179,6 +196,8 @@ impl Probes {
             clock,
             flying,
             answered,
+            tap,
+            shaped,
             ..
         } = self;
         wire.look(batch, *clock, wall, &mut |now, found| match found {
@@ -199,10 +218,27 @@ impl Probes {
                 {
                     // Earlier ones may still be answered; a copy of this one is no sample.
                     let Flying { sent, .. } = flying.remove(i).expect("it was just found");
-                    answered.extend(sample(*clock, sent, arrival.at, reply.rx_ns, reply.hold_ns));
+                    let sample = sample(*clock, sent, arrival.at, reply.rx_ns, reply.hold_ns);
+                    match tap {
+                        Some(tap) => {
+                            let name = tap.name(bytes);
+                            shaped.extend(sample.map(|s| (name, arrival.at, s)));
+                        }
+                        None => answered.extend(sample),
+                    }
                 }
             }
         });
+        if let Some(tap) = tap {
+            tap.look(batch);
+            for (name, at, mut sample) in shaped.drain(..) {
+                // How long an answer that passed the interface unseen waited in the shaper is unknown.
+                if let Some(came) = tap.came(name).and_then(|ns| wall.to_mono(ns)) {
+                    sample.rtt = sample.rtt.saturating_sub(at.saturating_since(came));
+                    answered.push(sample);
+                }
+            }
+        }
         answered.drain(..)
     }
 
@@ -239,6 +275,6 @@ fn sample(clock: Clock, sent: Sent, at: Time, far_ns: i64, hold_ns: u32) -> Opti
     })
 }
 
-fn failure(e: &std::io::Error) -> String {
+fn failure(e: &io::Error) -> String {
     e.raw_os_error().map_or(e.to_string(), told)
 }

@@ -136,7 +136,7 @@ impl Gateway {
         let Settings {
             interval, patience, ..
         } = settings;
-        let probes = Probes::open(
+        let mut probes = Probes::open(
             server,
             access,
             interval,
@@ -144,6 +144,18 @@ impl Gateway {
             settings.shape_up.is_some(),
             clock,
         )?;
+        if settings.shape_down.is_some() {
+            let wan = &settings.wan;
+            probes
+                .tap(wan)
+                .map_err(|source| match source.raw_os_error() {
+                    Some(libc::EPERM) => ControlError::NotAllowed {
+                        what: "see answers before the shaper",
+                        source,
+                    },
+                    _ => local("see answers before the shaper")(source),
+                })?;
+        }
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let mut upload = settings.upload;
         let up = settings.directions != Directions::Down;
@@ -292,7 +304,7 @@ impl Gateway {
             }
             self.agent.answered(now, &answered);
             if let Some(down) = &mut self.down {
-                down.answered(now, &answered)?;
+                down.answered(now, &answered);
             }
         }
         Ok(())

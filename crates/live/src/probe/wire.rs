@@ -44,6 +44,11 @@ impl Wall {
         }
     }
 
+    /// Time of a stamp of the kernel.
+    pub(crate) fn to_mono(&self, wall_ns: i64) -> Option<Time> {
+        self.clock.to_mono(wall_ns)
+    }
+
     /// True if all stamps since `since` are on one scale.
     fn steady_since(&self, since: Time) -> bool {
         self.stepped_at.is_none_or(|at| at < since)

@@ -9,7 +9,7 @@ use super::ControlError;
 use super::desk::Desk;
 use super::settings::Settings;
 use crate::sys::guard::Guard;
-use base::{Duration, Time};
+use base::Time;
 use control::agent::Steers;
 use control::passed::Passed;
 use control::shape::{Shape, Shaper};
@@ -28,7 +28,6 @@ pub(super) struct Shaping {
     /// Rate that it had, and the one it has, bytes per second.
     first: f64,
     set: f64,
-    one_queue: bool,
     /// Bytes that have left the shaper.
     pub(super) passed: Passed,
     law: Shaper,
@@ -76,9 +75,7 @@ impl Shaping {
         let held = Desk::open(&format!("shaper-{device}"))
             .map_err(|_| refused("another `tailback control run` holds it".into()))?;
         let kernel = Kernel::open().map_err(told)?;
-        let Found {
-            parts, one_queue, ..
-        } = kernel.find(device).map_err(told)?;
+        let Found { parts, .. } = kernel.find(device).map_err(told)?;
         let first = parts.first().map_or(0.0, Part::rate);
         if first < 1.0 {
             return Err(refused("the kernel does not tell its rate".into()));
@@ -95,7 +92,6 @@ impl Shaping {
             parts,
             first,
             set: first,
-            one_queue,
             passed: Passed::default(),
             law: Shaper::new(settings, first, now, 0),
             guard,
@@ -159,14 +155,5 @@ impl Shaping {
             })?;
         }
         Ok(found.passed)
-    }
-
-    /// Time that a packet waits in the shaper's own queue, if that is one for all packets.
-    pub(super) fn own_wait(&self) -> io::Result<Duration> {
-        if !self.one_queue {
-            return Ok(Duration::ZERO);
-        }
-        let backlog = self.kernel.find(&self.device)?.backlog as f64;
-        Ok(Duration::from_secs_f64(backlog / self.set.max(1.0)))
     }
 }

@@ -60,11 +60,8 @@ pub(super) struct Found {
     pub kind: String,
     /// Discipline, or classes of which the first is the root's.
     pub parts: Vec<Part>,
-    /// True if all packets share one queue.
-    pub one_queue: bool,
-    /// Bytes that came and do not wait any more, about, and bytes that wait.
+    /// Bytes that came and do not wait any more, about.
     pub passed: u64,
-    pub backlog: u64,
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -217,10 +214,6 @@ impl Kernel {
         let root = here().find(|m| m.header.parent == TcHandle::ROOT);
         let root = root.ok_or_else(none)?;
         let kind = kind_of(root);
-        let inner = here().find(|m| {
-            m.header.parent.major == root.header.handle.major && m.header.handle.major != 0
-        });
-        let queue = inner.map(kind_of).unwrap_or_default();
         let parts = match &*kind {
             "htb" => self.classes(index, root.header.handle)?,
             "tbf" => vec![tbf(root, TBF_PACKETS * (self.mtu(index)? + HEADER))?],
@@ -231,17 +224,10 @@ impl Kernel {
                 )));
             }
         };
-        let (passed, backlog) = counts(root);
-        let inner = |p: &&Part| parts.iter().any(|q| q.header.parent == p.header.handle);
-        let leaves = parts.len() - parts.iter().filter(inner).count();
         Ok(Found {
-            one_queue: leaves == 1
-                && !kind.starts_with("cake")
-                && (queue.is_empty() || queue.ends_with("fifo")),
             kind,
             parts,
-            passed,
-            backlog,
+            passed: passed(root),
         })
     }
 
@@ -360,24 +346,18 @@ fn option(message: &TcMessage, kind: u16, size: usize) -> Option<Vec<u8>> {
     Some(found.value().to_vec())
 }
 
-/// Bytes that have passed or were dropped, and bytes that wait.
-fn counts(message: &TcMessage) -> (u64, u64) {
+/// Bytes that have passed or were dropped.
+fn passed(message: &TcMessage) -> u64 {
     let stats = message.attributes.iter().find_map(|a| match a {
         TcAttribute::Stats2(stats) => Some(stats),
         _ => None,
     });
-    let mut counts = (0, 0);
-    for stat in stats.into_iter().flatten() {
-        match stat {
-            TcStats2::Basic(basic) => counts.0 += basic.bytes,
-            TcStats2::Queue(queue) => {
-                counts.0 += DROPPED * u64::from(queue.drops);
-                counts.1 = queue.backlog.into();
-            }
-            _ => {}
-        }
-    }
-    counts
+    let of = |stat: &TcStats2| match stat {
+        TcStats2::Basic(basic) => basic.bytes,
+        TcStats2::Queue(queue) => DROPPED * u64::from(queue.drops),
+        _ => 0,
+    };
+    stats.into_iter().flatten().map(of).sum()
 }
 
 /// Flags of a change that the kernel acknowledges.
