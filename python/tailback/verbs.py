@@ -26,6 +26,7 @@ __all__ = [
     "control_status",
     "control_stop",
     "emulate",
+    "export",
     "fleet_label",
     "fleet_plan",
     "fleet_report",
@@ -869,6 +870,35 @@ def import_(
         ("import",),
         {"files": files},
         {"output": output, "format": format, "zone": zone, "start": start, "interval": interval, "rate_unit": rate_unit, "title": title},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def export(
+    recording: Path,
+    *,
+    format: str | None = None,
+    output: Path | None = None,
+    tables: Iterable[str] | str | None = None,
+    target: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Write a recording in another format: CSV, JSON, Parquet, irtt, flent.
+
+    Args:
+        recording: Recording to export
+        format: Format: csv, json, parquet, irtt or flent [default: csv]
+        output: Directory of tables, or file, to write [default: the name of the recording with the format's
+            ending]
+        tables: Tables to write, such as delay,flow [default: all]
+        target: Target of the probes to write, for irtt and flent [default: the only one; flent: all]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("export",),
+        {"recording": recording},
+        {"format": format, "output": output, "tables": tables, "target": target},
         not_json=(),
         progress=progress,
     )

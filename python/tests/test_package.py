@@ -87,6 +87,7 @@ class Verbs(Case):
             "report": (tb.report("home.rec", output="r.html"), ["report", "home.rec", "-o", "r.html"]),
             "run": (tb.run("sim.rec", output="s1.rec"), ["run", "sim.rec", "-o", "s2.rec"]),
             "list_": (tb.list_("links"), ["list", "links"]),
+            "export": (tb.export("home.rec", output="e"), ["export", "home.rec", "-o", "e"]),
             "import_": (tb.import_("ping.txt", output="i.rec"), ["import", "ping.txt", "-o", "i.rec"]),
         }
         tb.mark("t1.rec", "upload begins", at="2023-11-14T22:13:30Z")
@@ -98,8 +99,9 @@ class Verbs(Case):
         self.assertEqual([seen.target for seen in shown["status"][0].targets], [target])
         shown["fleet_status"] = (tb.fleet_status(data="hub"), ["fleet", "status", "--data=hub"])
         shown["control_plan"] = (tb.control_plan(wan="lo"), ["control", "plan", "--wan=lo"])
-        # The answer of an import names its recording.
+        # These answers name what they wrote.
         shutil.rmtree("i.rec")
+        shutil.rmtree("e")
         for answer, words in shown.values():
             with self.subTest(words=words[0]):
                 self.same(answer, *words)

@@ -11,6 +11,7 @@ pub mod compare;
 pub mod control;
 pub mod emulate;
 mod error;
+pub mod export;
 mod files;
 pub mod import;
 pub mod links;

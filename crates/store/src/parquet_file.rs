@@ -128,6 +128,11 @@ impl Sheet {
         }
     }
 
+    /// Name of the file once it is complete.
+    pub fn path(&self) -> &Path {
+        &self.to
+    }
+
     /// # Errors
     /// `DiskFull`, `Io`. Only `discard` is possible then.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ mod config;
 pub mod control;
 mod control_config;
 pub mod emulate;
+pub mod export;
 pub mod fleet;
 pub mod hub;
 mod hub_web;

@@ -188,7 +188,7 @@ impl Keep {
             }
         }
         if let Some(csv) = self.csv {
-            result = result.and(csv.close());
+            result = result.and(csv.close().map(drop));
         }
         match (result, path) {
             (Ok(()), _) => Ok(()),

@@ -1,18 +1,16 @@
 //! Tables as CSV (RFC 4180), one file each, for programs that read no better format. Times are in ISO 8601 and UTC, with
 //! all nanoseconds; their columns lack the ending `_ns`. Everything else is a plain number or a text.
 
-use crate::{StoreError, disk};
-use base::record::{Column, Sink, Table, TableId};
+use super::text::Texts;
+use crate::StoreError;
+use base::record::{Column, Row, Sink, Table, TableId};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Writer of `TABLE.csv` for each table with rows, in one directory; the first line names the columns.
 pub struct CsvWriter {
-    directory: PathBuf,
-    files: BTreeMap<TableId, BufWriter<File>>,
+    files: Texts,
     line: Line,
 }
 
@@ -20,63 +18,47 @@ impl CsvWriter {
     /// # Errors
     /// `Io` if the directory cannot be created; `Exists` if it exists and is not empty.
     pub fn create(directory: &Path) -> Result<CsvWriter, StoreError> {
-        let io = |action, e| StoreError::io(action, directory, 0, e);
-        std::fs::create_dir_all(directory).map_err(|e| io("create the directory", e))?;
-        let mut entries = std::fs::read_dir(directory).map_err(|e| io("list", e))?;
-        if entries.next().is_some() {
-            return Err(StoreError::Exists {
-                path: directory.to_owned(),
-            });
-        }
         Ok(CsvWriter {
-            directory: directory.to_owned(),
-            files: BTreeMap::new(),
+            files: Texts::create(directory, "csv")?,
             line: Line::default(),
         })
-    }
-
-    fn path(&self, table: TableId) -> PathBuf {
-        self.directory.join(format!("{}.csv", table.spec().name))
     }
 
     /// # Errors
     /// `DiskFull`, `Io`.
     pub fn push<T: Table>(&mut self, row: &T) -> Result<(), StoreError> {
-        if !self.files.contains_key(&T::ID) {
-            let path = self.path(T::ID);
-            let names: Vec<&str> = T::SPEC.columns.iter().map(heading).collect();
-            let begun = disk::create_new(&path).and_then(|file| {
-                let mut file = BufWriter::with_capacity(1 << 16, file);
-                writeln!(file, "{}", names.join(","))?;
-                Ok(file)
-            });
-            let file = begun.map_err(|e| StoreError::io("create", &path, 0, e))?;
-            self.files.insert(T::ID, file);
-        }
-        self.line.columns = T::SPEC.columns;
-        self.line.text.clear();
+        self.begin(T::ID);
         row.put(&mut self.line);
-        self.line.text.push(b'\n');
-        let written = self
-            .files
-            .get_mut(&T::ID)
-            .map_or(Ok(()), |f| f.write_all(&self.line.text));
-        written.map_err(|e| StoreError::io("write", &self.path(T::ID), 0, e))
+        self.end(T::ID)
     }
 
-    /// Writes everything to the disk.
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn push_row(&mut self, row: &Row) -> Result<(), StoreError> {
+        self.begin(row.table());
+        row.put(&mut self.line);
+        self.end(row.table())
+    }
+
+    fn begin(&mut self, table: TableId) {
+        self.line.columns = table.spec().columns;
+        self.line.text.clear();
+    }
+
+    fn end(&mut self, table: TableId) -> Result<(), StoreError> {
+        let first = || {
+            let names: Vec<&str> = table.spec().columns.iter().map(heading).collect();
+            names.join(",") + "\n"
+        };
+        self.files.line(table, first, &self.line.text)
+    }
+
+    /// Writes everything to the disk. Returns the files.
     ///
     /// # Errors
     /// The same as `push`.
-    pub fn close(mut self) -> Result<(), StoreError> {
-        for (table, file) in std::mem::take(&mut self.files) {
-            let path = self.path(table);
-            file.into_inner()
-                .map_err(io::IntoInnerError::into_error)
-                .and_then(|file| file.sync_all())
-                .map_err(|e| StoreError::io("write", &path, 0, e))?;
-        }
-        Ok(())
+    pub fn close(self) -> Result<Vec<PathBuf>, StoreError> {
+        self.files.close()
     }
 }
 
