@@ -60,7 +60,7 @@ impl Series {
             let before = known.get(after.checked_sub(1)?)?;
             let gap = next.0 - before.0;
             let share = (x - before.0) / gap;
-            (gap <= GAP_S).then(|| before.1 + share * (next.1 - before.1))
+            (gap <= GAP_S).then_some(before.1 + share * (next.1 - before.1))
         };
         (0..steps).map(at).collect()
     }

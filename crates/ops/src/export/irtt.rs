@@ -257,7 +257,7 @@ fn trips(
             );
         }
         let comma = if totals.sent > 1 { "," } else { "" };
-        failed = write!(out, "{comma}\n")
+        failed = writeln!(out, "{comma}")
             .map_err(anyhow::Error::from)
             .and_then(|()| Ok(serde_json::to_writer(&mut out, &trip)?))
             .err();
@@ -268,9 +268,9 @@ fn trips(
     }
     let params = json!({ "proto_version": 1, "interval": interval.unwrap_or_default() });
     let config = json!({ "remote_address": target, "params": params });
-    write!(
+    writeln!(
         out,
-        "],\n\"config\":{config},\n\"stats\":{}}}\n",
+        "],\n\"config\":{config},\n\"stats\":{}}}",
         totals.stats()
     )?;
     out.into_inner()
