@@ -10,10 +10,11 @@ use crate::scenario::Scenario;
 use crate::source::registry::Made;
 use crate::source::{Pattern, Span};
 use crate::tcp::Settings;
-use crate::topology::{Graph, Parts, Router};
+use crate::topology::{Edge, Graph, Parts, Router};
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
+use std::sync::Arc;
 
 /// Maximum number of flows; more are taken for a typing error.
 const MOST_FLOWS: u64 = 1_000_000;
@@ -87,20 +88,19 @@ pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
         .reverse
         .clone()
         .unwrap_or_else(|| reverse_of(&scenario.link));
+    let reverse = Arc::new(reverse);
     let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
         rate: link::RateSpec::Fixed(faster),
         framing: None,
         ..reverse_of(&scenario.link)
     });
-    let mut graph = Graph::build(
-        &scenario.topology,
-        &Parts {
-            link: &scenario.link,
-            reverse: &reverse,
-            access: &access,
-        },
-    );
+    let parts = Parts {
+        link: &Arc::new(scenario.link.clone()),
+        reverse: &reverse,
+        access: &Arc::new(access),
+    };
+    let mut graph = Graph::build(&scenario.topology, &parts);
     let is_graph = scenario.topology.words().entry().name == "graph";
     if is_graph && scenario.edges.is_empty() {
         return invalid(
@@ -123,13 +123,14 @@ pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
             "" => format!("{a}>{b}"),
             name => name.to_string(),
         };
-        graph.add(from, to, name, &edge.link, edge.watch);
-        let back = edge.back.as_ref().unwrap_or(&edge.link);
+        let link = Arc::new(edge.link.clone());
+        graph.add(from, to, name, &link, edge.watch);
+        let back = edge.back.clone().map_or(link, Arc::new);
         let name = match edge.name.as_str() {
             "" => format!("{b}>{a}"),
             name => format!("{name}/back"),
         };
-        graph.add(to, from, name, back, false);
+        graph.add(to, from, name, &back, false);
     }
     Ok(graph)
 }
@@ -147,6 +148,11 @@ fn params(name: &str, spec: &DirectionSpec) -> Result<LinkParams, ScenarioError>
 /// # Errors
 /// The invalid value, and what is accepted.
 pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    checked(scenario).map(drop)
+}
+
+/// Checks a scenario, and returns its graph.
+fn checked(scenario: &Scenario) -> Result<Graph, ScenarioError> {
     if scenario.duration.is_zero() || scenario.duration > LONGEST {
         return invalid(format!(
             "duration = \"{}\": from 1 ns to {LONGEST}",
@@ -171,8 +177,9 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     check_flows(scenario)?;
     let graph = graph_of(scenario)?;
+    let mut known = Shared::default();
     for edge in &graph.edges {
-        params(&edge.name, &edge.link)?;
+        known.params(edge)?;
     }
     crate::absurd::check(scenario, &graph)?;
     if let Some(lblca) = &scenario.lblca {
@@ -188,7 +195,26 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             .check(scenario.duration)
             .map_err(ScenarioError::Invalid)?;
     }
-    check_routes(scenario, &graph)
+    check_routes(scenario, &graph)?;
+    Ok(graph)
+}
+
+/// Parameters of a link, kept for the edges that share it.
+#[derive(Default)]
+struct Shared {
+    latest: Option<(Arc<DirectionSpec>, LinkParams)>,
+}
+
+impl Shared {
+    fn params(&mut self, edge: &Edge) -> Result<&LinkParams, ScenarioError> {
+        let same = |(link, _): &(Arc<DirectionSpec>, LinkParams)| Arc::ptr_eq(link, &edge.link);
+        let kept = self.latest.take().filter(same);
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (edge.link.clone(), params(&edge.name, &edge.link)?),
+        };
+        Ok(&self.latest.insert(kept).1)
+    }
 }
 
 fn check_flows(scenario: &Scenario) -> Result<(), ScenarioError> {
@@ -335,9 +361,8 @@ fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), Scena
 /// # Errors
 /// Errors of [`check`].
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
-    check(scenario)?;
+    let graph = checked(scenario)?;
     let streams = Streams::new(seed);
-    let graph = graph_of(scenario)?;
     let mut network = Network::default();
     let (mut watched, mut varying) = (Vec::new(), Vec::new());
     let first = graph.edges.iter().find(|e| e.watched);
@@ -345,14 +370,15 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         let mut edges = graph.edges.iter();
         edges.position(|e| (e.from, e.to) == (f.to, f.from))
     });
+    let mut known = Shared::default();
     for edge in &graph.edges {
-        let params = params(&edge.name, &edge.link)?;
+        let params = known.params(edge)?;
         // Departures from a port, and arrivals behind a gateway, are not known ahead.
         let steered = scenario.lblca.is_some() || scenario.control.is_some();
         let link = if steered && edge.watched {
-            network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
+            network.add_ready_link(link::Link::new(params, &streams, &edge.name))
         } else {
-            network.add_link(&params, &streams, &edge.name)
+            network.add_link(params, &streams, &edge.name)
         };
         if edge.watched {
             network.watch(link);
