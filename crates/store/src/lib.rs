@@ -26,6 +26,7 @@ mod csv;
 mod day;
 pub mod disk;
 mod error;
+pub mod figures;
 mod group_note;
 mod guarded;
 pub mod import;
