@@ -216,6 +216,8 @@ impl PartialOrd for Straggler {
 pub struct Link {
     qdisc: AnyQdisc,
     serializer: Serializer,
+    /// Highest rate.
+    peak: BitsPerSec,
     framing: Framing,
     policer: Option<Bucket>,
     shaper: Option<Bucket>,
@@ -249,6 +251,7 @@ impl Link {
         Link {
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
+            peak: params.rate.peak(),
             framing: params.framing,
             policer: params.policer.as_ref().map(|p| Bucket::of(p.words())),
             shaper: params.shaper.as_ref().map(|s| Bucket::of(s.words())),
@@ -274,6 +277,15 @@ impl Link {
             told: Time::ZERO,
             stats: LinkStats::default(),
         }
+    }
+
+    /// Returns the delay of a packet of `len` bytes that finds the link idle and at its highest rate.
+    pub fn idle_delay(&self, len: Bytes) -> Duration {
+        let sending = match self.peak {
+            BitsPerSec::ZERO => Duration::ZERO,
+            rate => self.framing.wire(len).serialization_delay_ceil(rate),
+        };
+        self.delay + sending
     }
 
     /// Adds a packet that arrives at the queue. Packets dropped or marked because of it, or dropped since the last

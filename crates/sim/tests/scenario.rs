@@ -396,3 +396,21 @@ fn no_more_packets_are_lost_than_were_sent() {
     assert!((0.2..1.0).contains(&loss), "{loss}");
     assert!(o.flows[0].delivered.expect("a share") > 0.0);
 }
+
+#[test]
+fn goodput_of_datagrams_is_their_payload() {
+    let text = "duration = \"20 s\"\n[link]\nrate = \"10 Mbit/s\"\n[[flow]]\nkind = \"cbr\"\nrate = \"1 Mbit/s\"\nsize = \"228 B\"\n\
+                [[flow]]\nkind = \"bulk\"\nsize = \"1 MB\"\n";
+    let o = outcome(text).expect("it runs");
+    // 28 bytes of 228 are the headers of IPv4 and UDP; the last packets are in flight at the end.
+    let (throughput, goodput) = (
+        o.flows[0].throughput_bps.expect("datagrams"),
+        o.flows[0].goodput_bps,
+    );
+    assert!((throughput / 1e6 - 1.0).abs() < 0.001, "{throughput}");
+    assert!(
+        (goodput / throughput - 200.0 / 228.0).abs() < 1e-9,
+        "{goodput}"
+    );
+    assert_eq!(o.flows[1].throughput_bps, None);
+}
