@@ -437,7 +437,7 @@ impl Link {
             finish,
         } = sending;
         // Every packet draws from every stream, so that one impairment does not change another's draws.
-        let lost = self.loss.as_mut().is_some_and(Loss::draw);
+        let lost = self.loss.as_mut().is_some_and(|l| l.draw(finish));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, Jitter::draw);
         let held_back = self.reorder.as_mut().and_then(Reorder::draw);
         let twice = self.duplicate.as_mut().is_some_and(Duplicate::draw);

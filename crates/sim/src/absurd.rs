@@ -49,7 +49,8 @@ pub fn check(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
     let mut checked = None;
     for edge in &graph.edges {
         let name = &edge.name;
-        if !names.insert(name) {
+        // The links of the shapes have names of their own; only those of [[edge]] tables can be alike.
+        if !scenario.edges.is_empty() && !names.insert(name) {
             return refuse(format!(
                 "two links are called \"{name}\": give one of them another name, name = \"…\" in its [[edge]]"
             ));

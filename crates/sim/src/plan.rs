@@ -81,24 +81,30 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
     }
 }
 
-pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
+/// Return path of a scenario: by default as the link, and never full.
+pub(crate) fn reverse(scenario: &Scenario) -> DirectionSpec {
+    let given = scenario.reverse.clone();
+    given.unwrap_or_else(|| reverse_of(&scenario.link))
+}
+
+/// Links between hosts and routers of a scenario: by default ten times as fast as the link.
+pub(crate) fn access(scenario: &Scenario) -> Result<DirectionSpec, ScenarioError> {
     let peak = params("link", &scenario.link)?.rate.peak();
     let faster = BitsPerSec::new(peak.get().saturating_mul(10)).min(FASTEST.max(peak));
-    let reverse = scenario
-        .reverse
-        .clone()
-        .unwrap_or_else(|| reverse_of(&scenario.link));
-    let reverse = Arc::new(reverse);
-    let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
+    let given = scenario.access.clone();
+    Ok(given.unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
         rate: link::RateSpec::Fixed(faster),
         framing: None,
         ..reverse_of(&scenario.link)
-    });
+    }))
+}
+
+pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
     let parts = Parts {
         link: &Arc::new(scenario.link.clone()),
-        reverse: &reverse,
-        access: &Arc::new(access),
+        reverse: &Arc::new(reverse(scenario)),
+        access: &Arc::new(access(scenario)?),
     };
     let mut graph = Graph::build(&scenario.topology, &parts);
     let is_graph = scenario.topology.words().entry().name == "graph";
