@@ -367,6 +367,22 @@ fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), Scena
 /// # Errors
 /// Errors of [`check`].
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
+    let plan = build_while(scenario, seed, &mut || true)?;
+    Ok(plan.expect("nothing stops it"))
+}
+
+/// Links or flows that are set up between two questions whether to go on.
+const AT_ONCE: usize = 4096;
+
+/// Builds a network as long as `go_on` returns true; it is asked only while very many links or flows are set up.
+///
+/// # Errors
+/// Errors of [`check`].
+pub(crate) fn build_while(
+    scenario: &Scenario,
+    seed: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Plan>, ScenarioError> {
     let graph = checked(scenario)?;
     let streams = Streams::new(seed);
     let mut network = Network::default();
@@ -377,7 +393,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         edges.position(|e| (e.from, e.to) == (f.to, f.from))
     });
     let mut known = Shared::default();
-    for edge in &graph.edges {
+    for (number, edge) in graph.edges.iter().enumerate() {
+        if number % AT_ONCE == AT_ONCE - 1 && !go_on() {
+            return Ok(None);
+        }
         let params = known.params(edge)?;
         // Departures from a port, and arrivals behind a gateway, are not known ahead.
         let steered = scenario.lblca.is_some() || scenario.control.is_some();
@@ -405,12 +424,14 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         }
     }
     let gateway = gateway(scenario, &graph, back, &streams, &mut network)?;
-    let flows = instances(scenario, &graph, &streams, &mut network)?;
+    let Some(flows) = instances(scenario, &graph, &streams, &mut network, go_on)? else {
+        return Ok(None);
+    };
     let ports = scenario.lblca.as_ref().map(|lblca| {
         let links: Vec<_> = watched.iter().map(|w| w.0).collect();
         lblca.ports(&graph, &links, &streams)
     });
-    Ok(Plan {
+    Ok(Some(Plan {
         network,
         ports,
         gateway,
@@ -418,7 +439,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         varying,
         back,
         flows,
-    })
+    }))
 }
 
 /// Gateway before the first watched edge, if the scenario has one. Links have the numbers of their edges.
@@ -442,13 +463,14 @@ fn gateway(
     Ok(Gateway::new(control, (link, back), rate, streams))
 }
 
-/// Adds every instance of every flow to the network.
+/// Adds every instance of every flow to the network, as long as `go_on` returns true.
 fn instances(
     scenario: &Scenario,
     graph: &Graph,
     streams: &Streams,
     network: &mut Network,
-) -> Result<Vec<Instance>, ScenarioError> {
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Vec<Instance>>, ScenarioError> {
     let mut router = Router::new(graph);
     let mut flows = Vec::new();
     let mut pair = 0;
@@ -459,6 +481,9 @@ fn instances(
             ..scenario.tcp_of(flow)?.settings()
         };
         for i in 0..flow.count {
+            if pair % AT_ONCE == AT_ONCE - 1 && !go_on() {
+                return Ok(None);
+            }
             let (from, to) = ends(graph, flow, pair)?;
             pair += 1;
             let no_way = || ScenarioError::Invalid(format!("flow \"{}\": no way", flow.label()));
@@ -495,7 +520,7 @@ fn instances(
             flows.push(Instance { group, end, hosts });
         }
     }
-    Ok(flows)
+    Ok(Some(flows))
 }
 
 /// Largest packet that all links of a route carry.

@@ -214,7 +214,16 @@ pub fn run(
 ) -> Result<Outcome, ScenarioError> {
     // An earlier run on this thread may have left one.
     plugged::take_failure();
-    let plan = plan::build(scenario, seed)?;
+    let Some(plan) = plan::build_while(scenario, seed, &mut || step(Time::ZERO))? else {
+        return Ok(Outcome {
+            seed,
+            simulated_s: 0.0,
+            events: 0,
+            links: Vec::new(),
+            flows: Vec::new(),
+            control: None,
+        });
+    };
     let mut runner = Runner::new(scenario, plan);
     let mut recorded = rows.map(|rows| {
         let began_ns = runner.began_ns;
