@@ -12,11 +12,11 @@ getcontext().prec = 50
 
 class Red:
     def __init__(self, min_th=5, max_th=15, max_p=D("0.1"), w_q=D("0.002"), gentle=True, adaptive=False, wait=False,
-                 queue_in_bytes=False, drop_in_bytes=False, mean=500, slot=400_000, ecn=False, limit=1000, ns2=False):
+                 queue_in_bytes=False, drop_in_bytes=False, mean=500, slot=400_000, ecn=False, nodrop=False, limit=1000, ns2=False):
         self.min_th, self.max_th, self.max_p, self.w_q = D(min_th), D(max_th), max_p, w_q
         self.gentle, self.adaptive, self.wait = gentle, adaptive, wait
         self.queue_in_bytes, self.drop_in_bytes, self.mean = queue_in_bytes, drop_in_bytes, mean
-        self.slot, self.ecn, self.limit, self.ns2 = slot, ecn, limit, ns2
+        self.slot, self.ecn, self.nodrop, self.limit, self.ns2 = slot, ecn, nodrop, limit, ns2
         self.log, self.packets = [], []
         self.avg, self.count, self.count_bytes, self.q_time = D(0), -1, 0, 0
         self.next_adapt = 500 * MS
@@ -42,6 +42,9 @@ class Red:
             self.avg = (1 - self.w_q) ** (slots + 1 if self.ns2 else slots) * self.avg
             self.q_time = now
         decision = self.decide(packet)
+        if decision == "drop" and self.ecn and self.nodrop:
+            # red_enqueue of Linux: queue what cannot be marked.
+            decision = "pass" if packet.ecn == NOT_ECT else "mark"
         if decision == "pass" and self.full(packet):
             if self.count >= 0:
                 self.count = self.count_bytes = 0
@@ -150,6 +153,13 @@ def strict_wait_ecn():
     return spec, run(red, load(3168, SPANS, (NOT_ECT, ECT0, CE)), 1_200_000, 12_000 * MS)
 
 
+def marks_alone():
+    """Nothing is dropped before the queue is full: what cannot be marked passes."""
+    red = Red(w_q=D("0.01"), gentle=False, wait=True, ecn=True, nodrop=True, max_p=D("0.25"), limit=25)
+    spec = "red:max_p=0.25,weight=0.01,gentle=false,wait=true,ecn=true,nodrop=true,limit=25"
+    return spec, run(red, load(8257, SPANS, (NOT_ECT, ECT0, CE)), 1_200_000, 12_000 * MS)
+
+
 def in_bytes():
     """Queue and drops in bytes, as ns-2 has them."""
     red = Red(w_q=D("0.02"), queue_in_bytes=True, drop_in_bytes=True, min_th=8, max_th=20)
@@ -170,4 +180,4 @@ def adaptive():
 
 
 if __name__ == "__main__":
-    main("red.py", {f.__name__: f for f in (gentle, strict_wait_ecn, in_bytes, ns2, adaptive)})
+    main("red.py", {f.__name__: f for f in (gentle, strict_wait_ecn, marks_alone, in_bytes, ns2, adaptive)})

@@ -799,7 +799,7 @@ def compare(
 
 def report(
     *recordings: Path,
-    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "daily", "heat", "availability", "queue", "control", "sequence", "in-flight", "throughput"] | None = None,
+    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "daily", "heat", "availability", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
     connection: str | None = None,
     from_: Time | None = None,
     to: Time | None = None,
@@ -1057,6 +1057,8 @@ def sim(
     threads: int | None = None,
     keep: Path | None = None,
     shard: str | None = None,
+    runs: Path | None = None,
+    differences: bool = False,
     progress: Progress = None,
 ) -> Answer:
     """Simulate a scenario, packet by packet, in virtual time.
@@ -1078,12 +1080,16 @@ def sim(
             again, so that a sweep can be interrupted and continued
         shard: Make only this part of the runs, such as 2/8: several processes or machines share a sweep. The
             same command without --shard then prints the figures of all
+        runs: Write the figures of every run as numbers, one row a run: CSV, or Parquet if the name ends in
+            .parquet
+        differences: Show the differences from the first value of the sweep, each seed compared with itself,
+            instead of the figures [default: false]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("sim",),
         {"scenario": scenario},
-        {"set": set, "sweep": sweep, "seeds": seeds, "print": print, "output": output, "pcap": pcap, "snaplen": snaplen, "threads": threads, "keep": keep, "shard": shard},
+        {"set": set, "sweep": sweep, "seeds": seeds, "print": print, "output": output, "pcap": pcap, "snaplen": snaplen, "threads": threads, "keep": keep, "shard": shard, "runs": runs, "differences": differences},
         not_json=("shard",),
         progress=progress,
     )

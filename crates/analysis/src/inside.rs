@@ -59,6 +59,8 @@ pub struct QueueSample {
 pub struct FlowSamples {
     /// Number of the flow.
     pub number: i64,
+    /// Name of the flow, if the recording has one.
+    pub name: Option<String>,
     /// Direction of the transfer.
     pub direction: Direction,
     /// Samples in order.
@@ -80,6 +82,8 @@ pub struct FlowSample {
     pub min_rtt_ns: Option<i64>,
     /// Segments retransmitted so far.
     pub retransmits: Option<i64>,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: Option<i64>,
 }
 
 impl QueueSamples {
@@ -168,6 +172,9 @@ pub struct QueueInside {
 pub struct FlowInside {
     /// Number of the flow.
     pub flow: i64,
+    /// Name of the flow in its scenario; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Direction of the transfer.
     pub direction: Direction,
     /// Time from the first sample to the last.
@@ -314,6 +321,7 @@ fn flow(f: &FlowSamples) -> FlowInside {
     let rtt_p50_ms = point(0.5);
     FlowInside {
         flow: f.number,
+        name: f.name.clone(),
         direction: f.direction,
         seconds,
         bytes: carried,
@@ -389,9 +397,11 @@ mod tests {
             srtt_ns: Some(60 * MS),
             min_rtt_ns: Some(20 * MS),
             retransmits: Some(5 + i),
+            cwnd_bytes: Some(14_480),
         });
         FlowSamples {
             number,
+            name: None,
             direction: Direction::Up,
             all: all.collect(),
         }

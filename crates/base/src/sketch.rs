@@ -120,11 +120,17 @@ impl<const BITS: u32> Sketch<BITS> {
         }
         if step < self.first {
             let more = self.first - step;
-            self.counts.splice(0..0, std::iter::repeat_n(0, more));
+            self.counts.resize(self.counts.len() + more, 0);
+            self.counts.rotate_right(more);
             self.first = step;
         }
         let at = step - self.first;
         if at >= self.counts.len() {
+            // Room for another octave, so that a range that grows step by step seldom moves.
+            if at >= self.counts.capacity() {
+                self.counts
+                    .reserve(at + 1 + (1 << BITS) - self.counts.len());
+            }
             self.counts.resize(at + 1, 0);
         }
         &mut self.counts[at]

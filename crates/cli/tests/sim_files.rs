@@ -215,3 +215,101 @@ fn kept_runs_are_made_once_and_shards_together_are_the_whole() {
     }
     assert_eq!(union, before);
 }
+
+/// Rows of a CSV, by column; the swept values here have neither commas nor quotation marks.
+fn csv(path: &PathBuf) -> Vec<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(path).expect("a file");
+    let mut lines = text.lines().map(|l| l.split(',').map(str::to_string));
+    let heads: Vec<String> = lines.next().expect("a heading").collect();
+    let rows = lines.map(|cells| heads.iter().cloned().zip(cells).collect());
+    rows.collect()
+}
+
+#[test]
+fn the_figures_of_every_run_are_numbers_and_differences_are_of_the_same_seed() {
+    let dir = Scratch::new("runs");
+    let text_of = SCENARIO.replace("RATE", "\"5 Mbit/s\"") + "spread = \"1 s\"\ncount = 3\n";
+    let scenario = dir.file("s.toml", &text_of);
+    let (csv_path, parquet) = (dir.0.join("all.csv"), dir.0.join("all.parquet"));
+    let sweep = ["--sweep", "link.queue=codel;pie", "--seeds", "4", "--json"];
+    let with = |path: &PathBuf| {
+        sim(
+            &scenario,
+            &[&sweep[..], &["--runs", path.to_str().unwrap()]].concat(),
+        )
+    };
+    let out = with(&csv_path);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let rows = csv(&csv_path);
+    assert_eq!(rows.len(), 8);
+    let number =
+        |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().expect("a number");
+    for (at, row) in rows.iter().enumerate() {
+        let run = &json[at / 4]["runs"][at % 4];
+        assert_eq!(row["link.queue"], ["codel", "pie"][at / 4]);
+        assert_eq!(row["seed"], (1 + at % 4).to_string());
+        for (key, of) in [
+            ("link.queue_ms.p95", &run["links"][0]["queue_ms"]["p95"]),
+            ("bulk.goodput_bps", &run["flows"][0]["goodput_bps"]),
+            ("link.drops", &run["links"][0]["drops"]),
+        ] {
+            assert_eq!(Some(number(row, key)), of.as_f64(), "{key} of {at}");
+        }
+    }
+    assert_eq!(json[0]["differences"], Value::Null);
+    let pairs = (0..4).map(|i| {
+        number(&rows[4 + i], "link.queue_ms.mean") - number(&rows[i], "link.queue_ms.mean")
+    });
+    let pairs: Vec<f64> = pairs.collect();
+    let mean = pairs.iter().sum::<f64>() / 4.0;
+    let sd = (pairs.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / 3.0).sqrt();
+    // Student's t with three degrees of freedom.
+    let half = 3.182_446 * sd / 2.0;
+    let shown = &json[1]["differences"]["link.queue_ms.mean"];
+    assert!(
+        (shown["mean"].as_f64().unwrap() - mean).abs() < 1e-9,
+        "{shown} {mean}"
+    );
+    assert!(
+        (shown["half"].as_f64().unwrap() / half - 1.0).abs() < 1e-4,
+        "{shown} {half}"
+    );
+    assert!(with(&parquet).status.success());
+    assert!(
+        std::fs::read(&parquet)
+            .expect("a file")
+            .starts_with(b"PAR1")
+    );
+    let table = sim(
+        &scenario,
+        &[
+            "--sweep",
+            "link.queue=codel;pie",
+            "--seeds",
+            "4",
+            "--differences",
+        ],
+    );
+    let table = text(&table.stdout);
+    assert!(
+        table.contains("Differences from link.queue=codel") && table.contains("pie"),
+        "{table}"
+    );
+    assert!(!table.contains("\ncodel"), "{table}");
+    for (args, said) in [
+        (&["--runs", "all.txt"][..], ".parquet"),
+        (
+            &["--runs", "/nowhere/of/this/name/all.csv"][..],
+            "/nowhere/of/this/name",
+        ),
+        (
+            &["--sweep", "link.queue=pie", "--differences"][..],
+            "--seeds 2",
+        ),
+    ] {
+        let out = sim(&scenario, args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
+    }
+}

@@ -7,7 +7,8 @@
 //! (ECN) to IP" (2001), section 6.1.2.
 //!
 //! **Deviations**: bytes are counted as in RFC 3465, "TCP Congestion Control with Appropriate Byte Counting (ABC)"
-//! (2003), so that delayed ACKs do not slow growth down; `abc=1` in slow start is RFC 5681's rule. Inflating the window
+//! (2003), and as in Linux, so that delayed ACKs do not slow growth down; `count=acks` is RFC 5681's own rule, and `abc=1`
+//! its rule for slow start alone. Inflating the window
 //! by duplicate ACKs (section 3.2, steps 3 and 4) is left to endpoints without SACK: they estimate what has left the
 //! network, and report it in [`crate::Ack::inflight`]. A spurious loss restores the window.
 //!
@@ -18,8 +19,18 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::window::Window;
-use base::spec::params;
+use base::spec::{choices, params};
 use base::{Bytes, Time};
+
+choices! {
+/// Unit in which acknowledgements let the window grow.
+pub enum Count {
+    /// Bytes that an ACK reports.
+    Bytes = "bytes",
+    /// ACKs: each counts as one segment at most, so that a receiver that delays ACKs halves the growth.
+    Acks = "acks",
+}
+}
 
 params! {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +40,8 @@ params! {
     ] {
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
+        /// let the window grow by the bytes acknowledged, or by a segment an ACK at most
+        count: Count = "bytes", "RFC 3465 section 2, Linux; RFC 5681 section 3.1";
         /// count whole segments: halves rounded down, slow start while the window equals ssthresh
         whole: bool = "false", "Linux";
         /// fraction of the window kept on a loss
@@ -67,6 +80,9 @@ impl Controller for Reno {
             return;
         }
         let mut acked = ack.newly_acked.get() as f64;
+        if self.params.count == Count::Acks {
+            acked = acked.min(self.window.mss);
+        }
         if self.window.in_slow_start() {
             acked = self.window.slow_start(acked, self.params.abc as f64);
         }
@@ -152,6 +168,30 @@ mod tests {
         assert_eq!(c.cwnd(), Bytes::new(11 * MSS));
         acks(&mut c, 1);
         assert_eq!(c.cwnd(), Bytes::new(12 * MSS));
+    }
+
+    #[test]
+    fn counted_acks_grow_by_one_segment_each_at_most() {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 10);
+        let grown = |count, acked: u64| {
+            let params = Params {
+                count,
+                ..Params::default()
+            };
+            let mut c = Reno::new(&params, &setup);
+            c.on_congestion(Time::ZERO, &loss(10 * MSS));
+            // A window of five segments, in congestion avoidance: twenty segments in ACKs of this size.
+            for _ in 0..20 * MSS / acked {
+                c.on_ack(Time::ZERO, &ack(&c, acked));
+            }
+            c.cwnd().get() / MSS
+        };
+        let (bytes, acks) = (Count::Bytes, Count::Acks);
+        assert_eq!(grown(bytes, MSS), grown(bytes, 2 * MSS));
+        assert_eq!(grown(bytes, MSS), grown(acks, MSS));
+        assert_eq!((grown(acks, MSS), grown(acks, 2 * MSS)), (8, 6));
+        // Half a segment counts as half.
+        assert_eq!(grown(acks, MSS / 2), grown(bytes, MSS / 2));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::qdisc::{Backlog, Reason};
 use crate::rate::{Rate, Steady};
 use base::framing::Framing;
 use base::rng::Streams;
-use base::{Bytes, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Time};
 
 /// Packet inside the link, with its times.
 #[derive(Clone, Copy, Debug)]
@@ -260,6 +260,12 @@ impl<T: Copy + Default> Express<T> {
     /// Returns the propagation delay, from the end of a transmission to the far end.
     pub fn delay(&self) -> Duration {
         self.delay
+    }
+
+    /// Returns the delay of a packet of `len` bytes that finds the link idle.
+    pub fn idle_delay(&self, len: u32) -> Duration {
+        let rate = BitsPerSec::new(self.steady.rate());
+        self.delay + Bytes::new(u64::from(len)).serialization_delay_ceil(rate)
     }
 
     /// True if no packet can come out at the instant at which it arrives.

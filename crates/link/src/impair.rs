@@ -78,8 +78,35 @@ params! {
     }
 }
 
+params! {
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Outage for "outage": "every packet for a while, as while a link is down or a radio changes its cell; none at other times", [] {
+        /// start of the first outage after the start of the run
+        start: Duration = "10 s" [SPANS], NO_USUAL;
+        /// length of an outage
+        lasts: Duration = "2 s" [SPANS], NO_USUAL;
+        /// time from the start of an outage to the start of the next; with 0 s there is one alone
+        every: Duration = "0 s" [SPANS], NO_USUAL;
+    }
+}
+
+impl Outage {
+    fn covers(&self, at: Time) -> bool {
+        let first = Time::ZERO + self.start;
+        if at < first {
+            return false;
+        }
+        let since = at.saturating_since(first);
+        let since = match self.every.is_zero() {
+            true => since,
+            false => Duration::from_nanos(since.as_nanos() % self.every.as_nanos()),
+        };
+        since < self.lasts
+    }
+}
+
 /// Laws of loss.
-pub const LOSSES: &[Entry] = &[Random::ENTRY, GilbertElliott::ENTRY];
+pub const LOSSES: &[Entry] = &[Random::ENTRY, GilbertElliott::ENTRY, Outage::ENTRY];
 
 params! {
     #[derive(Clone, Copy, Debug)]
@@ -241,6 +268,7 @@ pub(crate) enum Loss {
         state: Rng,
         drop: Rng,
     },
+    Outage(Outage),
 }
 
 impl Loss {
@@ -251,6 +279,7 @@ impl Loss {
                 probability: w.read::<Random>().probability,
                 rng: streams.stream(&format!("link/{name}/loss")),
             },
+            "outage" => Loss::Outage(w.read()),
             _ => Loss::GilbertElliott {
                 law: w.read(),
                 is_bad: false,
@@ -260,9 +289,10 @@ impl Loss {
         }
     }
 
-    /// True if the next packet is lost.
-    pub(crate) fn draw(&mut self) -> bool {
+    /// True if the packet that leaves the transmitter at `at` is lost.
+    pub(crate) fn draw(&mut self, at: Time) -> bool {
         match self {
+            Loss::Outage(outage) => outage.covers(at),
             Loss::Random { probability, rng } => uniform(rng) < *probability,
             Loss::GilbertElliott {
                 law,

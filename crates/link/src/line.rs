@@ -216,6 +216,8 @@ impl PartialOrd for Straggler {
 pub struct Link {
     qdisc: AnyQdisc,
     serializer: Serializer,
+    /// Highest rate.
+    peak: BitsPerSec,
     framing: Framing,
     policer: Option<Bucket>,
     shaper: Option<Bucket>,
@@ -249,6 +251,7 @@ impl Link {
         Link {
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
+            peak: params.rate.peak(),
             framing: params.framing,
             policer: params.policer.as_ref().map(|p| Bucket::of(p.words())),
             shaper: params.shaper.as_ref().map(|s| Bucket::of(s.words())),
@@ -274,6 +277,15 @@ impl Link {
             told: Time::ZERO,
             stats: LinkStats::default(),
         }
+    }
+
+    /// Returns the delay of a packet of `len` bytes that finds the link idle and at its highest rate.
+    pub fn idle_delay(&self, len: Bytes) -> Duration {
+        let sending = match self.peak {
+            BitsPerSec::ZERO => Duration::ZERO,
+            rate => self.framing.wire(len).serialization_delay_ceil(rate),
+        };
+        self.delay + sending
     }
 
     /// Adds a packet that arrives at the queue. Packets dropped or marked because of it, or dropped since the last
@@ -425,7 +437,7 @@ impl Link {
             finish,
         } = sending;
         // Every packet draws from every stream, so that one impairment does not change another's draws.
-        let lost = self.loss.as_mut().is_some_and(Loss::draw);
+        let lost = self.loss.as_mut().is_some_and(|l| l.draw(finish));
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, Jitter::draw);
         let held_back = self.reorder.as_mut().and_then(Reorder::draw);
         let twice = self.duplicate.as_mut().is_some_and(Duplicate::draw);

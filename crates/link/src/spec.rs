@@ -144,6 +144,12 @@ pub enum SpecError {
         burst: Bytes,
         mtu: Bytes,
     },
+    #[error("{direction}: drift = \"{drift}\": {why}")]
+    Drift {
+        direction: String,
+        drift: DriftSpec,
+        why: String,
+    },
 }
 
 /// Link definition built into the program.
@@ -196,11 +202,12 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     ),
     (
         "drift",
-        "slow change of the propagation delay: \"ramp:to=25ms,over=60s\", \"wave:height=20ms\", \"walk:sd=1ms\"",
+        "change of the propagation delay: \"ramp:to=25ms,over=60s\", \"wave:height=20ms\", \"walk:sd=1ms\", \
+         \"steps:at=10s;40s,delay=30ms;0s\", \"slots:slot=15s\"",
     ),
     (
         "loss",
-        "loss on the line, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\"",
+        "loss on the line, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\", \"outage:start=10s,lasts=2s\"",
     ),
     (
         "reorder",
@@ -446,6 +453,15 @@ impl DirectionSpec {
                 direction: direction(),
                 burst,
                 mtu: self.mtu,
+            });
+        }
+        if let Some(drift) = &self.drift
+            && let Some(why) = drift.contradiction()
+        {
+            return Err(SpecError::Drift {
+                direction: direction(),
+                drift: drift.clone(),
+                why,
             });
         }
         let framing = self.framing.as_ref().map(FramingSpec::framing);

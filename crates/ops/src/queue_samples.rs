@@ -4,7 +4,7 @@ use crate::scan::{self, Source};
 use analysis::inside::{
     About, FlowSample, FlowSamples, Inside, QueueSample, QueueSamples, Samples, inside,
 };
-use base::record::{Direction, Row, TableId};
+use base::record::{Direction, Meta, Row, TableId};
 use std::collections::BTreeMap;
 
 /// True if the recording had probes, even if their rows are lost or outside the requested time.
@@ -22,7 +22,7 @@ pub(crate) fn gathered(
     let within = |t: i64| from_ns.is_none_or(|from| t >= from) && to_ns.is_none_or(|to| t < to);
     let samples = Samples {
         queues: queues(from, &within)?,
-        flows: flows(from, &within)?,
+        flows: flows(from, &names(&meta), &within)?,
     };
     let about = About {
         title: meta.title,
@@ -30,6 +30,33 @@ pub(crate) fn gathered(
         complete: meta.complete,
     };
     Ok(inside(about, &samples).map(|i| (i, samples)))
+}
+
+/// Most flows that get a name.
+const NAMED: u64 = 100_000;
+
+/// Names of the flows of a simulation by their numbers: those of its scenario, numbered where several are alike.
+fn names(meta: &Meta) -> Vec<String> {
+    let scenario = serde_json::from_value::<sim::Scenario>(meta.plan.clone());
+    let Some(scenario) = scenario.ok().filter(|_| meta.verb == "sim") else {
+        return Vec::new();
+    };
+    if scenario
+        .flows
+        .iter()
+        .fold(0u64, |n, f| n.saturating_add(f.count))
+        > NAMED
+    {
+        return Vec::new();
+    }
+    let labels = scenario.labels().into_iter().zip(&scenario.flows);
+    let all = labels.flat_map(|(label, flow)| {
+        (1..=flow.count).map(move |i| match flow.count {
+            1 => label.clone(),
+            _ => format!("{label} {i}"),
+        })
+    });
+    all.collect()
 }
 
 /// Samples of each queue, in the order of time.
@@ -67,7 +94,11 @@ fn queues(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<
 }
 
 /// Samples of each transfer, in the order of time.
-fn flows(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<FlowSamples>> {
+fn flows(
+    from: Source<'_>,
+    names: &[String],
+    within: &dyn Fn(i64) -> bool,
+) -> anyhow::Result<Vec<FlowSamples>> {
     let mut flows: Vec<FlowSamples> = Vec::new();
     // There can be thousands: each connection of a session is one.
     let mut places: BTreeMap<(i64, bool), usize> = BTreeMap::new();
@@ -80,6 +111,9 @@ fn flows(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<F
         let at = *places.entry(key).or_insert_with(|| {
             flows.push(FlowSamples {
                 number: f.flow,
+                name: usize::try_from(f.flow)
+                    .ok()
+                    .and_then(|n| names.get(n).cloned()),
                 direction: f.direction,
                 all: Vec::new(),
             });
@@ -92,6 +126,7 @@ fn flows(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<F
             srtt_ns: f.srtt_ns,
             min_rtt_ns: f.min_rtt_ns,
             retransmits: f.retransmits,
+            cwnd_bytes: f.cwnd_bytes,
         });
     })?;
     flows.iter_mut().for_each(|f| f.all.sort_by_key(|s| s.t_ns));

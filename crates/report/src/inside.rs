@@ -230,7 +230,75 @@ fn some(i: &Inside) -> String {
 
 fn name(i: &Inside, at: usize) -> String {
     let f = &i.flows[at];
-    format!("{} {}", f.flow, words::direction(f.direction))
+    match &f.name {
+        Some(name) => format!("{name} {}", words::direction(f.direction)),
+        None => format!("{} {}", f.flow, words::direction(f.direction)),
+    }
+}
+
+/// Plots the congestion window of each transfer.
+pub fn windows(i: &Inside, samples: &Samples) -> Option<PlotSpec> {
+    let mut any = false;
+    let lines = busiest(i, LINES).into_iter().map(|at| {
+        let kb = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64 / 1e3);
+        let all = samples.flows[at].all.iter();
+        let points: Vec<_> = all.map(|s| (since(i, s.t_ns), kb(s.cwnd_bytes))).collect();
+        any |= points.iter().any(|p| p.1.is_some());
+        (name(i, at), Some(i.flows[at].direction), points)
+    });
+    let lines = Series::of_directions(lines.collect());
+    any.then(|| {
+        let title = format!("Congestion windows{}", some(i));
+        chart(i, &title, "window, kB", lines)
+    })
+}
+
+/// Plots the drops and marks of each queue, by step.
+///
+/// # Errors
+/// A recording without queues, or without drops and marks.
+pub fn signals(i: &Inside, samples: &Samples) -> Result<PlotSpec, String> {
+    if samples.queues.is_empty() {
+        return Err("no queue was sampled".into());
+    }
+    let step = ((i.to_ns - i.from_ns) / STEPS).max(1);
+    let mut lines = Vec::new();
+    for queue in &samples.queues {
+        for (what, counts) in [("drops", [true, false]), ("marks", [false, true])] {
+            let count = |s: &analysis::inside::QueueSample| match counts {
+                [true, _] => s.drops,
+                _ => s.marks,
+            };
+            let mut kept: Vec<(i64, i64)> = Vec::new();
+            for s in &queue.all {
+                if kept.last().is_none_or(|k| s.t_ns - k.0 >= step) {
+                    kept.push((s.t_ns, count(s)));
+                }
+            }
+            let each = kept
+                .windows(2)
+                .map(|w| (since(i, w[1].0), Some((w[1].1 - w[0].1) as f64)));
+            let points: Vec<(f64, Option<f64>)> = each.collect();
+            if points.iter().any(|p| p.1.is_some_and(|n| n > 0.0)) {
+                let name = match samples.queues.len() {
+                    1 => what.to_owned(),
+                    _ => format!("{}: {what}", queue.name),
+                };
+                lines.push((name, None, points));
+            }
+        }
+    }
+    if lines.is_empty() {
+        return Err("no packet was dropped or marked".into());
+    }
+    let seconds = step as f64 / 1e9;
+    let y = format!("packets in {}", SPAN.print(seconds));
+    Ok(chart(
+        i,
+        "Drops and marks",
+        &y,
+        Series::of_directions(lines),
+    ))
 }
 
 /// Returns the indexes of the largest transfers, in their original order.
@@ -274,7 +342,9 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
     };
     let pictures = [
         waits(i, samples).ok(),
+        signals(i, samples).ok(),
         throughput(i, samples),
+        windows(i, samples),
         round_trips(i, samples),
     ];
     html! {

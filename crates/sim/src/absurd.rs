@@ -5,8 +5,9 @@ use crate::flow::Flow;
 use crate::scenario::Scenario;
 use crate::topology::Graph;
 use base::{BitsPerSec, Bytes, Duration};
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt::Display;
+use std::sync::Arc;
 
 /// Latest start of a flow; also the longest link delay and the longest timer.
 const LONGEST_START: Duration = Duration::from_secs(365 * 86_400);
@@ -44,14 +45,20 @@ pub fn check(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
         .flows
         .iter()
         .try_for_each(|flow| check_flow(scenario, flow))?;
-    let mut names = BTreeSet::new();
+    let mut names = HashSet::new();
+    let mut checked = None;
     for edge in &graph.edges {
         let name = &edge.name;
-        if !names.insert(name) {
+        // The links of the shapes have names of their own; only those of [[edge]] tables can be alike.
+        if !scenario.edges.is_empty() && !names.insert(name) {
             return refuse(format!(
                 "two links are called \"{name}\": give one of them another name, name = \"…\" in its [[edge]]"
             ));
         }
+        if checked.is_some_and(|link| Arc::ptr_eq(link, &edge.link)) {
+            continue;
+        }
+        checked = Some(&edge.link);
         within(
             &format!("{name}: delay"),
             edge.link.delay,

@@ -126,6 +126,23 @@ fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, f64
     }
 }
 
+/// Estimates of the differences of every figure between two scenarios, from pairs of runs with the same seed: the second
+/// less the first. The same chance in both runs makes their interval narrower than those of the figures.
+pub fn differences(pairs: &[(&Outcome, &Outcome)]) -> BTreeMap<String, Estimate> {
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (first, second) in pairs {
+        let before = figures(first);
+        for (name, value) in figures(second) {
+            if let Some(before) = before.get(&name) {
+                values.entry(name).or_default().push(value - before);
+            }
+        }
+    }
+    let named = values.into_iter();
+    let named = named.filter_map(|(name, values)| Estimate::of(&values).map(|e| (name, e)));
+    named.collect()
+}
+
 /// Estimates of every figure over several seeds, each with its interval.
 pub fn estimates(outcomes: &[&Outcome]) -> BTreeMap<String, Estimate> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();

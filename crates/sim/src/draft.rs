@@ -2,6 +2,8 @@
 
 use crate::error::ScenarioError;
 use crate::scenario::{ReadFile, Scenario, hinted};
+use base::words::Words;
+use link::DirectionSpec;
 use toml::{Table, Value};
 
 /// A scenario under construction: the text of a file, then single overrides.
@@ -107,11 +109,37 @@ impl Draft {
     /// # Errors
     /// Errors of [`Draft::finish_reading`].
     pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
-        self.finish_reading(read)?;
+        let loaded = self.finish_reading(read)?;
         // Shows the names of files, not their contents.
-        let table = Table::try_from(self.parse()?).expect("a scenario is plain data");
+        let mut scenario = self.parse()?;
+        let shape = scenario.topology.words().entry().name;
+        if shape != "graph" {
+            scenario.reverse = Some(crate::plan::reverse(&scenario));
+        }
+        if !["graph", "linear"].contains(&shape) {
+            scenario.access = Some(crate::plan::access(&loaded)?);
+        }
+        let table = Table::try_from(&scenario).expect("a scenario is plain data");
         let mut out = String::new();
         self.describe_table(&table, &mut Vec::new(), &mut out);
+        out.push_str("\n# Parameters of the names above, with their defaults:\n");
+        for (key, words) in words(&scenario) {
+            let name = words.entry().name;
+            let given = words.all().map(|(parameter, value)| {
+                let value = value.map_or("not set".into(), ToString::to_string);
+                format!("{}={value}", parameter.name)
+            });
+            let given: Vec<String> = given.collect();
+            if !given.is_empty() {
+                out.push_str(&format!("# {key} = {name}: {}\n", given.join(", ")));
+            }
+        }
+        for (key, link) in links(&scenario) {
+            let table = Table::try_from(link).expect("a link is plain data");
+            let missing = link::DIRECTION_KEYS.iter().map(|(key, _)| *key);
+            let missing: Vec<&str> = missing.filter(|key| !table.contains_key(*key)).collect();
+            out.push_str(&format!("# {key}: not set: {}\n", missing.join(", ")));
+        }
         Ok(out)
     }
 
@@ -181,4 +209,42 @@ impl Draft {
         }
         "file".into()
     }
+}
+
+/// Links of a scenario by their keys.
+fn links(scenario: &Scenario) -> Vec<(String, &DirectionSpec)> {
+    let mut links = vec![("link".to_string(), &scenario.link)];
+    links.extend(scenario.reverse.iter().map(|l| ("reverse".to_string(), l)));
+    links.extend(scenario.access.iter().map(|l| ("access".to_string(), l)));
+    for (i, edge) in scenario.edges.iter().enumerate() {
+        links.push((format!("edge.{i}.link"), &edge.link));
+        links.extend(edge.back.iter().map(|l| (format!("edge.{i}.back"), l)));
+    }
+    links
+}
+
+/// Names with parameters in a scenario, by their keys; sources of flows have keys of their own.
+fn words(scenario: &Scenario) -> Vec<(String, &Words)> {
+    let mut all = vec![
+        ("topology".to_string(), scenario.topology.words()),
+        (
+            "tcp.controller".to_string(),
+            scenario.tcp.controller.words(),
+        ),
+    ];
+    for (key, link) in links(scenario) {
+        let laws = [
+            ("queue", Some(link.queue.words())),
+            ("policer", link.policer.as_ref().map(|w| w.words())),
+            ("shaper", link.shaper.as_ref().map(|w| w.words())),
+            ("drift", link.drift.as_ref().map(|w| w.words())),
+            ("jitter", link.jitter.as_ref().map(|w| w.words())),
+            ("loss", link.loss.as_ref().map(|w| w.words())),
+            ("reorder", link.reorder.as_ref().map(|w| w.words())),
+            ("sleep", link.sleep.as_ref().map(|w| w.words())),
+        ];
+        let named = laws.into_iter();
+        all.extend(named.filter_map(|(law, words)| Some((format!("{key}.{law}"), words?))));
+    }
+    all
 }

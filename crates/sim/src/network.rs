@@ -26,11 +26,11 @@ pub use applications::Host;
 use crate::agenda::Agenda;
 use crate::merge::{Arrival, Merge};
 use crate::segment::{Arena, Flying, Segment, flag};
-use crate::source::{Ask, Bulk, Done, Opening, Source, Span, Told};
+use crate::source::{Ask, Bulk, Done, Opening, SMALLEST, Source, Span, Told};
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
-use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use base::{BitsPerSec, Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fate, Fates, Reason, Verdict};
 use link::{Express, Link, LinkParams, LinkStats};
 use std::cmp::Reverse;
@@ -306,7 +306,7 @@ pub struct Datagrams {
     pub received: u64,
     /// Packets dropped in the forward direction.
     pub lost: u64,
-    /// Bytes received.
+    /// Bytes of the IP packets received.
     pub received_bytes: u64,
     /// Datagrams answered.
     pub answered: u64,
@@ -543,6 +543,17 @@ impl Network {
         }
     }
 
+    /// Delay of a packet over a route whose links are idle.
+    fn idle_delay(&self, way: Way, len: Bytes) -> Duration {
+        let hops = self.routes[way.position as usize..].iter();
+        let links = hops.take_while(|hop| **hop >> kind::BITS == kind::LINK);
+        let each = links.map(|hop| match &self.links[(hop & kind::MASK) as usize].line {
+            Line::Express(express) => express.idle_delay(len.get() as u32),
+            Line::Any(link) => link.idle_delay(len),
+        });
+        each.fold(Duration::ZERO, |sum, delay| sum + delay)
+    }
+
     fn new_flow(&mut self, end: u32) -> u32 {
         self.owners.push(end);
         u32::try_from(self.owners.len() - 1).expect("fewer than 2^32 flows")
@@ -576,6 +587,9 @@ impl Network {
         let back = source
             .echoes()
             .then(|| self.way(to, back, tag(kind::ANSWER, number), dscp));
+        let size = source.constant_size().unwrap_or(SMALLEST);
+        let idle = self.idle_delay(way, size);
+        let idle_rtt = idle + back.map_or(Duration::ZERO, |back| self.idle_delay(back, size));
         self.datagrams.push(Datagrams {
             source,
             way,
@@ -586,8 +600,8 @@ impl Network {
             lost: 0,
             received_bytes: 0,
             answered: 0,
-            delay: Summary::default(),
-            rtt: Summary::default(),
+            delay: Summary::around(idle),
+            rtt: Summary::around(idle_rtt),
         });
         number
     }

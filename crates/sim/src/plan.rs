@@ -10,10 +10,11 @@ use crate::scenario::Scenario;
 use crate::source::registry::Made;
 use crate::source::{Pattern, Span};
 use crate::tcp::Settings;
-use crate::topology::{Graph, Parts, Router};
+use crate::topology::{Edge, Graph, Parts, Router};
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
+use std::sync::Arc;
 
 /// Maximum number of flows; more are taken for a typing error.
 const MOST_FLOWS: u64 = 1_000_000;
@@ -80,27 +81,32 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
     }
 }
 
-pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
+/// Return path of a scenario: by default as the link, and never full.
+pub(crate) fn reverse(scenario: &Scenario) -> DirectionSpec {
+    let given = scenario.reverse.clone();
+    given.unwrap_or_else(|| reverse_of(&scenario.link))
+}
+
+/// Links between hosts and routers of a scenario: by default ten times as fast as the link.
+pub(crate) fn access(scenario: &Scenario) -> Result<DirectionSpec, ScenarioError> {
     let peak = params("link", &scenario.link)?.rate.peak();
     let faster = BitsPerSec::new(peak.get().saturating_mul(10)).min(FASTEST.max(peak));
-    let reverse = scenario
-        .reverse
-        .clone()
-        .unwrap_or_else(|| reverse_of(&scenario.link));
-    let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
+    let given = scenario.access.clone();
+    Ok(given.unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
         rate: link::RateSpec::Fixed(faster),
         framing: None,
         ..reverse_of(&scenario.link)
-    });
-    let mut graph = Graph::build(
-        &scenario.topology,
-        &Parts {
-            link: &scenario.link,
-            reverse: &reverse,
-            access: &access,
-        },
-    );
+    }))
+}
+
+pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
+    let parts = Parts {
+        link: &Arc::new(scenario.link.clone()),
+        reverse: &Arc::new(reverse(scenario)),
+        access: &Arc::new(access(scenario)?),
+    };
+    let mut graph = Graph::build(&scenario.topology, &parts);
     let is_graph = scenario.topology.words().entry().name == "graph";
     if is_graph && scenario.edges.is_empty() {
         return invalid(
@@ -123,13 +129,14 @@ pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
             "" => format!("{a}>{b}"),
             name => name.to_string(),
         };
-        graph.add(from, to, name, &edge.link, edge.watch);
-        let back = edge.back.as_ref().unwrap_or(&edge.link);
+        let link = Arc::new(edge.link.clone());
+        graph.add(from, to, name, &link, edge.watch);
+        let back = edge.back.clone().map_or(link, Arc::new);
         let name = match edge.name.as_str() {
             "" => format!("{b}>{a}"),
             name => format!("{name}/back"),
         };
-        graph.add(to, from, name, back, false);
+        graph.add(to, from, name, &back, false);
     }
     Ok(graph)
 }
@@ -147,6 +154,11 @@ fn params(name: &str, spec: &DirectionSpec) -> Result<LinkParams, ScenarioError>
 /// # Errors
 /// The invalid value, and what is accepted.
 pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    checked(scenario).map(drop)
+}
+
+/// Checks a scenario, and returns its graph.
+fn checked(scenario: &Scenario) -> Result<Graph, ScenarioError> {
     if scenario.duration.is_zero() || scenario.duration > LONGEST {
         return invalid(format!(
             "duration = \"{}\": from 1 ns to {LONGEST}",
@@ -171,8 +183,9 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     check_flows(scenario)?;
     let graph = graph_of(scenario)?;
+    let mut known = Shared::default();
     for edge in &graph.edges {
-        params(&edge.name, &edge.link)?;
+        known.params(edge)?;
     }
     crate::absurd::check(scenario, &graph)?;
     if let Some(lblca) = &scenario.lblca {
@@ -188,7 +201,26 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             .check(scenario.duration)
             .map_err(ScenarioError::Invalid)?;
     }
-    check_routes(scenario, &graph)
+    check_routes(scenario, &graph)?;
+    Ok(graph)
+}
+
+/// Parameters of a link, kept for the edges that share it.
+#[derive(Default)]
+struct Shared {
+    latest: Option<(Arc<DirectionSpec>, LinkParams)>,
+}
+
+impl Shared {
+    fn params(&mut self, edge: &Edge) -> Result<&LinkParams, ScenarioError> {
+        let same = |(link, _): &(Arc<DirectionSpec>, LinkParams)| Arc::ptr_eq(link, &edge.link);
+        let kept = self.latest.take().filter(same);
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (edge.link.clone(), params(&edge.name, &edge.link)?),
+        };
+        Ok(&self.latest.insert(kept).1)
+    }
 }
 
 fn check_flows(scenario: &Scenario) -> Result<(), ScenarioError> {
@@ -335,9 +367,24 @@ fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), Scena
 /// # Errors
 /// Errors of [`check`].
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
-    check(scenario)?;
+    let plan = build_while(scenario, seed, &mut || true)?;
+    Ok(plan.expect("nothing stops it"))
+}
+
+/// Links or flows that are set up between two questions whether to go on.
+const AT_ONCE: usize = 4096;
+
+/// Builds a network as long as `go_on` returns true; it is asked only while very many links or flows are set up.
+///
+/// # Errors
+/// Errors of [`check`].
+pub(crate) fn build_while(
+    scenario: &Scenario,
+    seed: u64,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Plan>, ScenarioError> {
+    let graph = checked(scenario)?;
     let streams = Streams::new(seed);
-    let graph = graph_of(scenario)?;
     let mut network = Network::default();
     let (mut watched, mut varying) = (Vec::new(), Vec::new());
     let first = graph.edges.iter().find(|e| e.watched);
@@ -345,14 +392,18 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         let mut edges = graph.edges.iter();
         edges.position(|e| (e.from, e.to) == (f.to, f.from))
     });
-    for edge in &graph.edges {
-        let params = params(&edge.name, &edge.link)?;
+    let mut known = Shared::default();
+    for (number, edge) in graph.edges.iter().enumerate() {
+        if number % AT_ONCE == AT_ONCE - 1 && !go_on() {
+            return Ok(None);
+        }
+        let params = known.params(edge)?;
         // Departures from a port, and arrivals behind a gateway, are not known ahead.
         let steered = scenario.lblca.is_some() || scenario.control.is_some();
         let link = if steered && edge.watched {
-            network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
+            network.add_ready_link(link::Link::new(params, &streams, &edge.name))
         } else {
-            network.add_link(&params, &streams, &edge.name)
+            network.add_link(params, &streams, &edge.name)
         };
         if edge.watched {
             network.watch(link);
@@ -373,12 +424,14 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         }
     }
     let gateway = gateway(scenario, &graph, back, &streams, &mut network)?;
-    let flows = instances(scenario, &graph, &streams, &mut network)?;
+    let Some(flows) = instances(scenario, &graph, &streams, &mut network, go_on)? else {
+        return Ok(None);
+    };
     let ports = scenario.lblca.as_ref().map(|lblca| {
         let links: Vec<_> = watched.iter().map(|w| w.0).collect();
         lblca.ports(&graph, &links, &streams)
     });
-    Ok(Plan {
+    Ok(Some(Plan {
         network,
         ports,
         gateway,
@@ -386,7 +439,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         varying,
         back,
         flows,
-    })
+    }))
 }
 
 /// Gateway before the first watched edge, if the scenario has one. Links have the numbers of their edges.
@@ -410,13 +463,14 @@ fn gateway(
     Ok(Gateway::new(control, (link, back), rate, streams))
 }
 
-/// Adds every instance of every flow to the network.
+/// Adds every instance of every flow to the network, as long as `go_on` returns true.
 fn instances(
     scenario: &Scenario,
     graph: &Graph,
     streams: &Streams,
     network: &mut Network,
-) -> Result<Vec<Instance>, ScenarioError> {
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Vec<Instance>>, ScenarioError> {
     let mut router = Router::new(graph);
     let mut flows = Vec::new();
     let mut pair = 0;
@@ -427,6 +481,9 @@ fn instances(
             ..scenario.tcp_of(flow)?.settings()
         };
         for i in 0..flow.count {
+            if pair % AT_ONCE == AT_ONCE - 1 && !go_on() {
+                return Ok(None);
+            }
             let (from, to) = ends(graph, flow, pair)?;
             pair += 1;
             let no_way = || ScenarioError::Invalid(format!("flow \"{}\": no way", flow.label()));
@@ -463,7 +520,7 @@ fn instances(
             flows.push(Instance { group, end, hosts });
         }
     }
-    Ok(flows)
+    Ok(Some(flows))
 }
 
 /// Largest packet that all links of a route carry.

@@ -9,7 +9,7 @@ use crate::network::{Blind, Connection, Happening, Network, Observer};
 use crate::plan::{self, End, Plan};
 use crate::scenario::Scenario;
 use crate::segment::Segment;
-use crate::source::{Done, SIZES, Seen, Watched};
+use crate::source::{Done, HEADERS, SIZES, Seen, Watched};
 use crate::summary::{Stats, Summary};
 use base::plugged;
 use base::record::{self, Direction, Row, Status};
@@ -78,8 +78,10 @@ pub struct FlowOutcome {
     pub name: String,
     /// Number of equal flows.
     pub count: u64,
-    /// Goodput of all flows together: payload that arrived in order; for datagrams, whole IP packets.
+    /// Goodput of all flows together: payload that arrived, of TCP in order.
     pub goodput_bps: f64,
+    /// Rate of the IP packets that arrived; absent for TCP.
+    pub throughput_bps: Option<f64>,
     /// Jain's fairness index: 1 if all flows got the same.
     pub fairness: Option<f64>,
     /// Mean one-way delay of the packets, averaged over flows.
@@ -190,6 +192,8 @@ struct Mark {
     drops: Vec<u64>,
     marks: Vec<u64>,
     received: Vec<u64>,
+    /// Bytes of datagrams that arrived, headers included.
+    packets: Vec<u64>,
     sent: Vec<u64>,
     lost: Vec<u64>,
     again: Vec<u64>,
@@ -210,7 +214,16 @@ pub fn run(
 ) -> Result<Outcome, ScenarioError> {
     // An earlier run on this thread may have left one.
     plugged::take_failure();
-    let plan = plan::build(scenario, seed)?;
+    let Some(plan) = plan::build_while(scenario, seed, &mut || step(Time::ZERO))? else {
+        return Ok(Outcome {
+            seed,
+            simulated_s: 0.0,
+            events: 0,
+            links: Vec::new(),
+            flows: Vec::new(),
+            control: None,
+        });
+    };
     let mut runner = Runner::new(scenario, plan);
     let mut recorded = rows.map(|rows| {
         let began_ns = runner.began_ns;
@@ -243,7 +256,7 @@ pub fn run(
             break;
         }
         if next >= due.slice {
-            due.slice += due.every_slice;
+            due.slice_after(runner.plan.network.events());
             if !step(next) {
                 break;
             }
@@ -262,14 +275,20 @@ fn failed() -> Result<(), ScenarioError> {
 /// Writer of the recording, follower of packets, and gateway.
 type Observers = (Watcher, (Follower, Gateway));
 
+/// Events between two checks for a stop: less than a tenth of a second.
+const SLICE_EVENTS: u64 = 100_000;
+
 /// Times of the next actions.
 struct Due {
     queue: Time,
     flow: Time,
     traffic: Time,
-    /// Next check for a stop.
+    /// Next check for a stop, the time between checks, and the longest such time.
     slice: Time,
     every_slice: Duration,
+    longest_slice: Duration,
+    /// Events at the latest check.
+    events: u64,
     warm: Time,
     warmed: bool,
     end: Time,
@@ -277,9 +296,10 @@ struct Due {
 
 impl Due {
     fn new(scenario: &Scenario, recording: bool) -> Due {
-        // Rare enough to cost little, short enough to stop soon.
-        let slice =
+        // Rare enough to cost little.
+        let longest =
             (scenario.duration / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
+        let slice = longest / 64;
         Due {
             queue: Time::ZERO,
             flow: if recording { Time::ZERO } else { Time::MAX },
@@ -289,10 +309,25 @@ impl Due {
             },
             slice: Time::ZERO + slice,
             every_slice: slice,
+            longest_slice: longest,
+            events: 0,
             warm: Time::ZERO + scenario.warmup,
             warmed: false,
             end: Time::ZERO + scenario.duration,
         }
+    }
+
+    /// Sets the time to the next check by the events since the latest one, so that a run with very many stops soon, too.
+    fn slice_after(&mut self, events: u64) {
+        let passed = events - std::mem::replace(&mut self.events, events);
+        self.every_slice = match passed {
+            many if many > SLICE_EVENTS => self.every_slice / 2,
+            few if few < SLICE_EVENTS / 4 => self.every_slice * 2,
+            _ => self.every_slice,
+        };
+        let least = Duration::from_millis(1).min(self.longest_slice);
+        self.every_slice = self.every_slice.clamp(least, self.longest_slice);
+        self.slice += self.every_slice;
     }
 
     fn next(&self, runner: &Runner, gateway: &Gateway) -> Time {
@@ -408,28 +443,31 @@ impl<'a> Runner<'a> {
             mark.marks.push(s.marked.packets);
         }
         for flow in &self.plan.flows {
-            let (received, sent, lost, again) = match flow.end {
+            let (received, packets, sent, lost, again) = match flow.end {
                 End::Tcp(i) => {
                     let own = network.host(i).channels().iter();
                     let forward = own
                         .map(|c| &network.connections[*c])
                         .filter(|c| !c.is_back());
-                    forward.fold((0, 0, 0, 0), |sum, c| {
+                    forward.fold((0, 0, 0, 0, 0), |sum, c| {
                         let s = c.stats();
                         (
                             sum.0 + c.received(),
-                            sum.1 + s.segments,
-                            sum.2 + c.lost,
-                            sum.3 + s.retransmits,
+                            0,
+                            sum.2 + s.segments,
+                            sum.3 + c.lost,
+                            sum.4 + s.retransmits,
                         )
                     })
                 }
                 End::Datagrams(i) => {
                     let d = &network.datagrams[i];
-                    (d.received_bytes, d.sent, d.lost, 0)
+                    let payload = d.received_bytes - d.received * HEADERS;
+                    (payload, d.received_bytes, d.sent, d.lost, 0)
                 }
             };
             mark.received.push(received);
+            mark.packets.push(packets);
             mark.sent.push(sent);
             mark.lost.push(lost);
             mark.again.push(again);
@@ -608,6 +646,7 @@ impl<'a> Runner<'a> {
             if instance.group == group {
                 let got = (now.received[i] - mark.received[i]) as f64;
                 sums.add(got);
+                sums.packets += now.packets[i] - mark.packets[i];
                 sums.sent += now.sent[i] - mark.sent[i];
                 sums.lost += now.lost[i] - mark.lost[i];
                 sums.again += now.again[i].saturating_sub(mark.again[i]);
@@ -620,6 +659,7 @@ impl<'a> Runner<'a> {
             name: name.to_owned(),
             count: flow.count,
             goodput_bps: self.per_s(sums.bytes * 8.0),
+            throughput_bps: (!flow.is_tcp()).then(|| self.per_s(sums.packets as f64 * 8.0)),
             fairness: (sums.n > 1.0 && sums.squares > 0.0)
                 .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
             delay_ms,
@@ -671,6 +711,7 @@ struct Sums {
     n: f64,
     bytes: f64,
     squares: f64,
+    packets: u64,
     sent: u64,
     lost: u64,
     again: u64,

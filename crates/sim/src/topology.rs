@@ -5,6 +5,7 @@ use base::spec::{Params as _, params};
 use base::words::{Entry, worded};
 use link::DirectionSpec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 const NO_USUAL: &str = "none: there is no usual one";
 
@@ -69,8 +70,8 @@ pub struct Edge {
     pub to: usize,
     /// Name in recordings and tables.
     pub name: String,
-    /// Link of the edge.
-    pub link: DirectionSpec,
+    /// Link of the edge; very many edges share one.
+    pub link: Arc<DirectionSpec>,
     /// True if the scenario studies this link's queue.
     pub watched: bool,
 }
@@ -89,11 +90,11 @@ pub struct Graph {
 /// Link settings that the builders use.
 pub struct Parts<'a> {
     /// Link that the scenario is about.
-    pub link: &'a DirectionSpec,
+    pub link: &'a Arc<DirectionSpec>,
     /// Link of the return path.
-    pub reverse: &'a DirectionSpec,
+    pub reverse: &'a Arc<DirectionSpec>,
     /// Links between hosts and routers.
-    pub access: &'a DirectionSpec,
+    pub access: &'a Arc<DirectionSpec>,
 }
 
 impl Graph {
@@ -123,7 +124,7 @@ impl Graph {
         from: usize,
         to: usize,
         name: String,
-        link: &DirectionSpec,
+        link: &Arc<DirectionSpec>,
         watched: bool,
     ) {
         self.edges.push(Edge {
@@ -135,7 +136,7 @@ impl Graph {
         });
     }
 
-    fn add_access(&mut self, a: usize, b: usize, link: &DirectionSpec) {
+    fn add_access(&mut self, a: usize, b: usize, link: &Arc<DirectionSpec>) {
         for (from, to) in [(a, b), (b, a)] {
             let name = format!("{}>{}", self.nodes[from], self.nodes[to]);
             self.add(from, to, name, link, false);
@@ -154,9 +155,12 @@ impl Graph {
                 g.add(right, left, "reverse".into(), parts.reverse, false);
                 let Dumbbell { pairs, step } = words.read();
                 for i in 0..pairs {
-                    let far = DirectionSpec {
-                        delay: parts.access.delay + step * i,
-                        ..parts.access.clone()
+                    let far = match step.is_zero() {
+                        true => parts.access.clone(),
+                        false => Arc::new(DirectionSpec {
+                            delay: parts.access.delay + step * i,
+                            ..(**parts.access).clone()
+                        }),
                     };
                     g.add_pair(i, (left, parts.access), (right, &far));
                 }
@@ -215,8 +219,8 @@ impl Graph {
     fn add_pair(
         &mut self,
         number: u64,
-        left: (usize, &DirectionSpec),
-        right: (usize, &DirectionSpec),
+        left: (usize, &Arc<DirectionSpec>),
+        right: (usize, &Arc<DirectionSpec>),
     ) {
         let source = self.add_node(format!("s{number}"));
         let sink = self.add_node(format!("d{number}"));
@@ -233,6 +237,8 @@ pub struct Router<'a> {
     out: Vec<Vec<usize>>,
     /// Links that leave each node, without those to hosts that lead nowhere else.
     core: Vec<Vec<usize>>,
+    /// Link to each host that leads nowhere else, from its only neighbour.
+    last: Vec<Option<usize>>,
     known: BTreeMap<(usize, usize), Option<Vec<usize>>>,
 }
 
@@ -250,10 +256,19 @@ impl<'a> Router<'a> {
                 edges.iter().filter(inner).copied().collect()
             })
             .collect();
+        let mut last = vec![None; graph.nodes.len()];
+        for (i, edge) in graph.edges.iter().enumerate() {
+            if let [back] = out[edge.to][..]
+                && graph.edges[back].to == edge.from
+            {
+                last[edge.to].get_or_insert(i);
+            }
+        }
         Router {
             graph,
             out,
             core,
+            last,
             known: BTreeMap::new(),
         }
     }
@@ -277,11 +292,7 @@ impl<'a> Router<'a> {
         // A host that leads nowhere else is reached from its only neighbour.
         if let [back] = self.out[to][..] {
             let gate = self.graph.edges[back].to;
-            let last = self.out[gate]
-                .iter()
-                .copied()
-                .find(|e| self.graph.edges[*e].to == to);
-            if let Some(last) = last {
+            if let Some(last) = self.last[to] {
                 let mut route = match gate == from {
                     true => Vec::new(),
                     false => self.search(from, gate)?,
@@ -333,8 +344,8 @@ impl<'a> Router<'a> {
 mod tests {
     use super::*;
 
-    fn spec() -> DirectionSpec {
-        toml::from_str("rate = \"1 Mbit/s\"").unwrap()
+    fn spec() -> Arc<DirectionSpec> {
+        Arc::new(toml::from_str("rate = \"1 Mbit/s\"").unwrap())
     }
     fn build(text: &str) -> Graph {
         let link = spec();

@@ -85,3 +85,48 @@ fn the_page_of_scenarios_says_every_key_and_its_default() {
         );
     }
 }
+
+/// Tables of the page whose rows have examples: the key, and the TOML lines of its example.
+fn examples() -> Vec<(String, Vec<String>)> {
+    let rows = PAGE.lines().filter(|l| l.starts_with("| `"));
+    let cells = rows.map(|l| l.split(" | ").map(|c| c.trim_matches(['|', ' '])).collect());
+    let four = cells.filter(|cells: &Vec<&str>| cells.len() == 4);
+    let example = |cells: Vec<&str>| {
+        let lines = cells[3].trim_matches('`').split("; ").map(str::to_string);
+        (cells[0].replace('`', ""), lines.collect())
+    };
+    four.map(example).collect()
+}
+
+#[test]
+fn every_example_of_the_page_is_a_scenario() {
+    let mut tried = 0;
+    for (key, lines) in examples() {
+        let own = |line: &String| line.split(" = ").next().unwrap_or("").to_string();
+        if key == "document" {
+            continue;
+        }
+        let of_flow =
+            COMMON.contains(&key.as_str()) || ["kind", "from, to"].contains(&key.as_str());
+        // The key `tcp` is one of scenarios and one of flows; its example is right for both.
+        let of_flow = of_flow && key != "tcp";
+        let example: Table =
+            toml::from_str(&lines.join("\n")).unwrap_or_else(|e| panic!("{key}: {e}"));
+        assert!(
+            lines.iter().any(|line| key.contains(&own(line))),
+            "{key}: {lines:?}"
+        );
+        let mut table: Table = toml::from_str(LEAST).unwrap();
+        match of_flow {
+            true => table["flow"][0].as_table_mut().unwrap().extend(example),
+            false => table.extend(example),
+        }
+        let text = toml::to_string(&table).unwrap();
+        let read = Draft::new(&text).and_then(|draft| draft.finish());
+        let scenario = read.unwrap_or_else(|e| panic!("{key}: {lines:?}: {e}"));
+        let least = Draft::new(LEAST).unwrap().finish().unwrap();
+        assert_ne!(scenario, least, "{key}: {lines:?} changes nothing");
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried} examples");
+}

@@ -232,6 +232,19 @@ fn a_change_is_shown_with_where_it_comes_from() {
             "{line}: {found:?}"
         );
     }
+    for part in [
+        "\n[reverse]\n",
+        "\n[access]\n",
+        "rate = \"50 Mbit/s\"",
+        "# link.queue = codel: target=5 ms, interval=100 ms, limit=1000, ecn=false",
+        "# link: not set: framing, policer",
+    ] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+    // The text is a scenario that does the same.
+    let again = Draft::new(&shown).unwrap().finish().unwrap();
+    let outcome = |scenario: &Scenario| run(scenario, 1, None, &mut |_| true).unwrap();
+    assert_eq!(outcome(&again), outcome(&draft.finish().unwrap()));
     assert!(draft.set("flow.9.count", "2", "--set").is_err());
     assert_eq!(draft.finish().unwrap().link.queue.name(), "codel");
 }
@@ -395,4 +408,65 @@ fn no_more_packets_are_lost_than_were_sent() {
     let loss = o.flows[0].loss.expect("packets were sent");
     assert!((0.2..1.0).contains(&loss), "{loss}");
     assert!(o.flows[0].delivered.expect("a share") > 0.0);
+}
+
+#[test]
+fn goodput_of_datagrams_is_their_payload() {
+    let text = "duration = \"20 s\"\n[link]\nrate = \"10 Mbit/s\"\n[[flow]]\nkind = \"cbr\"\nrate = \"1 Mbit/s\"\nsize = \"228 B\"\n\
+                [[flow]]\nkind = \"bulk\"\nsize = \"1 MB\"\n";
+    let o = outcome(text).expect("it runs");
+    // 28 bytes of 228 are the headers of IPv4 and UDP; the last packets are in flight at the end.
+    let (throughput, goodput) = (
+        o.flows[0].throughput_bps.expect("datagrams"),
+        o.flows[0].goodput_bps,
+    );
+    assert!((throughput / 1e6 - 1.0).abs() < 0.001, "{throughput}");
+    assert!(
+        (goodput / throughput - 200.0 / 228.0).abs() < 1e-9,
+        "{goodput}"
+    );
+    assert_eq!(o.flows[1].throughput_bps, None);
+}
+
+#[test]
+fn a_link_whose_delay_steps_and_that_fails_for_a_while_does_so_at_those_times() {
+    let text = "duration = \"20 s\"\n[link]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n\
+                drift = \"steps:at=4s;12s,delay=30ms;5ms\"\nloss = \"outage:start=6s,lasts=1s,every=8s\"\n\
+                [reverse]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n[[flow]]\nkind = \"probe\"\ngap = \"100 ms\"\n";
+    let scenario = scenario(text).unwrap();
+    let began_ns = sim::run::began_ns(&scenario);
+    let mut probes = Vec::new();
+    let mut take = |row| {
+        if let Row::Delay(row) = row {
+            let at_ms = (row.sent_ns - began_ns) / 1_000_000;
+            probes.push((at_ms, row.rtt_ns.map(|ns| ns / 1_000_000)));
+        }
+    };
+    run(&scenario, 1, Some(&mut take), &mut |_| true).unwrap();
+    let (mut lost, mut answered) = (0, 0);
+    for (at_ms, rtt_ms) in probes {
+        let added = match at_ms {
+            ..4_000 => 0,
+            ..12_000 => 30,
+            _ => 5,
+        };
+        let is_down = (6_000..7_000).contains(&at_ms) || (14_000..15_000).contains(&at_ms);
+        let expected = (!is_down).then_some(20 + added);
+        assert_eq!(rtt_ms, expected, "at {at_ms} ms");
+        lost += u32::from(is_down);
+        answered += u32::from(!is_down);
+    }
+    assert!(
+        lost == 20 && answered > 170,
+        "{lost} lost, {answered} answered"
+    );
+    let said = scenario_error("drift = \"steps:at=4s;3s,delay=30ms;5ms\"");
+    assert!(said.contains("at: 3 s does not follow 4 s"), "{said}");
+}
+
+fn scenario_error(key: &str) -> String {
+    let text = format!(
+        "duration = \"20 s\"\n[link]\nrate = \"10 Mbit/s\"\n{key}\n[[flow]]\nkind = \"bulk\"\n"
+    );
+    scenario(&text).expect_err("a contradiction")
 }

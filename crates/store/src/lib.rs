@@ -26,6 +26,7 @@ mod day;
 pub mod disk;
 mod error;
 mod export;
+pub mod figures;
 mod group_note;
 mod guarded;
 pub mod import;

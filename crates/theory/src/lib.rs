@@ -80,6 +80,36 @@ mod tests {
     }
 
     #[test]
+    fn parameters_outside_the_stated_validity_are_doubted() {
+        let doubt = |text: &str| {
+            let (model, words) = parse(text).unwrap();
+            assert!(model.evaluate(&words).is_ok(), "{text}");
+            model.doubt(&words)
+        };
+        for (inside, outside) in [
+            ("mathis:rtt=100ms,loss=0.02", "mathis:rtt=100ms,loss=0.021"),
+            ("cubic:rtt=100ms,loss=0.001", "cubic:rtt=100ms,loss=0.5"),
+            (
+                "padhye:rtt=1s,loss=0.01,rto=1s",
+                "padhye:rtt=1.1s,loss=0.01,rto=1s",
+            ),
+            (
+                "sizing:rate=1Gbit/s,rtt=50ms,flows=500",
+                "sizing:rate=1Gbit/s,rtt=50ms,flows=2",
+            ),
+            (
+                "occupancy:rate=1Gbit/s,rtt=50ms,flows=5000,buffer=1MB",
+                "occupancy:rate=1Gbit/s,rtt=50ms,flows=1,buffer=1MB",
+            ),
+        ] {
+            assert_eq!(doubt(inside), None, "{inside}");
+            assert!(doubt(outside).is_some(), "{outside}");
+        }
+        // One flow needs the whole product, which is a figure of the same answer.
+        assert_eq!(doubt("sizing:rate=1Gbit/s,rtt=50ms"), None);
+    }
+
+    #[test]
     fn a_parameter_that_was_left_out_is_asked_for_with_an_example() {
         let (model, words) = parse("bdp:rate=1Mbit/s").unwrap();
         let why = model.evaluate(&words).unwrap_err().to_string();

@@ -10,7 +10,9 @@
 //!
 //! **Units.** Rates in datagrams in a unit of time, sizes in bytes.
 
-use crate::model::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use crate::model::{
+    Example, Measure, Model, OutOfModel, RATES, SHARES, SURE, TIMES, output, seconds,
+};
 use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Duration};
 use statrs::function::gamma::ln_gamma;
@@ -256,6 +258,7 @@ pub static MIXTURE: Model = Model {
             ("delay", 1.6e-3),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: MixtureParams = w.read();
         let mixture = Mixture::of(&given);

@@ -65,6 +65,8 @@ pub struct Model {
     pub example: Example,
     /// Computes one value for each of `outputs`; `None` if there is none for these parameters.
     pub(crate) compute: fn(&Words) -> Result<Vec<Option<f64>>, OutOfModel>,
+    /// Returns the reason why the figures are doubtful for these parameters.
+    pub(crate) doubt: fn(&Words) -> Option<String>,
 }
 
 /// Parameters that can be read but that the formula does not cover.
@@ -85,7 +87,16 @@ pub enum ModelError {
     },
 }
 
+/// Absence of doubt: the formula holds for all parameters that can be read.
+pub(crate) const SURE: fn(&Words) -> Option<String> = |_| None;
+
 impl Model {
+    /// Returns the reason why these parameters are outside the formula's validity; `None` within it. The figures of
+    /// parameters outside are computed, and doubtful.
+    pub fn doubt(&self, words: &Words) -> Option<String> {
+        (self.doubt)(words)
+    }
+
     /// Computes one value for each of `outputs`.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Reliability of a path: the packets that it delivers in time.
 
 use crate::model::{
-    Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output, seconds,
+    Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, SURE, TIMES, bps, bytes, output,
+    seconds,
 };
 use base::spec::{Params as _, choices, params};
 use base::words::Words;
@@ -79,6 +80,7 @@ pub static DELIVERY: Model = Model {
             ("as_printed", 0.999_999_99),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: DeliveryParams = w.read();
         let queue = |rate: f64, buffer: f64| buffer * 8.0 / rate;
@@ -142,6 +144,7 @@ pub static RELIABILITY: Model = Model {
         by_hand: "1 − e^(−180/30) = 1 − e⁻⁶ = 0.997521; times 0.999 = 0.996524; −log₁₀(0.003476) = 2.459.",
         gives: &[("reliability", 0.996_524), ("nines", 2.4589)],
     },
+    doubt: SURE,
     compute: reliability,
 };
 
@@ -262,6 +265,7 @@ pub static REDUNDANCY: Model = Model {
             ("down", 284.018),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: RedundancyParams = w.read();
         let (a, b) = (1.0 - given.first, 1.0 - given.second);
@@ -311,6 +315,7 @@ pub static FRAGMENTS: Model = Model {
         by_hand: "1478 bytes of UDP into (1480 − 20) = 1460 → 1456 a fragment: two; B²/b = 4/4 = 1 Mbit/s.",
         gives: &[("fragments", 2.0), ("delivered", 0.25), ("throughput", 1e6)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: FragmentsParams = w.read();
         let (offered, capacity) = (bps(given.offered), bps(given.capacity));

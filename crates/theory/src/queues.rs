@@ -1,7 +1,7 @@
 //! Single queues in equilibrium: backlog and wait.
 
 use crate::model::{
-    Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, seconds,
+    Example, Measure, Model, OutOfModel, PACKETS, RATES, SURE, TIMES, bps, bytes, output, seconds,
 };
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
@@ -84,6 +84,7 @@ pub static LITTLE: Model = Model {
         by_hand: "2 000 000 · 0.306 / 8 = 76 500 bytes, 51 packets of 1500: the SHDSL line of Gao 2012.",
         gives: &[("size", 76_500.0), ("packets", 51.0)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: LittleParams = w.read();
         let size = bps(given.rate) * seconds(given.delay) / 8.0;
@@ -128,6 +129,7 @@ pub static MM1: Model = Model {
             ("p99", 23.026e-3),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: Mm1Params = w.read();
         let load = stable(given.rate, given.offered, given.packet)?;
@@ -179,6 +181,7 @@ pub static MM1K: Model = Model {
             ("carried", 0.8e6),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: Mm1kParams = w.read();
         let load = load(given.rate, given.offered, given.packet);
@@ -227,6 +230,7 @@ pub static MD1: Model = Model {
         by_hand: "service 1 ms, ρ = 0.8: 0.8 ms/(2·0.2) = 2 ms; sojourn 3 ms; packets 0.8·3 = 2.4.",
         gives: &[("wait", 2e-3), ("sojourn", 3e-3), ("packets", 2.4)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: Md1Params = w.read();
         pollaczek(&stable(given.rate, given.offered, given.packet)?, 0.0)
@@ -259,6 +263,7 @@ pub static MG1: Model = Model {
         by_hand: "service 1 ms, ρ = 0.5: 0.5 ms·4/(2·0.5) = 2 ms.",
         gives: &[("wait", 2e-3), ("sojourn", 3e-3), ("packets", 1.5)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: Mg1Params = w.read();
         pollaczek(&stable(given.rate, given.offered, given.packet)?, given.scv)
@@ -314,6 +319,7 @@ pub static GG1: Model = Model {
         by_hand: "λ = 800/s, σₐ = 1.25 ms, σₛ = 0: 800·1.5625·10⁻⁶/(0.4) = 3.125 ms at most; at least (0.8·(−1.2))/(…) < 0, so 0; M/D/1 says 2 ms.",
         gives: &[("at_most", 3.125e-3), ("about", 2e-3), ("at_least", 0.0)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: Gg1Params = w.read();
         let Load { rho, service } = stable(given.rate, given.offered, given.packet)?;

@@ -1,7 +1,8 @@
 //! Recommended sizes of buffers, and the delay that they add.
 
 use crate::model::{
-    Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
+    Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, SURE, TIMES, bps, bytes, output,
+    seconds,
 };
 use base::spec::{Params as _, params};
 use base::words::Words;
@@ -55,6 +56,7 @@ pub static BDP: Model = Model {
             ("factor", 22.632),
         ],
     },
+    doubt: SURE,
     compute: |w| {
         let given: BdpParams = w.read();
         let bdp = bps(given.rate) * seconds(given.rtt) / 8.0;
@@ -68,6 +70,19 @@ pub static BDP: Model = Model {
         ])
     },
 };
+
+/// Number of flows from which their windows are independent of each other.
+const MANY: u64 = 500;
+
+/// Doubt about a formula for flows that are not in step.
+fn few(flows: u64) -> Option<String> {
+    (flows < MANY).then(|| {
+        format!(
+            "flows = {flows} is below about {MANY}: so few flows fall into step, and the buffer they need is nearer to that of one \
+             flow, the whole product"
+        )
+    })
+}
 
 params! {
     required;
@@ -127,6 +142,7 @@ pub static SIZING: Model = Model {
             ("twenty", 30_000.0),
         ],
     },
+    doubt: |w| few(w.read::<SizingParams>().flows).filter(|_| w.read::<SizingParams>().flows > 1),
     compute: |w| {
         let given: SizingParams = w.read();
         let rate = bps(given.rate);
@@ -203,6 +219,7 @@ pub static OCCUPANCY: Model = Model {
             ("utilisation", 0.98990),
         ],
     },
+    doubt: |w| few(w.read::<OccupancyParams>().flows),
     compute: occupancy,
 };
 

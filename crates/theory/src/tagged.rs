@@ -20,7 +20,9 @@
 //! **Units.** Work in cells, a few to a datagram of mean size; what falls between two cells is parted so that its mean stays.
 
 use crate::mixture::{Mixture, MixtureParams, Sizes};
-use crate::model::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use crate::model::{
+    Example, Measure, Model, OutOfModel, RATES, SHARES, SURE, TIMES, output, seconds,
+};
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Duration};
 use statrs::function::gamma::{gamma_ur, ln_gamma};
@@ -109,6 +111,7 @@ pub static TAGGED: Model = Model {
         by_hand: "A slot is 10 ms/10 = 1 ms. The background brings 5/10 = 0.5 datagrams in it, and the first of the flow waits for just these: 0.5 ms. Gaps are geometric, 1/(1 − e^(−0.1)) = 10.51 slots: load 0.5 + 0.09516.",
         gives: &[("delay", 0.5e-3), ("load", 0.595_16)],
     },
+    doubt: SURE,
     compute: |w| {
         let given: TaggedParams = w.read();
         let law = Tagged::of(&given)?;

@@ -87,6 +87,10 @@ enum Plot {
     Availability,
     /// Wait of packets in each queue of a simulation
     Queue,
+    /// Congestion window of each transfer of a simulation
+    Window,
+    /// Drops and marks of each queue of a simulation over time
+    Signals,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
     Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
@@ -160,6 +164,8 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,
         Plot::Queue => Drawn::Queue,
+        Plot::Window => Drawn::Window,
+        Plot::Signals => Drawn::Signals,
         Plot::Control => Drawn::Control,
         Plot::Sequence => Drawn::Sequence,
         Plot::InFlight => Drawn::InFlight,

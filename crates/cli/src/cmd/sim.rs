@@ -16,6 +16,8 @@ use std::path::PathBuf;
         --set link.rate='2 Mbit/s' --set flow.0.count=4\n  \
         tailback sim scenarios/dumbbell.toml \\\n      \
         --sweep link.queue='fifo;codel;pie' --seeds 15\n  \
+        tailback sim scenarios/dumbbell.toml --differences \\\n      \
+        --seeds 15 --sweep link.queue='fifo;pie' --runs a.csv\n  \
         tailback sim scenarios/dumbbell.toml -o run.rec\n  \
         tailback sim scenarios/dumbbell.toml \\\n      \
         --pcap link=bottleneck.pcapng --pcap s0=sender.pcapng\n  \
@@ -64,6 +66,12 @@ pub struct Args {
     /// without --shard then prints the figures of all
     #[arg(long, value_name = "I/N", requires = "keep", conflicts_with_all = ["json", "print", "pcap"])]
     shard: Option<Shard>,
+    /// Write the figures of every run as numbers, one row a run: CSV, or Parquet if the name ends in .parquet
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shard", "print"])]
+    runs: Option<PathBuf>,
+    /// Show the differences from the first value of the sweep, each seed compared with itself, instead of the figures
+    #[arg(long, requires = "sweep", conflicts_with_all = ["shard", "print"])]
+    differences: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -77,6 +85,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         threads: args.threads,
         keep: args.keep,
         shard: args.shard,
+        runs: args.runs,
+        differences: args.differences,
         ..Plan::of_file(&args.scenario)?
     };
     if args.print {

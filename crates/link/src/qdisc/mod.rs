@@ -19,6 +19,7 @@ pub mod sfb;
 pub mod sred;
 mod store;
 pub mod tbf;
+pub mod threshold;
 mod ticks;
 
 use base::{Bytes, Packet, Time};

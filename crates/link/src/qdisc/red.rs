@@ -6,7 +6,7 @@
 //! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of
 //! RED", 2000; `adaptive`: Floyd, Gummadi, Shenker, "Adaptive RED: An Algorithm for Increasing the
 //! Robustness of RED's Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit Congestion
-//! Notification (ECN) to IP" (2001), section 7, specifies it.
+//! Notification (ECN) to IP" (2001), section 7, specifies it; `nodrop`: Linux 7.3, `net/sched/sch_red.c`, `TC_RED_NODROP`.
 //!
 //! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes, drops by bytes and
 //! `wait` are from ns-2: a packet counts as its share of `mean`, and with the queue in bytes the limit is that many
@@ -75,6 +75,9 @@ params! {
         slot: Duration = "400 us" ["1 ns".."10 s"], "Floyd 1993 section 4";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "RFC 3168 section 7";
+        /// with ecn, drop nothing before the queue is full: packets that cannot be marked pass, and the others are marked above
+        /// max, too
+        nodrop: bool = "false", "Linux red";
         /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux red";
     }
@@ -205,8 +208,15 @@ impl RedLaw {
             return Verdict::Forward;
         }
         self.since = Some((0, Bytes::ZERO));
+        let markable = params.ecn && ecn.is_capable();
+        if params.ecn && params.nodrop {
+            return match markable {
+                true => Verdict::Mark,
+                false => Verdict::Forward,
+            };
+        }
         // RFC 3168 section 7: marks signal incipient congestion; above the upper threshold packets are dropped.
-        if params.ecn && ecn.is_capable() && average < max {
+        if markable && average < max {
             Verdict::Mark
         } else {
             Verdict::Drop

@@ -4,7 +4,7 @@
 use super::prio::Rest;
 use super::{
     Backlog, Fates, Limits, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi,
-    pie, prio, red, sfb, sred, tbf,
+    pie, prio, red, sfb, sred, tbf, threshold,
 };
 use crate::words::{Entry, Words, worded};
 use base::plugged::{self, Added};
@@ -210,6 +210,11 @@ pub const QDISCS: &[Spec] = &[
             )))
         },
     },
+    Spec {
+        entry: threshold::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<threshold::Params>().limit),
+        build: &|w, _, _| AnyQdisc::Threshold(threshold::Threshold::new(w.read())),
+    },
 ];
 
 impl Rest {
@@ -288,6 +293,7 @@ pub enum AnyQdisc {
     Tbf(Box<tbf::Tbf>),
     Sfb(Box<sfb::Sfb>),
     Sred(Box<sred::Sred>),
+    Threshold(threshold::Threshold),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -309,6 +315,7 @@ macro_rules! each {
             AnyQdisc::Tbf($q) => $call,
             AnyQdisc::Sfb($q) => $call,
             AnyQdisc::Sred($q) => $call,
+            AnyQdisc::Threshold($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };

@@ -130,7 +130,20 @@ impl Answer {
                 Ok(words(2).with(rows).text(width))
             }
             Answer::Explained(model) => explained(model, width.min(WIDEST)),
-            Answer::Figures { model, values, .. } => Ok(table(model, values).text(width)),
+            Answer::Figures {
+                model,
+                words,
+                values,
+            } => {
+                let mut text = table(model, values).text(width);
+                if let Some(doubt) = model.doubt(words) {
+                    let doubt = format!("Outside the formula's validity: {doubt}.");
+                    for line in wrapped(&doubt, width) {
+                        writeln!(text, "{line}")?;
+                    }
+                }
+                Ok(text)
+            }
             Answer::Drawn => Ok(String::new()),
         }
     }
@@ -238,6 +251,9 @@ pub struct Document {
     pub model: String,
     pub formula: &'static str,
     pub figures: Vec<ModelFigure>,
+    /// Reason why the parameters are outside the formula's validity; absent within it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 /// Figure of a formula, in seconds, bytes, bits per second, or the unit that it names.
@@ -264,6 +280,7 @@ impl Document {
             model: words.to_string(),
             formula: model.formula,
             figures: figures.collect(),
+            doubt: model.doubt(words),
         }
     }
 }

@@ -102,6 +102,10 @@ pub enum Plot {
     Availability,
     /// Wait of packets in each queue of a simulation
     Queue,
+    /// Congestion window of each transfer of a simulation
+    Window,
+    /// Drops and marks of each queue of a simulation over time
+    Signals,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
     Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
@@ -135,7 +139,13 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
-            Plot::Queue | Plot::Control | Plot::Sequence | Plot::InFlight | Plot::Throughput => {
+            Plot::Queue
+            | Plot::Window
+            | Plot::Signals
+            | Plot::Control
+            | Plot::Sequence
+            | Plot::InFlight
+            | Plot::Throughput => {
                 return None;
             }
         })
@@ -396,7 +406,8 @@ fn of_queue_samples(
     source: Source<'_>,
     ending: Option<&str>,
 ) -> anyhow::Result<Option<String>> {
-    let of_queues = plan.plot == Plot::Queue && ending != Some("html");
+    let inside = matches!(plan.plot, Plot::Queue | Plot::Window | Plot::Signals);
+    let of_queues = inside && ending != Some("html");
     if !of_queues && queue_samples::had_probes(source) {
         return Ok(None);
     }
@@ -421,6 +432,16 @@ fn of_queue_samples(
                 .map_err(refused)?
                 .svg(),
         ),
+        (Some("svg" | "png"), Plot::Signals) => Some(
+            report::inside::signals(&answer, &samples)
+                .map_err(refused)?
+                .svg(),
+        ),
+        (Some("svg" | "png"), Plot::Window) => {
+            let drawn = report::inside::windows(&answer, &samples);
+            let drawn = drawn.ok_or_else(|| refused("no transfer was sampled".into()))?;
+            Some(drawn.svg())
+        }
         (Some("svg" | "png"), Plot::Rtt) => {
             let drawn = report::inside::round_trips(&answer, &samples);
             let waits = || report::inside::waits(&answer, &samples).ok();

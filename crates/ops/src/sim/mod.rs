@@ -2,6 +2,7 @@
 
 mod kept;
 mod output;
+mod runs;
 mod table;
 
 pub use kept::Shard;
@@ -10,7 +11,7 @@ use crate::links::files_beside;
 use crate::progress::{Event, Observer, Shared};
 use crate::{Progress, threads, usage};
 use serde::{Deserialize, Serialize};
-use sim::batch::{Job, estimates, run_all};
+use sim::batch::{Job, differences, estimates, run_all};
 use sim::{Draft, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,10 @@ pub struct Plan {
     pub keep: Option<PathBuf>,
     /// Part of the runs to make; needs `keep`.
     pub shard: Option<Shard>,
+    /// File for the figures of every run, CSV or Parquet.
+    pub runs: Option<PathBuf>,
+    /// True to show the differences from the first swept value.
+    pub differences: bool,
 }
 
 impl Default for Plan {
@@ -58,6 +63,8 @@ impl Default for Plan {
             threads: None,
             keep: None,
             shard: None,
+            runs: None,
+            differences: false,
         }
     }
 }
@@ -70,6 +77,8 @@ pub struct Answer {
     seeds: u64,
     /// Part of the runs that was to be made.
     shard: Option<Shard>,
+    /// True to show the differences from the first point.
+    differences: bool,
 }
 
 /// Largest number of runs: their figures are kept until the end.
@@ -82,6 +91,9 @@ pub struct PointFigures<'a> {
     pub set: BTreeMap<String, String>,
     /// Figures over all seeds, each named by its link or flow.
     pub estimates: BTreeMap<String, sim::Estimate>,
+    /// Differences from the first combination, each seed compared with itself; absent for the first, and for one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differences: Option<BTreeMap<String, sim::Estimate>>,
     /// Figures of each seed.
     pub runs: Vec<&'a sim::Outcome>,
 }
@@ -182,7 +194,15 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if plan.shard.is_some() && plan.keep.is_none() {
         return Err(usage("shard: name the directory that keeps the runs"));
     }
+    if let Some(path) = &plan.runs {
+        runs::check(path)?;
+    }
     let points = plan.points()?;
+    if plan.differences && (points.len() < 2 || plan.seeds < 2) {
+        return Err(usage(
+            "differences: they compare swept values, seed by seed: give --sweep with two values or more, and --seeds 2 or more",
+        ));
+    }
     let threads = match added_code(&points)? {
         Some(name) if plan.keep.is_some() => return Err(cannot_keep(name)),
         // Python's runs would only wait for each other: on two threads they take ten times the processor time.
@@ -218,12 +238,18 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     if !plan.pcap.is_empty() {
         captures.write(first, observer)?;
     }
-    Ok(Answer {
+    let answer = Answer {
         points,
         outcomes,
         seeds: plan.seeds,
         shard: plan.shard,
-    })
+        differences: plan.differences,
+    };
+    if let Some(path) = &plan.runs {
+        runs::write(path, &answer.results())?;
+        observer.wrote(path);
+    }
+    Ok(answer)
 }
 
 /// Name of a discipline, a controller or a source in the scenarios that the program has added.
@@ -280,15 +306,40 @@ impl Answer {
             let (mine, all) = (self.asked(), self.outcomes.len());
             return format!("{done} of the {mine} runs of this shard are kept ({all} in all)\n");
         }
-        table::table(&self.results(), width)
+        let results = self.results();
+        match self.differences {
+            true => {
+                let of = |at: usize| self.differences(at).unwrap_or_default();
+                let others = results.get(1..).unwrap_or_default();
+                let what = match results.first().map(|(point, _)| &point.labels[..]) {
+                    Some(labels) => named(labels),
+                    None => String::new(),
+                };
+                table::differences(others, &|at| of(at + 1), &what, width)
+            }
+            false => table::table(&results, &|at| estimates(&results[at].1), width),
+        }
+    }
+
+    /// Differences of a point from the first, each seed compared with itself.
+    fn differences(&self, at: usize) -> Option<BTreeMap<String, sim::Estimate>> {
+        let mut chunks = self.outcomes.chunks(self.seeds as usize);
+        let first = chunks.next().filter(|_| at > 0 && self.seeds > 1)?;
+        let own = chunks.nth(at - 1)?;
+        let pairs = first.iter().zip(own);
+        let pairs: Vec<_> = pairs
+            .filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)))
+            .collect();
+        Some(differences(&pairs))
     }
 
     /// Figures of each point and run.
     pub fn json(&self) -> Vec<PointFigures<'_>> {
-        let results = self.results().into_iter();
-        let figures = results.map(|(point, runs)| PointFigures {
+        let results = self.results().into_iter().enumerate();
+        let figures = results.map(|(at, (point, runs))| PointFigures {
             set: point.labels.iter().cloned().collect(),
             estimates: estimates(&runs),
+            differences: self.differences(at),
             runs,
         });
         figures.collect()
@@ -315,18 +366,20 @@ impl Answer {
     }
 }
 
+/// Swept keys with their values.
+fn named(labels: &[(String, String)]) -> String {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    labels.collect::<Vec<String>>().join(" ")
+}
+
 /// Values of a sweep that lack runs, with the number of those runs.
 fn missing(results: &[(&Point, Vec<&sim::Outcome>)], seeds: u64) -> String {
     let lacking = results.iter().filter_map(|(point, outcomes)| {
         let left = seeds - outcomes.len() as u64;
-        let labels = point
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let labels: Vec<String> = labels.collect();
+        let labels = named(&point.labels);
         (left > 0 && !labels.is_empty()).then(|| match seeds {
-            1 => labels.join(" "),
-            _ => format!("{} ({left} of {seeds} seeds)", labels.join(" ")),
+            1 => labels,
+            _ => format!("{labels} ({left} of {seeds} seeds)"),
         })
     });
     let lacking: Vec<String> = lacking.collect();

@@ -3,7 +3,8 @@
 use super::Point;
 use report::table::{Cell, Column, Table, wrapped};
 use sim::Estimate;
-use sim::batch::{CONTROL, estimates};
+use sim::batch::CONTROL;
+use std::collections::BTreeMap;
 
 /// Column of a table on links or flows: heading, figure, factor, digits.
 type Figure = (&'static str, &'static str, &'static str, f64, usize);
@@ -20,6 +21,7 @@ const LINK: &[Figure] = &[
 ];
 const FLOW: &[Figure] = &[
     ("goodput", "Mbit/s", "goodput_bps", 1e-6, 3),
+    ("throughput", "Mbit/s", "throughput_bps", 1e-6, 3),
     ("fairness", "", "fairness", 1.0, 3),
     ("one way", "ms", "delay_ms", 1.0, 2),
     ("one way p95", "ms", "delay_p95_ms", 1.0, 1),
@@ -49,12 +51,57 @@ const GATEWAY: &[Figure] = &[
     ("blind", "%", "blind", 100.0, 1),
 ];
 
+/// Figures of a point, by its number.
+type Figures<'f> = &'f dyn Fn(usize) -> BTreeMap<String, Estimate>;
+
+/// Results of a point.
+type Result<'r> = (&'r Point, Vec<&'r sim::Outcome>);
+
 /// Returns the tables of all links, of all flows, and of the gateway.
-pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
-    let mut out = String::new();
-    let mut varies = false;
-    for (what, figures) in [("link", LINK), ("flow", FLOW), ("gateway", GATEWAY)] {
-        let Some(table) = one(results, what, figures) else {
+pub fn table(results: &[Result], figures: Figures, width: usize) -> String {
+    let (mut out, varies) = tables(results, figures, Form::Values, width);
+    if let Some(runs) = results.first().map(|r| r.1.len()).filter(|n| *n > 1) {
+        let remark = match varies {
+            true => format!(
+                "{runs} seeds; ± is the half of the 95 % confidence interval, and none where all seeds gave the same"
+            ),
+            false => format!(
+                "{runs} seeds gave the same: nothing here is left to chance. Let flows begin at random, such as spread = \"1 s\""
+            ),
+        };
+        out += &remarked(&remark, width);
+    }
+    out
+}
+
+/// Returns the same tables with differences from the point that `first` names.
+pub fn differences(results: &[Result], figures: Figures, first: &str, width: usize) -> String {
+    let (out, _) = tables(results, figures, Form::Differences, width);
+    let remark = format!(
+        "Differences from {first}, each seed compared with itself; ± is the half of their 95 % confidence interval"
+    );
+    out + &remarked(&remark, width)
+}
+
+fn remarked(remark: &str, width: usize) -> String {
+    wrapped(remark, width)
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Values,
+    Differences,
+}
+
+/// Tables, and true if a figure varies between seeds.
+fn tables(results: &[Result], figures: Figures, form: Form, width: usize) -> (String, bool) {
+    let (mut out, mut varies) = (String::new(), false);
+    let all: Vec<BTreeMap<String, Estimate>> = (0..results.len()).map(figures).collect();
+    for (what, columns) in [("link", LINK), ("flow", FLOW), ("gateway", GATEWAY)] {
+        let Some(table) = one(results, &all, form, what, columns) else {
             continue;
         };
         varies |= table
@@ -68,34 +115,25 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
         out += &table.without_empty_columns().text(width);
         out.push('\n');
     }
-    if let Some(runs) = results.first().map(|r| r.1.len()).filter(|n| *n > 1) {
-        let remark = match varies {
-            true => format!(
-                "{runs} seeds; ± is the half of the 95 % confidence interval, and none where all seeds gave the same"
-            ),
-            false => format!(
-                "{runs} seeds gave the same: nothing here is left to chance. Let flows begin at random, such as spread = \"1 s\""
-            ),
-        };
-        for line in wrapped(&remark, width) {
-            out += &line;
-            out.push('\n');
-        }
-    }
-    out
+    (out, varies)
 }
 
 /// Writes rows whose first `left` columns are words, the others numbers.
-fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure]) -> Option<Table> {
+fn one(
+    results: &[Result],
+    all: &[BTreeMap<String, Estimate>],
+    form: Form,
+    what: &str,
+    figures: &[Figure],
+) -> Option<Table> {
     let labels = &results.first()?.0.labels;
     let words = labels.iter().map(|(k, _)| k.as_str()).chain([what]);
     let numbers = figures.iter().map(|f| Column::of(f.0, f.1));
     let mut table = Table::new("", words.map(Column::words).chain(numbers));
-    for (point, outcomes) in results {
+    for ((point, outcomes), all) in results.iter().zip(all) {
         let Some(first) = outcomes.first() else {
             continue;
         };
-        let all = estimates(outcomes);
         let links = first.links.iter().map(|l| (l.name.as_str(), 1));
         let flows = first.flows.iter().map(|f| (f.name.as_str(), f.count));
         let names: Vec<(&str, u64)> = match what {
@@ -115,7 +153,7 @@ fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure])
             });
             cells.extend(figures.iter().map(|(_, _, figure, factor, digits)| {
                 let estimate = all.get(&format!("{name}.{figure}"));
-                Cell::from(estimate.map(|e| shown(e, *factor, *digits)))
+                Cell::from(estimate.map(|e| shown(e, form, *factor, *digits)))
             }));
             let label = cells.remove(0);
             table.row(label, cells);
@@ -124,10 +162,13 @@ fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure])
     Some(table)
 }
 
-fn shown(e: &Estimate, factor: f64, digits: usize) -> Cell {
+fn shown(e: &Estimate, form: Form, factor: f64, digits: usize) -> Cell {
     let half = e.half.filter(|half| *half > 0.0);
     Cell::Estimate {
-        mean: format!("{:.digits$}", e.mean * factor),
+        mean: match form {
+            Form::Values => format!("{:.digits$}", e.mean * factor),
+            Form::Differences => format!("{:+.digits$}", e.mean * factor),
+        },
         half: half.map_or(String::new(), |h| format!("±{:.digits$}", h * factor)),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Connection, Network, Observer, Way, kind, tag};
 use crate::source::{Application, Ask, Channel, Opening, Seen, Told, Watched};
+use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, SenderStats, Settings};
 use base::Time;
 use base::rng::Streams;
@@ -188,6 +189,8 @@ impl Network {
                 self.way_like(far, tag(kind::SENDER, number)),
             ),
         };
+        let full = sender.settings().mss + sender.settings().header;
+        let delay = Summary::around(self.idle_delay(forward, full));
         let place = self.agenda.add();
         self.actors.push(tag(kind::CONNECTION, number));
         self.connections.push(Connection {
@@ -208,7 +211,7 @@ impl Network {
             back,
             place,
             lost: 0,
-            delay: crate::summary::Summary::default(),
+            delay,
         });
         self.hosts[application].channels.push(number);
     }

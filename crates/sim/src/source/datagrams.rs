@@ -28,8 +28,13 @@ pub struct Pattern {
     pub dscp: u8,
 }
 
+/// Headers of a datagram without options, bytes: IPv4 (RFC 791 section 3.1) and UDP (RFC 768).
+pub const HEADERS: u64 = 28;
+/// Smallest packet: a datagram without payload.
+pub const SMALLEST: Bytes = Bytes::new(HEADERS);
+
 /// Smallest and largest packet that a law of sizes may give, bytes.
-const SIZES: (f64, f64) = (28.0, 65_535.0);
+const SIZES: (f64, f64) = (HEADERS as f64, 65_535.0);
 
 impl Pattern {
     /// Packets of constant size and gap.

@@ -20,7 +20,7 @@ mod video;
 mod web;
 
 pub use bulk::{Bulk, Transfers};
-pub use datagrams::{Pattern, Source};
+pub use datagrams::{HEADERS, Pattern, SMALLEST, Source};
 pub use law::{Law, Tailed, TwoPareto};
 pub use sessions::Sessions;
 pub use telnet::Telnet;
