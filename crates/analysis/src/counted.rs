@@ -7,6 +7,7 @@
 //! **Source.** Borlaug 2014, section 4.2 (traffic monitor). **Limits.** Bursts shorter than a bin do not show in its rate.
 //! A recording has at most [`MOST`] interfaces and 262,144 bins.
 
+use crate::host_load::HostSummary;
 use crate::moments::Moment;
 use crate::survey::Span;
 use base::record::Origin;
@@ -44,6 +45,9 @@ pub struct CountedTraffic {
     pub interfaces: Vec<InterfaceTraffic>,
     /// Moments that the user marked, in order.
     pub moments: Vec<Moment>,
+    /// Load of the measuring host; null if it was not sampled.
+    #[serde(default)]
+    pub host: Option<HostSummary>,
 }
 
 /// Traffic of an interface.

@@ -18,6 +18,7 @@ pub mod grade;
 pub mod held_back;
 pub mod hidden_queue;
 pub mod holes;
+pub mod host_load;
 pub mod incidents;
 pub mod inside;
 pub mod instrument;

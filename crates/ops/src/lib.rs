@@ -12,6 +12,7 @@ pub mod control;
 pub mod emulate;
 mod error;
 mod files;
+mod host_load;
 pub mod import;
 pub mod links;
 pub mod list;

@@ -256,6 +256,11 @@ pub(crate) fn fill(
     traffic(from, interface, &mut |t, length, rx, tx| {
         m.traffic(t, length, rx, tx)
     })?;
+    each_row(from, TableId::HostLoad, &mut |row| {
+        if let base::record::Row::HostLoad(row) = row {
+            m.host_load(&row);
+        }
+    })?;
     availability(from, m, interface)
 }
 

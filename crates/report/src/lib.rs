@@ -11,6 +11,7 @@ pub mod counted;
 mod curves;
 pub mod data;
 pub mod hidden_queue;
+mod host;
 pub mod html;
 pub mod inside;
 pub mod layout;

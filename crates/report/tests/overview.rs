@@ -60,6 +60,8 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         incidents: Vec::new(),
         moments: Vec::new(),
         targets,
+        host: None,
+        interfaces: Vec::new(),
     }
 }
 

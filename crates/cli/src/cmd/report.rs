@@ -85,6 +85,8 @@ enum Plot {
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
+    /// Load of the measuring host: processors by kind of work, and its interface
+    Host,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
@@ -159,6 +161,7 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Daily => Drawn::Daily,
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,
+        Plot::Host => Drawn::Host,
         Plot::Queue => Drawn::Queue,
         Plot::Control => Drawn::Control,
         Plot::Sequence => Drawn::Sequence,

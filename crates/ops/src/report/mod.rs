@@ -100,6 +100,8 @@ pub enum Plot {
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
+    /// Load of the measuring host: processors by kind of work, and its interface
+    Host,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
@@ -135,6 +137,7 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
+            Plot::Host => plots::Plot::Host,
             Plot::Queue | Plot::Control | Plot::Sequence | Plot::InFlight | Plot::Throughput => {
                 return None;
             }

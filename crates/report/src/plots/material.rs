@@ -9,7 +9,7 @@ use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use analysis::moments::Moment;
 use base::histogram::HistogramError;
-use base::record::{Distribution, Status};
+use base::record::{Distribution, HostLoad, Status};
 use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
@@ -60,6 +60,44 @@ pub struct Carried {
 impl Carried {
     pub fn bps(self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.bytes * 8.0 / self.seconds)
+    }
+}
+
+/// Number of shares of a sample of the host's load.
+pub const LOADS: usize = 5;
+
+/// Load of the host in a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostStretch {
+    /// Sum and number of the known values of each share.
+    sums: [(f64, u32); LOADS],
+    /// Least and largest busy share.
+    range: Option<(f64, f64)>,
+}
+
+impl HostStretch {
+    fn add(&mut self, shares: [Option<f64>; LOADS]) {
+        for ((sum, n), share) in self.sums.iter_mut().zip(shares) {
+            if let Some(share) = share {
+                *sum += share;
+                *n += 1;
+            }
+        }
+        if let Some(busy) = shares[0] {
+            let (low, high) = self.range.unwrap_or((busy, busy));
+            self.range = Some((low.min(busy), high.max(busy)));
+        }
+    }
+
+    /// Mean of a share, in the order of `HostLoad::shares`.
+    pub fn mean(&self, share: usize) -> Option<f64> {
+        let (sum, n) = self.sums[share];
+        (n > 0).then(|| sum / f64::from(n))
+    }
+
+    /// Least and largest busy share.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        self.range
     }
 }
 
@@ -120,6 +158,8 @@ pub struct Material {
     pub stretches: Vec<Stretch>,
     /// Cells for the page's plots of many probes.
     pub cells: Cells,
+    /// Load of the host in each stretch.
+    pub host: Vec<HostStretch>,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
     /// Stretches of the week: seven days of 24 hours, from Monday.
@@ -147,6 +187,7 @@ impl Material {
             interface: None,
             stretches: vec![Stretch::default(); STRETCHES],
             cells: Cells::new(&scope),
+            host: vec![HostStretch::default(); STRETCHES],
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
             week: vec![Stretch::default(); 7 * 24],
@@ -356,6 +397,19 @@ impl Material {
                 carried[place].seconds += (b - a) as f64 / 1e9;
             }
         }
+    }
+
+    /// Adds a sample of the host's load. Shares that cannot be right count as unknown.
+    pub fn host_load(&mut self, row: &HostLoad) {
+        if let Some(place) = self.place(row.t_ns.saturating_sub(1)) {
+            let sound = |v: &f64| (0.0..=1.0).contains(v);
+            self.host[place].add(row.shares().map(|s| s.filter(sound)));
+        }
+    }
+
+    /// True if the load of the host is known at some time.
+    pub fn has_host_load(&self) -> bool {
+        self.host.iter().any(|h| h.range.is_some())
     }
 
     /// Adds the moments that the user marked, in the order of time.

@@ -7,6 +7,7 @@ mod cells;
 mod control;
 mod daily;
 mod heat;
+mod host;
 mod material;
 mod over_time;
 mod page;
@@ -39,6 +40,8 @@ pub enum Plot {
     Heat,
     /// Availability by day and hour.
     Availability,
+    /// Load of the measuring host.
+    Host,
 }
 
 /// Number of characters of a title that fit the width of a picture.
@@ -69,6 +72,7 @@ impl Plot {
                 !m.available.is_empty() || m.stability.is_some(),
                 "there are no probes, and no interface was watched",
             ),
+            Plot::Host => (m.has_host_load(), "the load of the host was not sampled"),
             _ => (m.has_delays(), "there are no probes"),
         };
         if !there {
@@ -84,6 +88,7 @@ impl Plot {
             Plot::Daily => daily::plot(m),
             Plot::Heat => heat::plot(m),
             Plot::Availability => availability::plot(m),
+            Plot::Host => host::plot(m),
         };
         let title = match &*m.title {
             "" => spec.title,

@@ -5,6 +5,7 @@
 use super::material::Carried;
 use super::{Material, Plot, calendar, smoke};
 use crate::data::{self, PageProbes};
+use crate::host;
 use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::stability;
@@ -15,7 +16,7 @@ use base::print::{DELAY, SIZE, percent};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const ALL: [(Plot, &str, &str); 8] = [
+const ALL: [(Plot, &str, &str); 9] = [
     (
         Plot::Rtt,
         "Round trips and traffic",
@@ -55,6 +56,11 @@ const ALL: [(Plot, &str, &str); 8] = [
         Plot::Daily,
         "Traffic a day",
         "Bytes counted at the interface.",
+    ),
+    (
+        Plot::Host,
+        "Load of this host",
+        "Processors by kind of work, and the interface. A busy host may be the cause of delay and loss itself.",
     ),
 ];
 
@@ -189,8 +195,9 @@ fn pictures(m: &Material, main: bool) -> Markup {
         Plot::Cdf if main => Some("distribution"),
         _ => None,
     };
-    // Traffic belongs to the interface, not to a target.
-    let shown = ALL.iter().filter(|(plot, ..)| main || *plot != Plot::Daily);
+    // Traffic and load belong to the host, not to a target.
+    let of_host = |plot: &Plot| matches!(plot, Plot::Daily | Plot::Host);
+    let shown = ALL.iter().filter(|(plot, ..)| main || !of_host(plot));
     html! {
         @for (plot, name, says) in shown {
             @if let Ok(picture) = plot.spec(m).map(|s| PlotSpec { untitled: true, ..s }.picture()) {
@@ -237,6 +244,14 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
                 h2 id="stability" { "Stability" }
                 (table.html("stable"))
                 p.evidence { (stability::NOTE) }
+            }
+        }
+        @if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
+            section aria-labelledby="host" {
+                h2 id="host" { "This host" }
+                (table.html("host"))
+                @for text in host::sentences(s.host.as_ref()) { p { (text) } }
+                @if s.host.is_some() { p.evidence { (host::NOTE) " " (host::BAD) } }
             }
         }
         section aria-labelledby="outages" {

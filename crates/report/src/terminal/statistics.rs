@@ -1,12 +1,14 @@
 //! Statistics of one recording, and of several side by side, as text.
 
 use super::page::{Page, Paint, Style};
+use crate::host;
 use crate::stability;
 use crate::statistics as tables;
 use crate::table::{Notes, Table};
 use crate::words;
 use analysis::compare::Comparison;
 use analysis::counted::CountedTraffic;
+use analysis::host_load::HostSummary;
 use analysis::inside::Inside;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
@@ -51,10 +53,33 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     if !s.excluded.is_empty() {
         page.table(&tables::excluded(s, zone), &mut notes);
     }
+    this_host(&mut page, s, &mut notes);
     befell(&mut page, s, zone);
     marked(&mut page, s, zone, LISTED);
     page.reasons(&notes);
     page.finish()
+}
+
+/// Writes the load of the measuring host, and what it says about bad seconds.
+pub(super) fn this_host(page: &mut Page, s: &Statistics, notes: &mut Notes) {
+    if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
+        page.table(&table, notes);
+        busy(page, s.host.as_ref());
+    }
+}
+
+/// Writes what the load of the processors says.
+fn busy(page: &mut Page, load: Option<&HostSummary>) {
+    let said = host::sentences(load);
+    for text in &said {
+        page.item(text, None);
+    }
+    let bad = if said.is_empty() { "" } else { host::BAD };
+    if load.is_some() {
+        let note = format!("{} {bad}", host::NOTE);
+        page.paragraph(note.trim_end(), 2, Some(Paint::Faint));
+    }
+    page.gap();
 }
 
 fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
@@ -103,6 +128,13 @@ pub fn counted(t: &CountedTraffic, style: Style, zone: &TimeZone) -> String {
         page.table(&table, &mut notes);
     }
     page.paragraph(&crate::counted::note(t), 2, Some(Paint::Faint));
+    if t.host.is_some() {
+        page.gap();
+        if let Some(table) = host::table(t.host.as_ref(), &[]) {
+            page.table(&table, &mut notes);
+        }
+        busy(&mut page, t.host.as_ref());
+    }
     page.finish()
 }
 
