@@ -8,6 +8,7 @@
 //! A recording has at most [`MOST`] interfaces and 262,144 bins.
 
 use crate::host_load::HostSummary;
+use crate::modem::ModemSummary;
 use crate::moments::Moment;
 use crate::survey::Span;
 use base::record::Origin;
@@ -48,6 +49,9 @@ pub struct CountedTraffic {
     /// Load of the measuring host; null if it was not sampled.
     #[serde(default)]
     pub host: Option<HostSummary>,
+    /// State of the modem; null if it was not read.
+    #[serde(default)]
+    pub modem: Option<ModemSummary>,
 }
 
 /// Traffic of an interface.

@@ -23,6 +23,7 @@ pub mod incidents;
 pub mod inside;
 pub mod instrument;
 pub mod loss;
+pub mod modem;
 pub mod moments;
 pub mod monitor_state;
 pub mod overload;

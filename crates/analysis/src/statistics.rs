@@ -19,6 +19,7 @@ use crate::counted::InterfaceTraffic;
 use crate::holes::{Gap, Outage};
 use crate::host_load::HostSummary;
 use crate::incidents::Incident;
+use crate::modem::ModemSummary;
 use crate::moments::Moment;
 use crate::robustness::Robustness;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
@@ -66,6 +67,9 @@ pub struct Statistics {
     /// Load of the measuring host; null if it was not sampled.
     #[serde(default)]
     pub host: Option<HostSummary>,
+    /// State of the modem; null if it was not read.
+    #[serde(default)]
+    pub modem: Option<ModemSummary>,
     /// Traffic of the measuring host's interfaces, the busiest first; at most 16.
     #[serde(default)]
     pub interfaces: Vec<InterfaceTraffic>,

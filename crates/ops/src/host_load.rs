@@ -1,8 +1,10 @@
-//! Load of the measuring host in a recording: its processors, its interfaces, and the seconds in which it was busy.
+//! Devices at the near end of a recording: the measuring host with its processors, its interfaces and the seconds in which
+//! it was busy, and the modem.
 
 use crate::scan::{self, Source};
 use analysis::counted::{Bins, InterfaceTraffic, MOST};
 use analysis::host_load::{HostSamples, HostSummary, SecondCounter};
+use analysis::modem::{ModemSummary, Readings};
 use analysis::statistics::TargetStatistics;
 use analysis::survey::Span;
 use base::record::{Row, TableId};
@@ -21,6 +23,22 @@ pub(crate) fn samples(
         }
     })?;
     Ok(samples)
+}
+
+/// Reads the state of the modem within a time range.
+pub(crate) fn modem(
+    from: Source<'_>,
+    (from_ns, to_ns): (i64, i64),
+) -> anyhow::Result<Option<ModemSummary>> {
+    let mut readings = Readings::default();
+    scan::each_row(from, TableId::Modem, &mut |row| {
+        if let Row::Modem(row) = row
+            && (from_ns..=to_ns).contains(&row.t_ns)
+        {
+            readings.add(&row);
+        }
+    })?;
+    Ok(readings.summary())
 }
 
 /// Reads the traffic of the first interfaces of a recording, and returns the busiest first.

@@ -261,6 +261,11 @@ pub(crate) fn fill(
             m.host_load(&row);
         }
     })?;
+    each_row(from, TableId::Modem, &mut |row| {
+        if let base::record::Row::Modem(row) = row {
+            m.modem(row);
+        }
+    })?;
     availability(from, m, interface)
 }
 

@@ -152,6 +152,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
     let samples = host_load::samples(from, span)?;
     Ok(Statistics {
         host: host_load::summary(from, samples, span, &targets)?,
+        modem: host_load::modem(from, span)?,
         interfaces,
         version: STATISTICS_VERSION,
         title: meta.title,

@@ -15,6 +15,7 @@ mod host;
 pub mod html;
 pub mod inside;
 pub mod layout;
+mod modem;
 pub mod packets;
 pub mod plot;
 pub mod plots;

@@ -1,9 +1,9 @@
 //! Tables of statistics: for the terminal, and as Markdown and CSV.
 
-use crate::host;
 use crate::stability;
 use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
+use crate::{host, modem};
 use analysis::compare::{Comparison, Unit};
 use analysis::moments::Moment;
 use analysis::services::{Can, Verdict, Way};
@@ -32,6 +32,7 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
         tables.extend(services(t));
     }
     tables.extend(stability::targets(s));
+    tables.extend(modem::tables(s.modem.as_ref()));
     tables.extend(host::table(s.host.as_ref(), &s.interfaces));
     if !s.excluded.is_empty() {
         tables.push(excluded(s, zone));

@@ -112,6 +112,7 @@ fn host(out: &mut String, s: &Statistics) {
             }
         }
     }
+    modem(out, s);
     for i in &s.interfaces {
         let mut rows = Rows::of(out, &i.interface, "whole", bounds);
         for (direction, r) in [("down", &i.whole.down), ("up", &i.whole.up)] {
@@ -124,6 +125,41 @@ fn host(out: &mut String, s: &Statistics) {
                 rows.plain(&format!("rate_{direction}_{point}"), "bit/s", v, "");
             }
         }
+    }
+}
+
+/// Writes the state of the modem.
+fn modem(out: &mut String, s: &Statistics) {
+    let Some(m) = &s.modem else { return };
+    let mut rows = Rows::of(out, "", "whole", (s.from_ns, s.to_ns));
+    for (name, unit, course) in [
+        ("modem_rate_down", "bit/s", &m.rate_down_bps),
+        ("modem_rate_up", "bit/s", &m.rate_up_bps),
+        ("modem_margin_down", "dB", &m.margin_down_db),
+        ("modem_margin_up", "dB", &m.margin_up_db),
+        ("modem_attenuation_down", "dB", &m.attenuation_down_db),
+        ("modem_attenuation_up", "dB", &m.attenuation_up_db),
+    ] {
+        let Some(c) = course else { continue };
+        let points = [
+            ("min", c.least),
+            ("mean", c.mean),
+            ("max", c.most),
+            ("last", c.last),
+        ];
+        for (point, v) in points {
+            rows.plain(&format!("{name}_{point}"), unit, Some(v), "");
+        }
+    }
+    for (name, errors) in [
+        ("modem_crc_down", &m.crc_down),
+        ("modem_crc_up", &m.crc_up),
+        ("modem_fec_down", &m.fec_down),
+        ("modem_fec_up", &m.fec_up),
+    ] {
+        let Some(e) = errors else { continue };
+        rows.plain(name, "", Some(e.counted as f64), "");
+        rows.plain(&format!("{name}_per_hour"), "", e.per_hour, "");
     }
 }
 

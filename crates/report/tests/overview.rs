@@ -61,6 +61,7 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         moments: Vec::new(),
         targets,
         host: None,
+        modem: None,
         interfaces: Vec::new(),
     }
 }

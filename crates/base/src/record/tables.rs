@@ -248,6 +248,32 @@ tables! {
         cpu_wait: Option<f64>,
     }
 
+    /// State of the modem, as it tells itself: one row per reading. Counters are the modem's, which may reset them.
+    Modem in "modem" at t_ns {
+        /// Time of the reading, UNIX ns.
+        t_ns: i64,
+        /// Synchronous rate of the downlink.
+        down_bps: Option<i64>,
+        /// Synchronous rate of the uplink.
+        up_bps: Option<i64>,
+        /// Noise margin of the downlink.
+        margin_down_db: Option<f64>,
+        /// Noise margin of the uplink.
+        margin_up_db: Option<f64>,
+        /// Attenuation of the downlink.
+        attenuation_down_db: Option<f64>,
+        /// Attenuation of the uplink.
+        attenuation_up_db: Option<f64>,
+        /// Blocks with checksum errors so far, downlink.
+        crc_down: Option<i64>,
+        /// Blocks with checksum errors so far, uplink.
+        crc_up: Option<i64>,
+        /// Blocks repaired by forward error correction so far, downlink.
+        fec_down: Option<i64>,
+        /// Blocks repaired by forward error correction so far, uplink.
+        fec_up: Option<i64>,
+    }
+
     /// Availability of an interface: one row per interval and interface.
     Availability in "availability" at t_ns {
         /// End of the interval, UNIX ns.
@@ -620,6 +646,25 @@ impl HostLoad {
     }
 }
 
+impl Modem {
+    /// Makes a reading with all values unknown.
+    pub fn at(t_ns: i64) -> Modem {
+        Modem {
+            t_ns,
+            down_bps: None,
+            up_bps: None,
+            margin_down_db: None,
+            margin_up_db: None,
+            attenuation_down_db: None,
+            attenuation_up_db: None,
+            crc_down: None,
+            crc_up: None,
+            fec_down: None,
+            fec_up: None,
+        }
+    }
+}
+
 impl Flow {
     /// Makes a sample with all measured values unknown.
     pub fn about(t_ns: i64, flow: i64, direction: Direction) -> Flow {
@@ -734,7 +779,7 @@ mod tests {
 
     #[test]
     fn every_number_says_its_unit_and_every_column_its_meaning() {
-        let units = ["_ns", "_bytes", "_bps", "_packets"];
+        let units = ["_ns", "_bytes", "_bps", "_packets", "_db"];
         let counts = [
             "seq",
             "flow",
@@ -750,6 +795,10 @@ mod tests {
             "cpu_system",
             "cpu_interrupt",
             "cpu_wait",
+            "crc_down",
+            "crc_up",
+            "fec_down",
+            "fec_up",
             "bytes_acked",
             "bytes_received",
             "flags",

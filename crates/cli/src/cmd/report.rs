@@ -87,6 +87,8 @@ enum Plot {
     Availability,
     /// Load of the measuring host: processors by kind of work, and its interface
     Host,
+    /// State of the modem: synchronous rates, noise margins, and errors as rates
+    Modem,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
@@ -162,6 +164,7 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,
         Plot::Host => Drawn::Host,
+        Plot::Modem => Drawn::Modem,
         Plot::Queue => Drawn::Queue,
         Plot::Control => Drawn::Control,
         Plot::Sequence => Drawn::Sequence,

@@ -42,5 +42,6 @@ pub(super) fn counted(from: Source<'_>, ask: &Ask) -> anyhow::Result<Option<Coun
         interfaces,
         moments,
         host: host_load::samples(from, span)?.summary(),
+        modem: host_load::modem(from, span)?,
     }))
 }

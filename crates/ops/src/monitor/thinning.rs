@@ -80,6 +80,7 @@ impl Stage {
             | TableId::Queue
             | TableId::Datagram
             | TableId::Decision
+            | TableId::Modem
             | TableId::Segment
             | TableId::Course => Some(Stage::Gone),
             TableId::Event

@@ -102,6 +102,8 @@ pub enum Plot {
     Availability,
     /// Load of the measuring host: processors by kind of work, and its interface
     Host,
+    /// State of the modem: synchronous rates, noise margins, and errors as rates
+    Modem,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
@@ -138,6 +140,7 @@ impl Plot {
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
             Plot::Host => plots::Plot::Host,
+            Plot::Modem => plots::Plot::Modem,
             Plot::Queue | Plot::Control | Plot::Sequence | Plot::InFlight | Plot::Throughput => {
                 return None;
             }

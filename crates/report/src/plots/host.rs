@@ -50,7 +50,7 @@ pub fn plot(m: &Material) -> PlotSpec {
 }
 
 /// Leaves out empty stretches between samples whose distance is usual: samples may be rarer than stretches.
-fn joined(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
+pub(super) fn joined(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
     let known: Vec<f64> = points.iter().filter_map(|p| p.1.map(|_| p.0)).collect();
     let gaps: Vec<f64> = known.windows(2).map(|w| w[1] - w[0]).collect();
     let longest = 3.0 * stats::quantile(&gaps, 0.5).unwrap_or_default();

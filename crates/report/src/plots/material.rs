@@ -7,9 +7,10 @@ use super::cells::Cells;
 use super::scope::Scope;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
+use analysis::modem::{self, Growth};
 use analysis::moments::Moment;
 use base::histogram::HistogramError;
-use base::record::{Distribution, HostLoad, Status};
+use base::record::{Distribution, HostLoad, Modem, Status};
 use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
@@ -101,6 +102,36 @@ impl HostStretch {
     }
 }
 
+/// Readings of the modem in a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModemStretch {
+    /// Sum and number of the known values: rates and margins, each down and up.
+    values: [(f64, u32); 4],
+    /// Errors and the time in which they came, s: CRC and FEC, each down and up.
+    errors: [(f64, f64); 4],
+    /// True if the counter was reset.
+    reset: [bool; 4],
+}
+
+impl ModemStretch {
+    /// Mean of a rate or a margin.
+    pub fn value(&self, i: usize) -> Option<f64> {
+        let (sum, n) = self.values[i];
+        (n > 0).then(|| sum / f64::from(n))
+    }
+
+    /// True if a counter was reset.
+    pub fn was_reset(&self, i: usize) -> bool {
+        self.reset[i]
+    }
+
+    /// Errors a minute.
+    pub fn errors_a_minute(&self, i: usize) -> Option<f64> {
+        let (errors, seconds) = self.errors[i];
+        (seconds > 0.0).then(|| errors / seconds * 60.0)
+    }
+}
+
 /// Host's own observations of an interface: an interval is successful if the interface was up, had an address and got
 /// an answer (Chandele 2012, chapter 5: stability is the share of successful intervals).
 #[derive(Clone, Debug)]
@@ -158,6 +189,9 @@ pub struct Material {
     pub stretches: Vec<Stretch>,
     /// Cells for the page's plots of many probes.
     pub cells: Cells,
+    /// Readings of the modem in each stretch, and the latest reading.
+    pub modem: Vec<ModemStretch>,
+    last_reading: Option<Modem>,
     /// Load of the host in each stretch.
     pub host: Vec<HostStretch>,
     pub down: Vec<Carried>,
@@ -187,6 +221,8 @@ impl Material {
             interface: None,
             stretches: vec![Stretch::default(); STRETCHES],
             cells: Cells::new(&scope),
+            modem: vec![ModemStretch::default(); STRETCHES],
+            last_reading: None,
             host: vec![HostStretch::default(); STRETCHES],
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
@@ -405,6 +441,39 @@ impl Material {
             let sound = |v: &f64| (0.0..=1.0).contains(v);
             self.host[place].add(row.shares().map(|s| s.filter(sound)));
         }
+    }
+
+    /// Adds a reading of the modem, in the order of time.
+    pub fn modem(&mut self, row: Modem) {
+        let Some(place) = self.place(row.t_ns) else {
+            return;
+        };
+        let stretch = &mut self.modem[place];
+        for ((sum, n), value) in stretch.values.iter_mut().zip(modem::values(&row)) {
+            if let Some(v) = value {
+                *sum += v;
+                *n += 1;
+            }
+        }
+        if let Some(before) = self.last_reading.replace(row.clone()) {
+            let grown = modem::growth(&before, &row);
+            for (i, growth) in grown.into_iter().enumerate() {
+                match growth {
+                    Some(Growth::Counted(more, s)) => {
+                        let (errors, seconds) = &mut stretch.errors[i];
+                        *errors += more as f64;
+                        *seconds += s;
+                    }
+                    Some(Growth::Reset) => stretch.reset[i] = true,
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// True if the modem was read.
+    pub fn has_modem(&self) -> bool {
+        self.last_reading.is_some()
     }
 
     /// True if the load of the host is known at some time.

@@ -5,18 +5,18 @@
 use super::material::Carried;
 use super::{Material, Plot, calendar, smoke};
 use crate::data::{self, PageProbes};
-use crate::host;
 use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
 use crate::stability;
 use crate::statistics as tables;
 use crate::terminal::sentence;
+use crate::{host, modem};
 use analysis::statistics::Statistics;
 use base::print::{DELAY, SIZE, percent};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const ALL: [(Plot, &str, &str); 9] = [
+const ALL: [(Plot, &str, &str); 10] = [
     (
         Plot::Rtt,
         "Round trips and traffic",
@@ -56,6 +56,11 @@ const ALL: [(Plot, &str, &str); 9] = [
         Plot::Daily,
         "Traffic a day",
         "Bytes counted at the interface.",
+    ),
+    (
+        Plot::Modem,
+        "Modem",
+        "Synchronous rates, noise margins and errors, as the modem tells itself.",
     ),
     (
         Plot::Host,
@@ -195,8 +200,8 @@ fn pictures(m: &Material, main: bool) -> Markup {
         Plot::Cdf if main => Some("distribution"),
         _ => None,
     };
-    // Traffic and load belong to the host, not to a target.
-    let of_host = |plot: &Plot| matches!(plot, Plot::Daily | Plot::Host);
+    // Traffic, load and modem belong to the near end, not to a target.
+    let of_host = |plot: &Plot| matches!(plot, Plot::Daily | Plot::Host | Plot::Modem);
     let shown = ALL.iter().filter(|(plot, ..)| main || !of_host(plot));
     html! {
         @for (plot, name, says) in shown {
@@ -244,6 +249,13 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
                 h2 id="stability" { "Stability" }
                 (table.html("stable"))
                 p.evidence { (stability::NOTE) }
+            }
+        }
+        @if s.modem.is_some() {
+            section aria-labelledby="modem" {
+                h2 id="modem" { "Modem" }
+                @for table in modem::tables(s.modem.as_ref()) { (table.html("modem")) }
+                p.evidence { (modem::NOTE) }
             }
         }
         @if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {

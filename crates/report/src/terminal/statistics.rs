@@ -1,15 +1,16 @@
 //! Statistics of one recording, and of several side by side, as text.
 
 use super::page::{Page, Paint, Style};
-use crate::host;
 use crate::stability;
 use crate::statistics as tables;
 use crate::table::{Notes, Table};
 use crate::words;
+use crate::{host, modem};
 use analysis::compare::Comparison;
 use analysis::counted::CountedTraffic;
 use analysis::host_load::HostSummary;
 use analysis::inside::Inside;
+use analysis::modem::ModemSummary;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use base::print::{DELAY, RATE, number};
@@ -60,11 +61,24 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     page.finish()
 }
 
-/// Writes the load of the measuring host, and what it says about bad seconds.
+/// Writes the state of the modem, the load of the measuring host, and what it says about bad seconds.
 pub(super) fn this_host(page: &mut Page, s: &Statistics, notes: &mut Notes) {
+    the_modem(page, s.modem.as_ref(), notes);
     if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
         page.table(&table, notes);
         busy(page, s.host.as_ref());
+    }
+}
+
+/// Writes the state of the modem.
+fn the_modem(page: &mut Page, state: Option<&ModemSummary>, notes: &mut Notes) {
+    let tables = modem::tables(state);
+    for table in &tables {
+        page.table(table, notes);
+    }
+    if !tables.is_empty() {
+        page.paragraph(modem::NOTE, 2, Some(Paint::Faint));
+        page.gap();
     }
 }
 
@@ -128,13 +142,8 @@ pub fn counted(t: &CountedTraffic, style: Style, zone: &TimeZone) -> String {
         page.table(&table, &mut notes);
     }
     page.paragraph(&crate::counted::note(t), 2, Some(Paint::Faint));
-    if t.host.is_some() {
-        page.gap();
-        if let Some(table) = host::table(t.host.as_ref(), &[]) {
-            page.table(&table, &mut notes);
-        }
-        busy(&mut page, t.host.as_ref());
-    }
+    page.gap();
+    busy(&mut page, t.host.as_ref());
     page.finish()
 }
 
