@@ -4,8 +4,8 @@
 //! web server says 404, or redirects and keeps the name. A log-in page answers 511 (RFC 6585, section 6), redirects to
 //! another page, or sends a page of its own (RFC 8952, section 2.1). HTTPS would hide all of it, so it is not used.
 //!
-//! **Limits.** A web server that sends all unknown names to its front page looks like a log-in page: such an answer is a
-//! suspicion. Networks that drop packets without an answer are not told from a host that is down.
+//! **Limits.** A web server that sends all unknown names to its front page looks like a log-in page, and so does a domain
+//! that moved: such an answer is a suspicion. Networks that drop packets without an answer are not told from a host that is down.
 
 use crate::printed::{Ended, Printed};
 use base::text::clean;
@@ -155,8 +155,13 @@ fn judge(host: &str, port: u16, name: &str, heard: &Heard<'_>) -> Found {
             }
             let address: String = to.to_string().chars().take(MOST_ADDRESS).collect();
             let elsewhere = to.host().is_some_and(|h| !is_same_site(h, host));
+            // A domain that was moved for good says so; a log-in page must not, or browsers would keep it.
+            let for_good = [
+                StatusCode::MOVED_PERMANENTLY,
+                StatusCode::PERMANENT_REDIRECT,
+            ];
             found(
-                elsewhere,
+                elsewhere && !for_good.contains(&code),
                 format!("HTTP {status} to {address}"),
                 Some(address),
             )
@@ -282,6 +287,9 @@ mod tests {
         assert_eq!(log_in(heard(511, None, page)), certain(linked));
         assert_eq!(log_in(heard(511, None, "")), Some((true, None)));
         assert_eq!(log_in(heard(200, None, page)), doubtful(linked));
+        let moved = "https://brand.example/";
+        assert_eq!(log_in(heard(301, Some(moved), "")), doubtful(moved));
+        assert_eq!(log_in(heard(303, Some(moved), "")), certain(moved));
         let here = doubtful("http://far.example/login");
         assert_eq!(log_in(heard(307, Some("/login"), "")), here);
         for (status, location) in [

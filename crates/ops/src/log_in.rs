@@ -24,19 +24,26 @@ pub struct LogIn {
     pub command: Option<String>,
 }
 
-/// Sentence on a log-in page, and what to do.
+/// Sentence on a log-in page: `a log-in page answers in place of far.example (HTTP 511)`.
 fn says(host: &str, page: &Page) -> String {
-    let answers = match page.is_certain {
-        true => format!("a log-in page answers in place of {host}"),
-        false => format!("a log-in page may answer in place of {host}"),
+    let answers = if page.is_certain {
+        "answers"
+    } else {
+        "may answer"
     };
+    let evidence = &page.evidence;
+    format!("a log-in page {answers} in place of {host} ({evidence})")
+}
+
+/// Sentence on a measurement that a log-in page prevented, and what to do.
+fn prevented(host: &str, page: &Page) -> String {
     let browser = match &page.address {
         Some(address) => format!("log in with a browser at {address}"),
         None => "log in with a browser".into(),
     };
     format!(
-        "{answers} ({}). This is not a measurement: {browser}, or name a command that does with --login-cmd, and run it again",
-        page.evidence
+        "{}. This is not a measurement: {browser}, or name a command that does with --login-cmd, and run it again",
+        says(host, page)
     )
 }
 
@@ -54,9 +61,10 @@ impl LogIn {
             if self.command.is_some() {
                 self.pass(host, &page, observer)?;
             } else if page.is_certain {
-                anyhow::bail!(says(host, &page));
+                anyhow::bail!(prevented(host, &page));
             } else {
-                observer.warn(&says(host, &page));
+                let doubt = says(host, &page);
+                observer.warn(&format!("{doubt}: if so, the figures are of that page"));
             }
         }
         Ok(())
@@ -81,7 +89,7 @@ impl LogIn {
             return Err(failure);
         };
         if self.command.is_none() {
-            return Err(failure.context(format!("{}. The failure", says(&host, &page))));
+            return Err(failure.context(format!("{}. The failure", prevented(&host, &page))));
         }
         self.pass(&host, &page, observer)?;
         again()
@@ -90,12 +98,9 @@ impl LogIn {
     /// Runs the user's command until the page no longer answers.
     fn pass(&self, host: &str, page: &Page, observer: &dyn Observer) -> anyhow::Result<()> {
         let Some(command) = &self.command else {
-            anyhow::bail!(says(host, page));
+            anyhow::bail!(prevented(host, page));
         };
-        observer.say(&format!(
-            "A log-in page answers in place of {host} ({}): running --login-cmd.",
-            page.evidence
-        ));
+        observer.say(&format!("{}: running --login-cmd", says(host, page)));
         portal::pass(command, page, &mut |line| observer.say(line))?;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {

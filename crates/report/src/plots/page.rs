@@ -262,8 +262,9 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
             section aria-labelledby="host" {
                 h2 id="host" { "This host" }
                 (table.html("host"))
-                @for text in host::sentences(s.host.as_ref()) { p { (text) } }
-                @if s.host.is_some() { p.evidence { (host::NOTE) " " (host::BAD) } }
+                @let said = host::sentences(s.host.as_ref());
+                @for text in &said { p { (text) } }
+                @if s.host.is_some() { p.evidence { (host::NOTE) @if !said.is_empty() { " " (host::BAD) } } }
             }
         }
         section aria-labelledby="outages" {
