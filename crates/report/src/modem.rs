@@ -13,23 +13,28 @@ pub const NOTE: &str = "As the modem tells itself. Changes: readings that differ
 pub fn values(m: &ModemSummary) -> Option<Table> {
     let heads = ["", "least", "mean", "most", "last", "changes"].map(Column::from);
     let mut table = Table::new("Modem", heads);
-    let rate = |v: f64| RATE.print(v);
-    let db = |v: f64| format!("{} dB", number(v));
-    let rows: [(&str, &Option<Course>, &dyn Fn(f64) -> String); 6] = [
-        ("rate down", &m.rate_down_bps, &rate),
-        ("rate up", &m.rate_up_bps, &rate),
-        ("margin down", &m.margin_down_db, &db),
-        ("margin up", &m.margin_up_db, &db),
-        ("attenuation down", &m.attenuation_down_db, &db),
-        ("attenuation up", &m.attenuation_up_db, &db),
+    let rates = [("rate down", m.rate_down_bps), ("rate up", m.rate_up_bps)];
+    for (name, course) in rates {
+        row(&mut table, name, course, |v| RATE.print(v));
+    }
+    let decibels = [
+        ("margin down", m.margin_down_db),
+        ("margin up", m.margin_up_db),
+        ("attenuation down", m.attenuation_down_db),
+        ("attenuation up", m.attenuation_up_db),
     ];
-    for (name, course, print) in rows {
-        if let Some(c) = course {
-            let cells = [c.least, c.mean, c.most, c.last].map(|v| Cell::Is(print(v)));
-            table.row(name, cells.into_iter().chain([c.changes.into()]));
-        }
+    for (name, course) in decibels {
+        row(&mut table, name, course, |v| format!("{} dB", number(v)));
     }
     (!table.is_empty()).then_some(table)
+}
+
+/// Adds the row of a value that is known.
+fn row(table: &mut Table, name: &str, course: Option<Course>, print: impl Fn(f64) -> String) {
+    if let Some(c) = course {
+        let cells = [c.least, c.mean, c.most, c.last].map(|v| Cell::Is(print(v)));
+        table.row(name, cells.into_iter().chain([c.changes.into()]));
+    }
 }
 
 /// Returns the errors, a row for each counter.
