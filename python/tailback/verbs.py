@@ -68,6 +68,8 @@ def test(
     seed: int | None = None,
     key_file: Path | None = None,
     pin: str | None = None,
+    login_check: str | None = None,
+    login_cmd: str | None = None,
     ipv4: bool = False,
     ipv6: bool = False,
     phases: Iterable[str] | str | None = None,
@@ -105,6 +107,10 @@ def test(
             the line)
         pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
             inside TLS 1.3, and UDP probes are signed
+        login_check: Ask this host by plain HTTP, before the measurement, if a log-in page of the network
+            answers in its place
+        login_cmd: Command that passes a log-in page, for up to 60 s; TAILBACK_LOGIN_URL has the page's address.
+            The measurement then goes on
         ipv4: Use IPv4 only [default: false]
         ipv6: Use IPv6 only [default: false]
         phases: Phases to run [default: idle,down,up,both; with --via those that the server can load]
@@ -130,7 +136,7 @@ def test(
     return _call(
         ("test",),
         {"server": server},
-        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
         not_json=("full",),
         progress=progress,
     )
@@ -147,6 +153,8 @@ def probe(
     others: str | None = None,
     key_file: Path | None = None,
     pin: str | None = None,
+    login_check: str | None = None,
+    login_cmd: str | None = None,
     also: Iterable[str] | str | None = None,
     ipv4: bool = False,
     ipv6: bool = False,
@@ -179,6 +187,10 @@ def probe(
             the line)
         pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
             inside TLS 1.3, and UDP probes are signed
+        login_check: Ask this host by plain HTTP, before the measurement, if a log-in page of the network
+            answers in its place
+        login_cmd: Command that passes a log-in page, for up to 60 s; TAILBACK_LOGIN_URL has the page's address.
+            The measurement then goes on
         also: Address beside the server's that the probe may send to: a second address of the server, or your
             own public one (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
         ipv4: Use IPv4 only [default: false]
@@ -199,7 +211,7 @@ def probe(
     return _call(
         ("probe",),
         {"probe": probe, "server": server},
-        {"link": link, "set": set, "virtual": virtual, "seed": seed, "others": others, "key_file": key_file, "pin": pin, "also": also, "ipv4": ipv4, "ipv6": ipv6, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "beside_others": beside_others, "every": every, "times": times, "title": title, "output": output, "print_plan": print_plan},
+        {"link": link, "set": set, "virtual": virtual, "seed": seed, "others": others, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "also": also, "ipv4": ipv4, "ipv6": ipv6, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "beside_others": beside_others, "every": every, "times": times, "title": title, "output": output, "print_plan": print_plan},
         not_json=("every",),
         progress=progress,
     )
@@ -228,6 +240,8 @@ def monitor(
     alert_delay: Duration | None = None,
     alert_loss: float | None = None,
     mark_on: str | None = None,
+    modem_cmd: str | None = None,
+    modem_every: Duration | None = None,
     metrics: Path | None = None,
     web: str | None = None,
     web_token: str | None = None,
@@ -268,6 +282,10 @@ def monitor(
         alert_loss: Alert if at least this share of a minute's probes is lost; over at half of it
         mark_on: Command to run beside the monitor: each line that it prints marks a moment of the recording
             with that text
+        modem_cmd: Command that prints the state of the modem: key=value or JSON, with the keys rate_down,
+            rate_up, margin_down, margin_up, attenuation_down, attenuation_up, crc_down, crc_up, fec_down and
+            fec_up
+        modem_every: Interval at which --modem-cmd runs [default: 30 s]
         metrics: File to write the state to, in Prometheus' text format, for the textfile collector of
             node_exporter
         web: Address on which to serve the page, its live state, and /metrics for Prometheus, such as
@@ -284,7 +302,7 @@ def monitor(
     return _call(
         ("monitor",),
         {"targets": targets},
-        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "modem_cmd": modem_cmd, "modem_every": modem_every, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
         not_json=(),
         progress=progress,
     )

@@ -22,6 +22,7 @@ const WAITING: &[&str] = &[
     "cli/faults",
     "cli/third_host",
     "cli/monitor",
+    "cli/modem",
     "cli/attack",
     "live/path",
     "live/craft",

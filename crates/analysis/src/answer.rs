@@ -1,6 +1,7 @@
 //! The answer of `tailback test`: the analysis fills this shape, `--json` prints it and the report draws it. A figure
 //! that is not known says why; it is never zero instead.
 
+use crate::host_load::HostSummary;
 use crate::services::Can;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,6 +256,9 @@ pub struct Instrument {
     pub late_send: Delays,
     /// Largest share of all processors that was busy, 0 to 1.
     pub cpu_max: Option<f64>,
+    /// Load of this host's processors; null if it was not sampled.
+    #[serde(default)]
+    pub host: Option<HostSummary>,
     /// Reasons to distrust the run, empty where there are none.
     pub doubts: Vec<String>,
 }

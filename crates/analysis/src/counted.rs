@@ -7,6 +7,8 @@
 //! **Source.** Borlaug 2014, section 4.2 (traffic monitor). **Limits.** Bursts shorter than a bin do not show in its rate.
 //! A recording has at most [`MOST`] interfaces and 262,144 bins.
 
+use crate::host_load::HostSummary;
+use crate::modem::ModemSummary;
 use crate::moments::Moment;
 use crate::survey::Span;
 use base::record::Origin;
@@ -44,6 +46,12 @@ pub struct CountedTraffic {
     pub interfaces: Vec<InterfaceTraffic>,
     /// Moments that the user marked, in order.
     pub moments: Vec<Moment>,
+    /// Load of the measuring host; null if it was not sampled.
+    #[serde(default)]
+    pub host: Option<HostSummary>,
+    /// State of the modem; null if it was not read.
+    #[serde(default)]
+    pub modem: Option<ModemSummary>,
 }
 
 /// Traffic of an interface.

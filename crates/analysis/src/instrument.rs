@@ -10,6 +10,7 @@
 //! fresh connections): less than that, or than 8 kbit/s, counts as none.
 
 use crate::answer::Instrument;
+use crate::host_load::{BUSY, HostSamples, HostSummary};
 use crate::phases::{self, Phase};
 use crate::rate;
 use base::record::{Direction, Origin, Recording, Status};
@@ -25,20 +26,16 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
         .count() as u64;
     let sent = probes.iter().filter(|d| d.status.was_sent()).count() as u64;
     let ms = |v: Option<i64>| v.map(|v| v as f64 / 1e6);
-    let host: Vec<f64> = probes.iter().filter_map(|d| ms(d.host_ns)).collect();
+    let added: Vec<f64> = probes.iter().filter_map(|d| ms(d.host_ns)).collect();
     let late: Vec<f64> = probes
         .iter()
         .filter(|d| d.status.was_sent())
         .filter_map(|d| ms(d.late_send_ns))
         .collect();
-    let host_share = stats::delays(&host, "no probe carried the hosts' own times");
+    let host_share = stats::delays(&added, "no probe carried the hosts' own times");
     let late_send = stats::delays(&late, "no probe carried its lateness");
-    let cpu_max = rec
-        .host
-        .iter()
-        .filter_map(|h| h.cpu)
-        .filter(|c| c.is_finite())
-        .reduce(f64::max);
+    let host = host(rec);
+    let cpu_max = host.as_ref().and_then(|h| Some(h.cpu?.most));
     let invalid = probes
         .iter()
         .filter(|d| d.status == Status::Invalid)
@@ -50,10 +47,38 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
         host_share,
         late_send,
         cpu_max,
+        host,
         doubts: Vec::new(),
     };
     instrument.doubts = doubts(rec, &instrument, invalid, base_rtt_ms);
     instrument
+}
+
+/// Load of this host's processors throughout the recording.
+fn host(rec: &Recording) -> Option<HostSummary> {
+    let mut samples = HostSamples::default();
+    rec.host.iter().for_each(|row| samples.add(row));
+    samples.summary()
+}
+
+/// Parts of the processors' load where they are known, such as ` (at most: user 20 %, system 60 %)`.
+fn parts(host: Option<&HostSummary>) -> String {
+    let of = |h: &HostSummary| {
+        let parts = [
+            ("user", h.cpu_user),
+            ("system", h.cpu_system),
+            ("interrupts", h.cpu_interrupt),
+        ];
+        let known = parts.into_iter().filter_map(|(name, shares)| {
+            let most = shares?.most;
+            Some(format!("{name} {:.0} %", most * 100.0))
+        });
+        known.collect::<Vec<String>>().join(", ")
+    };
+    match host.map(of) {
+        Some(known) if !known.is_empty() => format!(" (at most: {known})"),
+        _ => String::new(),
+    }
 }
 
 /// Reasons to doubt small figures, each a sentence.
@@ -84,10 +109,11 @@ fn doubts(
     if let Some(late) = seen.late_send.p99_ms.value().filter(|l| *l > 5.0) {
         doubts.push(format!("probes left up to {late:.1} ms late (99 % point)"));
     }
-    if let Some(cpu) = seen.cpu_max.filter(|c| *c > 0.9) {
+    if let Some(cpu) = seen.cpu_max.filter(|c| *c > BUSY) {
         doubts.push(format!(
-            "the processors of this host were {:.0} % busy at times",
-            cpu * 100.0
+            "the processors of this host were {:.0} % busy at times{}",
+            cpu * 100.0,
+            parts(seen.host.as_ref())
         ));
     }
     let failed: BTreeSet<&str> = (rec.event.iter())

@@ -15,8 +15,11 @@
 //! **Source.** Borlaug 2014, equation (1), tables 5–7 and 10–20.
 
 use crate::answer::{Reliability, UseAnswer};
+use crate::counted::InterfaceTraffic;
 use crate::holes::{Gap, Outage};
+use crate::host_load::HostSummary;
 use crate::incidents::Incident;
+use crate::modem::ModemSummary;
 use crate::moments::Moment;
 use crate::robustness::Robustness;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
@@ -61,6 +64,15 @@ pub struct Statistics {
     pub moments: Vec<Moment>,
     /// Statistics of each target.
     pub targets: Vec<TargetStatistics>,
+    /// Load of the measuring host; null if it was not sampled.
+    #[serde(default)]
+    pub host: Option<HostSummary>,
+    /// State of the modem; null if it was not read.
+    #[serde(default)]
+    pub modem: Option<ModemSummary>,
+    /// Traffic of the measuring host's interfaces, the busiest first; at most 16.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceTraffic>,
 }
 
 /// End of a recording whose probes may still be answered: all of them are left out of the figures.

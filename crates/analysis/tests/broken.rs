@@ -359,7 +359,7 @@ prop_compose! {
             flow,
             event,
             traffic: traffic.into_iter().map(|(t_ns, interval_ns, rx_bytes, tx_bytes)| Traffic { t_ns, interval_ns, interface: "eth0".into(), rx_bytes, tx_bytes }).collect(),
-            host: host.into_iter().map(|(t_ns, cpu)| HostLoad { t_ns, cpu }).collect(),
+            host: host.into_iter().map(|(t_ns, cpu)| HostLoad::busy(t_ns, cpu)).collect(),
             ..Recording::default()
         }
     }

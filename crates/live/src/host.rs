@@ -119,8 +119,12 @@ pub use crate::sys::thread::be_nice;
 /// Processor time since boot, in ticks, over all processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
-    busy: u64,
-    all: u64,
+    user: u64,
+    system: u64,
+    interrupt: u64,
+    stolen: u64,
+    wait: u64,
+    idle: u64,
 }
 
 /// Reads the first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest time,
@@ -132,32 +136,58 @@ fn parse(stat: &str) -> Option<Ticks> {
         .take(8)
         .map_while(|n| n.parse().ok())
         .collect();
-    let idle = t.get(3)? + t.get(4).unwrap_or(&0);
-    let all: u64 = t.iter().sum();
+    let [user, nice, system, idle, ..] = t[..] else {
+        return None;
+    };
+    let at = |i: usize| t.get(i).copied().unwrap_or(0);
     Some(Ticks {
-        busy: all.checked_sub(idle)?,
-        all,
+        user: user.checked_add(nice)?,
+        system,
+        interrupt: at(5).checked_add(at(6))?,
+        stolen: at(7),
+        wait: at(4),
+        idle,
     })
 }
 
-/// Share of processors that was busy in between, stolen time included.
-fn share(before: Ticks, after: Ticks) -> Option<f64> {
-    let all = after.all.checked_sub(before.all).filter(|n| *n > 0)?;
-    // Idle time can run backwards by a tick (proc_stat(5)).
-    let busy = after.busy.saturating_sub(before.busy).min(all);
-    Some(busy as f64 / all as f64)
+impl Ticks {
+    /// Busy ticks by part: user, system, interrupt, stolen.
+    fn busy(self) -> [u64; 4] {
+        [self.user, self.system, self.interrupt, self.stolen]
+    }
 }
 
-/// Share of processors that was busy since the previous call.
+/// Shares of the processors in between, in the order of [`HostLoad::shares`]; stolen time is busy, waiting is idle.
+fn shares(before: Ticks, after: Ticks) -> [Option<f64>; 5] {
+    // Idle and waiting time can run backwards by a tick (proc_stat(5)).
+    let passed = |part: fn(&Ticks) -> u64| part(&after).saturating_sub(part(&before));
+    let mut busy = before.busy();
+    for (from, to) in busy.iter_mut().zip(after.busy()) {
+        *from = to.saturating_sub(*from);
+    }
+    let (idle, wait) = (passed(|t| t.idle), passed(|t| t.wait));
+    let sum: u64 = busy.iter().sum();
+    let all = sum.saturating_add(idle).saturating_add(wait);
+    if all == 0 {
+        return [None; 5];
+    }
+    let share = |ticks: u64| Some(ticks as f64 / all as f64);
+    let [user, system, interrupt, _stolen] = busy;
+    [sum, user, system, interrupt, wait].map(share)
+}
+
+/// Load of the processors since the previous call.
 #[derive(Default)]
 pub(crate) struct Load(Option<Ticks>);
 
 impl Load {
-    pub fn since_last(&mut self) -> Option<f64> {
+    /// Sample that ends at `t_ns`; unknown at the first call.
+    pub fn since_last(&mut self, t_ns: i64) -> HostLoad {
         let text = std::fs::read_to_string("/proc/stat").ok();
         let after = text.as_deref().and_then(parse);
         let before = std::mem::replace(&mut self.0, after);
-        before.zip(after).and_then(|(b, a)| share(b, a))
+        let known = before.zip(after);
+        HostLoad::of(t_ns, known.map_or([None; 5], |(b, a)| shares(b, a)))
     }
 }
 
@@ -169,13 +199,9 @@ impl CpuSampler {
     /// Failure to start the thread.
     pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
         let mut load = Load::default();
-        load.since_last();
+        load.since_last(0);
         Ticker::start("host-load", interval, move |now| {
-            let cpu = load.since_last();
-            match rows.send(Row::HostLoad(HostLoad {
-                t_ns: clock.from_mono_ns(now),
-                cpu,
-            })) {
+            match rows.send(Row::HostLoad(load.since_last(clock.from_mono_ns(now)))) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
@@ -194,20 +220,42 @@ mod tests {
 
     #[test]
     fn waiting_for_a_disk_is_idle_and_stolen_time_is_busy() {
-        let before = parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3 4\n").unwrap();
-        assert_eq!(
-            before,
-            Ticks {
-                busy: 150,
-                all: 1000
-            }
-        );
-        let after = parse("cpu  110 0 50 850 80 0 0 10 99 99\n").unwrap();
-        // 20 of 100 ticks: 10 user, 10 stolen; 50 idle and 30 waiting are not.
-        assert_eq!(share(before, after), Some(0.2));
-        assert_eq!(share(before, before), None, "no time has passed");
+        let before = parse("cpu  90 10 50 800 50 0 0 0 0 0\ncpu0 1 2 3 4\n").unwrap();
+        let after = parse("cpu  95 15 55 835 80 3 7 10 99 99\n").unwrap();
+        // 100 ticks: 10 user and nice, 5 system, 10 interrupts, 10 stolen; 35 idle and 30 waiting are not busy.
+        let want = [0.35, 0.1, 0.05, 0.1, 0.3].map(Some);
+        assert_eq!(shares(before, after), want);
+        assert_eq!(shares(before, before), [None; 5], "no time has passed");
         assert_eq!(parse("intr 5"), None);
+        assert_eq!(parse("cpu  1 2 3"), None);
         assert_eq!(parse(""), None);
+    }
+
+    /// Old kernels have four columns, and idle and waiting time may run backwards.
+    #[test]
+    fn shares_stay_within_one_whatever_the_counters_do() {
+        use base::rng::{Streams, uniform};
+        for seed in 0..500 {
+            let mut rng = Streams::new(seed).stream("ticks");
+            let mut draw = |most: f64| (uniform(&mut rng) * most) as i64;
+            let (mut at, mut line) = ([1000i64; 8], String::new());
+            let columns = 4 + draw(5.0) as usize;
+            let mut read = |at: &[i64; 8]| {
+                line = at[..columns].iter().map(|n| format!(" {n}")).collect();
+                parse(&format!("cpu {line}\n")).unwrap()
+            };
+            let before = read(&at);
+            for (i, n) in at.iter_mut().enumerate() {
+                let back = if i == 3 || i == 4 { 2 } else { 0 };
+                *n += draw(50.0) - back;
+            }
+            let [busy, user, system, interrupt, wait] = shares(before, read(&at));
+            if let (Some(busy), Some(wait)) = (busy, wait) {
+                assert!((0.0..=1.0).contains(&busy) && busy + wait <= 1.0 + 1e-12);
+                let parts = [user, system, interrupt].map(|p| p.unwrap());
+                assert!(parts.iter().sum::<f64>() <= busy + 1e-12, "seed {seed}");
+            }
+        }
     }
 
     #[test]
@@ -236,6 +284,7 @@ mod tests {
             panic!("another row")
         };
         sampler.stop();
-        assert!(row.cpu.is_none_or(|c| (0.0..=1.0).contains(&c)), "{row:?}");
+        let sound = |c: Option<f64>| c.is_none_or(|c| (0.0..=1.0).contains(&c));
+        assert!(row.shares().into_iter().all(sound), "{row:?}");
     }
 }

@@ -17,6 +17,7 @@ pub mod notify;
 mod page;
 pub mod path;
 pub mod pipe;
+pub mod portal;
 pub mod printed;
 pub mod privileges;
 pub mod probe;

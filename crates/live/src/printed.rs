@@ -35,8 +35,17 @@ impl Printed {
     /// # Errors
     /// The shell or a thread cannot be started.
     pub fn start(command: &str) -> io::Result<Printed> {
+        Printed::start_with(command, &[])
+    }
+
+    /// Does the same with variables in the command's environment.
+    ///
+    /// # Errors
+    /// Errors of [`Printed::start`].
+    pub fn start_with(command: &str, variables: &[(&str, &str)]) -> io::Result<Printed> {
         let mut child = Command::new("sh")
             .args(["-c", command])
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)

@@ -67,6 +67,11 @@ pub fn host(
     Ok((chosen, found.iter().map(SocketAddr::ip).collect()))
 }
 
+/// Name or address in the text of a server, without its port.
+pub fn name(server: &str) -> String {
+    split(server, 1).map_or_else(|_| server.to_owned(), |(host, _)| host)
+}
+
 fn split(name: &str, default_port: u16) -> Result<(String, u16), ResolveError> {
     let port = |text: &str| {
         text.parse()

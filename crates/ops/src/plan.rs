@@ -115,6 +115,7 @@ impl Plan {
                     output: None,
                     ipv4: false,
                     ipv6: false,
+                    log_in: crate::LogIn::default(),
                 }))
             }
             "probe" => {

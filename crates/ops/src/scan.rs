@@ -256,6 +256,16 @@ pub(crate) fn fill(
     traffic(from, interface, &mut |t, length, rx, tx| {
         m.traffic(t, length, rx, tx)
     })?;
+    each_row(from, TableId::HostLoad, &mut |row| {
+        if let base::record::Row::HostLoad(row) = row {
+            m.host_load(&row);
+        }
+    })?;
+    each_row(from, TableId::Modem, &mut |row| {
+        if let base::record::Row::Modem(row) = row {
+            m.modem(row);
+        }
+    })?;
     availability(from, m, interface)
 }
 

@@ -1,6 +1,7 @@
 //! Statistics of a recording of any length, in two passes over its columns: the first finds its time range and
 //! interval, the second everything else.
 
+use crate::host_load;
 use crate::scan::{self, Source};
 use crate::times;
 use crate::unsettled::Unsettled;
@@ -131,7 +132,13 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         },
     };
     let cuts = cuts(&request, &days, ask, &exclusions);
-    let series = series(from, ask, &outlines, kept_back, &cuts)?;
+    let span = (from_ns, to_ns);
+    let (series, interfaces) = std::thread::scope(|scope| {
+        let interfaces = scope.spawn(|| host_load::interfaces(from, span, &[]));
+        let series = series(from, ask, &outlines, kept_back, &cuts);
+        (series, interfaces.join().expect("reading does not panic"))
+    });
+    let (series, interfaces) = (series?, interfaces?);
     let mut targets: Vec<_> = series
         .iter()
         .map(|(name, s)| target(name, s, &request))
@@ -142,7 +149,11 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         let because = "the recording is too young: no probe is old enough to be lost";
         targets.iter_mut().for_each(|t| t.without_loss(because));
     }
+    let samples = host_load::samples(from, span)?;
     Ok(Statistics {
+        host: host_load::summary(from, samples, span, &targets)?,
+        modem: host_load::modem(from, span)?,
+        interfaces,
         version: STATISTICS_VERSION,
         title: meta.title,
         origin: meta.origin,

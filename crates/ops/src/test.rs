@@ -2,7 +2,7 @@
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session};
-use crate::{Progress, usage, write_file};
+use crate::{LogIn, Progress, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
@@ -48,6 +48,9 @@ pub struct Plan {
     pub ipv4: bool,
     #[serde(default)]
     pub ipv6: bool,
+    /// Treatment of log-in pages.
+    #[serde(skip)]
+    pub log_in: LogIn,
 }
 
 /// Server that is not ours, and how its certificate is checked.
@@ -229,6 +232,33 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
     check(plan)?;
+    if plan.link.is_some() {
+        return once(plan, access, observer);
+    }
+    let (host, plain) = hosts(plan)?;
+    plan.log_in.before(&plain, observer)?;
+    match once(plan, access, observer) {
+        Ok(answer) => Ok(answer),
+        Err(why) => {
+            let again = || once(plan, access, observer);
+            plan.log_in.after(&host, why, observer, again)
+        }
+    }
+}
+
+/// Host of the plan's server, and the hosts that are asked without TLS.
+fn hosts(plan: &Plan) -> anyhow::Result<(String, Vec<String>)> {
+    let Some(via) = &plan.via else {
+        return Ok((plan.test.server.clone(), Vec::new()));
+    };
+    let target = Target::parse(&via.target)?;
+    let is_plain = !target.tls && target.kind != Kind::Iperf3;
+    let plain = is_plain.then(|| target.authority());
+    Ok((target.authority(), plain.into_iter().collect()))
+}
+
+/// Runs all phases once.
+fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result<Answer> {
     let server = match &plan.link {
         Some(_) if plan.virtual_seed.is_some() => None,
         Some(_) => {

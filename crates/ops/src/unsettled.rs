@@ -242,7 +242,7 @@ mod tests {
         writer.write(Row::Event(event)).expect("a row");
         for second in 0..60 {
             let t_ns = begin + second * 1_000 * MS;
-            let load = HostLoad { t_ns, cpu: None };
+            let load = HostLoad::busy(t_ns, None);
             writer.write(Row::HostLoad(load)).expect("a row");
         }
         writer.flush().expect("saved");

@@ -214,6 +214,7 @@ fn a_test_keeps_its_plan_its_link_and_its_contract() {
             output: None,
             ipv4: false,
             ipv6: false,
+            log_in: ops::LogIn::default(),
         };
         let meta = ops::test::meta(&plan, live::clock::Clock::start()).unwrap();
         let Plan::Test(again) = Plan::of_recording(&meta).unwrap() else {
@@ -247,6 +248,7 @@ fn a_probe_keeps_its_kind_its_links_and_its_limits() {
             ipv6: false,
             title: Some("asked".into()),
             output: None,
+            log_in: ops::LogIn::default(),
         };
         let meta = Meta {
             verb: "probe".into(),

@@ -3,6 +3,7 @@
 use crate::stability;
 use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
+use crate::{host, modem};
 use analysis::compare::{Comparison, Unit};
 use analysis::moments::Moment;
 use analysis::services::{Can, Verdict, Way};
@@ -31,6 +32,8 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
         tables.extend(services(t));
     }
     tables.extend(stability::targets(s));
+    tables.extend(modem::tables(s.modem.as_ref()));
+    tables.extend(host::table(s.host.as_ref(), &s.interfaces));
     if !s.excluded.is_empty() {
         tables.push(excluded(s, zone));
     }

@@ -251,6 +251,10 @@ pub fn instrument(answer: &Answer) -> Table {
             answer.clock.trust.as_str().into(),
         ),
     ];
+    let parts = crate::host::parts(i.host.as_ref());
+    let rows = rows
+        .into_iter()
+        .chain(parts.map(|p| ("Processors", Cell::Is(p))));
     Table::new("The instrument", ["", ""]).with(rows.map(|(label, cell)| (label, vec![cell])))
 }
 

@@ -63,6 +63,7 @@ pub fn csv(s: &Statistics) -> String {
             }
         }
     }
+    host(&mut out, s);
     for i in &s.incidents {
         let mut row = Rows::of(&mut out, &i.subject, "incident", (i.from_ns, i.to_ns));
         row.plain("incident", "s", i.seconds, &crate::words::incident(i));
@@ -72,6 +73,94 @@ pub fn csv(s: &Statistics) -> String {
         row.plain("moment", "", None, &m.text);
     }
     out
+}
+
+/// Writes the load of the measuring host. Traffic stands at the name of its interface.
+fn host(out: &mut String, s: &Statistics) {
+    let bounds = (s.from_ns, s.to_ns);
+    if let Some(h) = &s.host {
+        let mut rows = Rows::of(out, "", "whole", bounds);
+        let parts = [
+            ("cpu", h.cpu),
+            ("cpu_user", h.cpu_user),
+            ("cpu_system", h.cpu_system),
+            ("cpu_interrupt", h.cpu_interrupt),
+            ("cpu_wait", h.cpu_wait),
+        ];
+        for (name, shares) in parts {
+            let Some(s) = shares else { continue };
+            let points = [
+                ("mean", s.mean),
+                ("p50", s.p50),
+                ("p95", s.p95),
+                ("max", s.most),
+            ];
+            for (point, v) in points {
+                rows.plain(&format!("{name}_{point}"), "", Some(v), "");
+            }
+        }
+        rows.plain("busy", "s", Some(h.busy_s), "");
+        for t in &h.seconds {
+            let mut rows = Rows::of(out, &t.target, "whole", bounds);
+            for (name, n) in [
+                ("bad_seconds", t.bad),
+                ("bad_seconds_host_busy", t.bad_busy),
+                ("other_seconds", t.others),
+                ("other_seconds_host_busy", t.others_busy),
+            ] {
+                rows.plain(name, "", Some(n as f64), "");
+            }
+        }
+    }
+    modem(out, s);
+    for i in &s.interfaces {
+        let mut rows = Rows::of(out, &i.interface, "whole", bounds);
+        for (direction, r) in [("down", &i.whole.down), ("up", &i.whole.up)] {
+            let points = [
+                ("mean", r.mean_bps),
+                ("p95", r.p95_bps),
+                ("max", r.most_bps),
+            ];
+            for (point, v) in points {
+                rows.plain(&format!("rate_{direction}_{point}"), "bit/s", v, "");
+            }
+        }
+    }
+}
+
+/// Writes the state of the modem.
+fn modem(out: &mut String, s: &Statistics) {
+    let Some(m) = &s.modem else { return };
+    let mut rows = Rows::of(out, "", "whole", (s.from_ns, s.to_ns));
+    for (name, unit, course) in [
+        ("modem_rate_down", "bit/s", &m.rate_down_bps),
+        ("modem_rate_up", "bit/s", &m.rate_up_bps),
+        ("modem_margin_down", "dB", &m.margin_down_db),
+        ("modem_margin_up", "dB", &m.margin_up_db),
+        ("modem_attenuation_down", "dB", &m.attenuation_down_db),
+        ("modem_attenuation_up", "dB", &m.attenuation_up_db),
+    ] {
+        let Some(c) = course else { continue };
+        let points = [
+            ("min", c.least),
+            ("mean", c.mean),
+            ("max", c.most),
+            ("last", c.last),
+        ];
+        for (point, v) in points {
+            rows.plain(&format!("{name}_{point}"), unit, Some(v), "");
+        }
+    }
+    for (name, errors) in [
+        ("modem_crc_down", &m.crc_down),
+        ("modem_crc_up", &m.crc_up),
+        ("modem_fec_down", &m.fec_down),
+        ("modem_fec_up", &m.fec_up),
+    ] {
+        let Some(e) = errors else { continue };
+        rows.plain(name, "", Some(e.counted as f64), "");
+        rows.plain(&format!("{name}_per_hour"), "", e.per_hour, "");
+    }
 }
 
 /// Writes the stability of the whole and of each day.

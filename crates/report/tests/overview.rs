@@ -60,6 +60,9 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         incidents: Vec::new(),
         moments: Vec::new(),
         targets,
+        host: None,
+        modem: None,
+        interfaces: Vec::new(),
     }
 }
 

@@ -203,8 +203,9 @@ fn dstat_gets_its_year_from_its_head_and_loses_its_first_line() {
     let (r, told) = Files::new("dstat")
         .with("dstat.csv", text, Format::Dstat)
         .import();
-    let cpu: Vec<_> = r.host.iter().map(|h| h.cpu.unwrap()).collect();
-    assert_eq!(cpu, [0.25, 0.0]);
+    let shares: Vec<_> = r.host.iter().map(|h| h.shares()).collect();
+    let first = [0.25, 0.1, 0.15, 0.0, 0.0].map(Some);
+    assert_eq!(shares, [first, [Some(0.0); 5]]);
     let rows: Vec<_> = r
         .traffic
         .iter()
@@ -227,6 +228,62 @@ fn dstat_gets_its_year_from_its_head_and_loses_its_first_line() {
         ]
     );
     assert_eq!(repair(&told[0], "since the host started"), 1);
+}
+
+/// dool names single processors before all of them, repeats groups in names, and has no columns of interrupts; the
+/// lines are those of dool 1.3.8. pcp-dstat calls the group of all processors "total usage".
+#[test]
+fn the_successors_of_dstat_are_read_and_one_processor_is_not_taken_for_all() {
+    let head = |tool: &str| {
+        format!(
+            "\"{tool} CSV output\"\n\"Author:\",\"someone\",,,,\"URL:\",\"http://localhost/\"\n\
+             \"Host:\",\"vm\",,,,\"User:\",\"root\"\n\
+             \"Cmdline:\",\"x\",,,,\"Date:\",\"04 May 2014 15:55:00 UTC\"\n"
+        )
+    };
+    let dool = head("dool 1.3.8")
+        + "\"cpu0 usage\",,,,,\"total cpu usage\",,,,,\"net/total\",,\"epoch\"\n\
+        \"cpu0 usage:usr\",\"cpu0 usage:sys\",\"cpu0 usage:idl\",\"cpu0 usage:wai\",\"cpu0 usage:stl\",\
+        \"total cpu usage:usr\",\"total cpu usage:sys\",\"total cpu usage:idl\",\"total cpu usage:wai\",\"total cpu usage:stl\",\
+        \"recv\",\"send\",\"epoch\"\n\
+        59.937,6.688,33.016,0.315,0.043,61.969,8.343,29.166,0.481,0.041,0,0,1399218900.426\n\
+        98,2,0,0,0,50,10,30,10,0,1000,0,1399218901.426\n\
+        100,0,0,0,0,40,0,60,0,0,0,0,1399218902.426\n";
+    let pcp = head("pcp-dstat 6.0.3")
+        + "\"total usage\",,,,,\"net/eth0\",,\"system\"\n\
+        \"usr\",\"sys\",\"idl\",\"wai\",\"stl\",\"recv\",\"send\",\"time\"\n\
+        1,1,98,0,0,0,0,04-05 15:55:03\n25,5,60,0,10,8,16,04-05 15:55:04\n";
+    let one = head("dool 1.3.8")
+        + "\"cpu0 usage\",,,,,\"net/total\",,\"system\"\n\
+        \"usr\",\"sys\",\"idl\",\"wai\",\"stl\",\"recv\",\"send\",\"time\"\n\
+        1,1,98,0,0,0,0,May-04 15:55:05\n90,5,5,0,0,0,0,May-04 15:55:06\n";
+    let (r, _) = Files::new("dool")
+        .with("dool.csv", dool, Format::Dstat)
+        .with("pcp.csv", pcp, Format::Dstat)
+        .with("one.csv", one, Format::Dstat)
+        .import();
+    let shares: Vec<_> = r.host.iter().map(|h| h.shares()).collect();
+    let near = |found: &[Option<f64>; 5], want: [Option<f64>; 5]| {
+        let same = found.iter().zip(want).all(|(f, w)| match (f, w) {
+            (Some(f), Some(w)) => (f - w).abs() < 1e-9,
+            (f, w) => f.is_none() && w.is_none(),
+        });
+        assert!(same, "{found:?} {want:?}");
+    };
+    assert_eq!(shares.len(), 3, "{shares:?}");
+    near(
+        &shares[0],
+        [Some(0.6), Some(0.5), Some(0.1), None, Some(0.1)],
+    );
+    near(
+        &shares[1],
+        [Some(0.4), Some(0.4), Some(0.0), None, Some(0.0)],
+    );
+    near(
+        &shares[2],
+        [Some(0.4), Some(0.25), Some(0.05), None, Some(0.0)],
+    );
+    assert_eq!(r.traffic.len(), 4);
 }
 
 #[test]

@@ -310,7 +310,9 @@ fn any_row() -> impl Strategy<Value = Row> {
         // Every table, at times around a midnight and at the ends of what can be written.
         5 => (0..TableId::ALL.len(), -2..2i64, 0..2000i64)
             .prop_map(|(t, day, n)| row(TableId::ALL[t], NOON + day * DAY / 2, n)),
-        1 => (instant(), real()).prop_map(|(t_ns, cpu)| HostLoad { t_ns, cpu }.into()),
+        1 => (instant(), real(), real(), real()).prop_map(|(t_ns, cpu, user, wait)| {
+            HostLoad::of(t_ns, [cpu, user, None, user, wait]).into()
+        }),
         1 => (instant(), "[ -~\n東]*", "[ -~äß東]*", "[ -~\n\t東]*").prop_map(|(t_ns, kind, subject, detail)| Event {
             t_ns, kind: kind.as_str().into(), subject: subject.as_str().into(), detail: detail.as_str().into(),
         }.into()),

@@ -51,7 +51,7 @@ fn boxed(ns: &NetNs, works: Vec<Work>) -> Box {
     Box { stop, threads }
 }
 
-fn listener(ns: &NetNs, port: u16) -> TcpListener {
+pub(super) fn listener(ns: &NetNs, port: u16) -> TcpListener {
     let bind = || TcpListener::bind(("0.0.0.0", port));
     let listener = ns.run(bind).expect("enters").expect("binds");
     listener.set_nonblocking(true).expect("may not block");
@@ -77,6 +77,16 @@ fn accept(listener: &TcpListener, serve: impl Fn(&mut TcpStream) -> io::Result<(
         }
         Err(_) => std::thread::sleep(TICK),
     }
+}
+
+/// Serves each connection of a listener by one function.
+pub(super) fn repeated(
+    ns: &NetNs,
+    listener: TcpListener,
+    serve: impl Fn(&mut TcpStream) -> io::Result<()> + Send + 'static,
+) -> Box {
+    let calls: Work = std::boxed::Box::new(move || accept(&listener, &serve));
+    boxed(ns, vec![calls])
 }
 
 /// Says the same to everybody, whoever was meant.

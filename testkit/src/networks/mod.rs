@@ -4,6 +4,7 @@ pub mod house;
 pub mod impostor;
 pub mod network;
 pub mod planted;
+pub mod portal;
 pub mod resolver;
 pub mod site;
 

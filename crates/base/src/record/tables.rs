@@ -235,8 +235,43 @@ tables! {
     HostLoad in "host" at t_ns {
         /// End of the interval, UNIX ns.
         t_ns: i64,
-        /// Share of all processors that was busy, 0 to 1.
+        /// Share of all processors that was busy, 0 to 1: user, system and interrupt time, and time stolen by other virtual
+        /// machines.
         cpu: Option<f64>,
+        /// Share of user time. Null in recordings of earlier versions, as are the three below.
+        cpu_user: Option<f64>,
+        /// Share of system time, interrupts excluded.
+        cpu_system: Option<f64>,
+        /// Share of interrupts, in which a kernel handles packets; null if the source counts them elsewhere.
+        cpu_interrupt: Option<f64>,
+        /// Share in which processors were idle while a disk was waited for; no part of `cpu`.
+        cpu_wait: Option<f64>,
+    }
+
+    /// State of the modem, as it tells itself: one row per reading. Counters are the modem's, which may reset them.
+    Modem in "modem" at t_ns {
+        /// Time of the reading, UNIX ns.
+        t_ns: i64,
+        /// Synchronous rate of the downlink.
+        down_bps: Option<i64>,
+        /// Synchronous rate of the uplink.
+        up_bps: Option<i64>,
+        /// Noise margin of the downlink.
+        margin_down_db: Option<f64>,
+        /// Noise margin of the uplink.
+        margin_up_db: Option<f64>,
+        /// Attenuation of the downlink.
+        attenuation_down_db: Option<f64>,
+        /// Attenuation of the uplink.
+        attenuation_up_db: Option<f64>,
+        /// Blocks with checksum errors so far, downlink.
+        crc_down: Option<i64>,
+        /// Blocks with checksum errors so far, uplink.
+        crc_up: Option<i64>,
+        /// Blocks repaired by forward error correction so far, downlink.
+        fec_down: Option<i64>,
+        /// Blocks repaired by forward error correction so far, uplink.
+        fec_up: Option<i64>,
     }
 
     /// Availability of an interface: one row per interval and interface.
@@ -577,6 +612,59 @@ tables! {
     }
 }
 
+impl HostLoad {
+    /// Makes a sample of which only the busy share is known.
+    pub fn busy(t_ns: i64, cpu: Option<f64>) -> HostLoad {
+        HostLoad {
+            t_ns,
+            cpu,
+            cpu_user: None,
+            cpu_system: None,
+            cpu_interrupt: None,
+            cpu_wait: None,
+        }
+    }
+
+    /// Shares in the order of the columns: busy, user, system, interrupt, wait.
+    pub fn shares(&self) -> [Option<f64>; 5] {
+        let parts = [self.cpu_user, self.cpu_system, self.cpu_interrupt];
+        let [user, system, interrupt] = parts;
+        [self.cpu, user, system, interrupt, self.cpu_wait]
+    }
+
+    /// Makes a sample of the shares of [`HostLoad::shares`].
+    pub fn of(t_ns: i64, shares: [Option<f64>; 5]) -> HostLoad {
+        let [cpu, cpu_user, cpu_system, cpu_interrupt, cpu_wait] = shares;
+        HostLoad {
+            t_ns,
+            cpu,
+            cpu_user,
+            cpu_system,
+            cpu_interrupt,
+            cpu_wait,
+        }
+    }
+}
+
+impl Modem {
+    /// Makes a reading with all values unknown.
+    pub fn at(t_ns: i64) -> Modem {
+        Modem {
+            t_ns,
+            down_bps: None,
+            up_bps: None,
+            margin_down_db: None,
+            margin_up_db: None,
+            attenuation_down_db: None,
+            attenuation_up_db: None,
+            crc_down: None,
+            crc_up: None,
+            fec_down: None,
+            fec_up: None,
+        }
+    }
+}
+
 impl Flow {
     /// Makes a sample with all measured values unknown.
     pub fn about(t_ns: i64, flow: i64, direction: Direction) -> Flow {
@@ -680,10 +768,7 @@ mod tests {
             assert_eq!(id.spec().name, TABLES[i].name);
             assert!(id.spec().columns.iter().any(|c| c.name == id.spec().time));
         }
-        let load = HostLoad {
-            t_ns: 7,
-            cpu: Some(0.5),
-        };
+        let load = HostLoad::of(7, [Some(0.5), Some(0.25), None, Some(0.125), Some(0.0)]);
         let row = Row::from(load.clone());
         assert_eq!((row.table(), row.time_ns()), (TableId::HostLoad, 7));
         assert_eq!(
@@ -694,7 +779,7 @@ mod tests {
 
     #[test]
     fn every_number_says_its_unit_and_every_column_its_meaning() {
-        let units = ["_ns", "_bytes", "_bps", "_packets"];
+        let units = ["_ns", "_bytes", "_bps", "_packets", "_db"];
         let counts = [
             "seq",
             "flow",
@@ -706,6 +791,14 @@ mod tests {
             "dscp",
             "probability",
             "cpu",
+            "cpu_user",
+            "cpu_system",
+            "cpu_interrupt",
+            "cpu_wait",
+            "crc_down",
+            "crc_up",
+            "fec_down",
+            "fec_up",
             "bytes_acked",
             "bytes_received",
             "flags",

@@ -99,6 +99,28 @@ pub struct AccessArgs {
     pub pin: Option<Pin>,
 }
 
+/// Options for log-in pages of the network (captive portals).
+#[derive(clap::Args, Clone)]
+pub struct LogInArgs {
+    /// Ask this host by plain HTTP, before the measurement, if a log-in page of the network answers in its place
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link")]
+    login_check: Option<String>,
+    /// Command that passes a log-in page, for up to 60 s; TAILBACK_LOGIN_URL has the page's address. The measurement
+    /// then goes on
+    #[arg(long, value_name = "COMMAND", conflicts_with = "link")]
+    login_cmd: Option<String>,
+}
+
+impl LogInArgs {
+    /// Treatment of log-in pages that the options describe.
+    pub fn read(&self) -> ops::LogIn {
+        ops::LogIn {
+            check: self.login_check.clone(),
+            command: self.login_cmd.clone(),
+        }
+    }
+}
+
 impl AccessArgs {
     /// These options as another run of this program takes them.
     pub fn options(&self) -> Vec<OsString> {

@@ -103,6 +103,8 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         web: s.web,
         web_token: s.web_token.clone(),
         mark_on: s.mark_on.clone(),
+        modem_cmd: s.modem_cmd.clone(),
+        modem_every: s.modem_every.unwrap_or(usual.modem_every),
     })
 }
 

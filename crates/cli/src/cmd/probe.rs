@@ -1,6 +1,6 @@
 //! `tailback probe`: one experiment, one question.
 
-use super::{AccessArgs, finish, print, print_json, stdout_style};
+use super::{AccessArgs, LogInArgs, finish, print, print_json, stdout_style};
 use crate::Outcome;
 use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
@@ -47,6 +47,8 @@ pub struct Args {
     others: Option<BitsPerSec>,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    log_in: LogInArgs,
     /// Address beside the server's that the probe may send to: a second address of the server, or your own public one
     /// (`nat`, `ipv6`); may be repeated [default: all addresses of the server's name]
     #[arg(long, value_name = "ADDRESS")]
@@ -130,6 +132,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         ipv6: args.ipv6,
         title: args.title,
         output: args.output,
+        log_in: args.log_in.read(),
     })
 }
 

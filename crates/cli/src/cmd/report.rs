@@ -85,6 +85,10 @@ enum Plot {
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
+    /// Load of the measuring host: processors by kind of work, and its interface
+    Host,
+    /// State of the modem: synchronous rates, noise margins, and errors as rates
+    Modem,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Congestion window of each transfer of a simulation
@@ -163,6 +167,8 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Daily => Drawn::Daily,
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,
+        Plot::Host => Drawn::Host,
+        Plot::Modem => Drawn::Modem,
         Plot::Queue => Drawn::Queue,
         Plot::Window => Drawn::Window,
         Plot::Signals => Drawn::Signals,

@@ -1,6 +1,6 @@
 //! `tailback test`: finds the queue of a link.
 
-use super::{AccessArgs, finish, print, print_json, stdout_style};
+use super::{AccessArgs, LogInArgs, finish, print, print_json, stdout_style};
 use crate::Outcome;
 use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
@@ -62,6 +62,8 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    log_in: LogInArgs,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -165,6 +167,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         output: args.output.clone(),
         ipv4: args.ipv4,
         ipv6: args.ipv6,
+        log_in: args.log_in.read(),
     };
     ops::test::check(&plan)?;
     let contract = args.contract.as_deref().map(Contract::parse);

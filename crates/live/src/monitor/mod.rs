@@ -19,7 +19,7 @@ use crate::load::Access;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::timestamp::Batch;
 use crate::traffic::{self, TrafficError};
-use base::record::{Delay, Event, HostLoad, Row, Status, Text};
+use base::record::{Delay, Event, Row, Status, Text};
 use base::rng::Streams;
 use base::{BitsPerSec, Duration, Time};
 use clocks::Clocks;
@@ -362,7 +362,7 @@ impl Monitor {
         });
         let status = status.collect();
         let mut load = Load::default();
-        load.since_last();
+        load.since_last(0);
         Ok(Monitor {
             clock,
             out: Out { rows, status },
@@ -430,9 +430,8 @@ impl Monitor {
             p.advance(now, self.clock, &mut self.out);
         }
         if now >= self.next_load {
-            let cpu = self.load.since_last();
-            let t_ns = self.clock.unix_ns();
-            self.out.row(Row::HostLoad(HostLoad { t_ns, cpu }));
+            let load = self.load.since_last(self.clock.unix_ns());
+            self.out.row(Row::HostLoad(load));
             self.next_load = after(self.next_load, self.plan.load_interval, now);
         }
         if now >= self.next_second {

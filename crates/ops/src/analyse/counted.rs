@@ -1,9 +1,10 @@
 //! Traffic of a recording without probes, as a monitor without targets writes it.
 
+use crate::host_load;
 use crate::scan::{self, Contents, Source};
 use crate::statistics::Ask;
 use crate::{times, usage};
-use analysis::counted::{Bins, COUNTED_VERSION, CountedTraffic, MOST, bin_ns};
+use analysis::counted::{COUNTED_VERSION, CountedTraffic, MOST, bin_ns};
 
 /// Reads the traffic; `None` if no interface was counted.
 ///
@@ -26,19 +27,7 @@ pub(super) fn counted(from: Source<'_>, ask: &Ask) -> anyhow::Result<Option<Coun
         )));
     }
     let days = times::days(span.0, span.1, &ask.zone)?;
-    let midnight = days.first().map_or(span.0, |d| d.from_ns);
-    let names = seen.interfaces.keys();
-    let mut bins: Vec<Bins> = names.map(|n| Bins::new(n, span, midnight)).collect();
-    scan::interfaces(from, &mut |name, t, length, rx, tx| {
-        if let Some(b) = bins.iter_mut().find(|b| *b.name() == **name) {
-            b.add(t, length, rx, tx);
-        }
-    })?;
-    let mut interfaces: Vec<_> = bins.iter().map(|b| b.traffic(&days)).collect();
-    interfaces.sort_by(|a, b| {
-        let bytes = |i: &analysis::counted::InterfaceTraffic| i.whole.down.bytes + i.whole.up.bytes;
-        bytes(b).total_cmp(&bytes(a))
-    });
+    let interfaces = host_load::interfaces(from, span, &days)?;
     let meta = scan::meta(from)?;
     let mut moments = scan::moments(from)?;
     moments.retain(|m| (span.0..=span.1).contains(&m.t_ns));
@@ -52,5 +41,7 @@ pub(super) fn counted(from: Source<'_>, ask: &Ask) -> anyhow::Result<Option<Coun
         bin_s: bin_ns(span.0, span.1) as f64 / 1e9,
         interfaces,
         moments,
+        host: host_load::samples(from, span)?.summary(),
+        modem: host_load::modem(from, span)?,
     }))
 }

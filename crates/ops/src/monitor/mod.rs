@@ -3,6 +3,7 @@
 mod alert;
 pub mod history;
 mod metrics;
+mod modem;
 mod quality;
 mod site;
 mod thinning;
@@ -21,6 +22,7 @@ use live::load::Access;
 use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, TargetKind};
 use live::notify::Manager;
 use live::web::Web;
+use modem::ModemReader;
 use serde::{Deserialize, Serialize};
 use site::Site;
 use std::collections::BTreeMap;
@@ -69,6 +71,16 @@ pub struct Plan {
     /// command.
     #[serde(skip)]
     pub mark_on: Option<String>,
+    /// Command that prints the state of the modem. A file of a plan cannot set it: it would run a stranger's command.
+    #[serde(skip)]
+    pub modem_cmd: Option<String>,
+    /// Interval at which that command runs.
+    #[serde(default = "modem_every")]
+    pub modem_every: Duration,
+}
+
+fn modem_every() -> Duration {
+    Duration::from_secs(30)
 }
 
 impl Plan {
@@ -88,6 +100,8 @@ impl Plan {
             web: None,
             web_token: None,
             mark_on: None,
+            modem_cmd: None,
+            modem_every: modem_every(),
         }
     }
 
@@ -122,6 +136,9 @@ impl Plan {
         }
         if self.flush < Duration::from_millis(500) || self.flush > Duration::from_secs(60) {
             return Err(usage("--flush must be from 500 ms to 60 s"));
+        }
+        if self.modem_every < Duration::from_secs(1) {
+            return Err(usage("--modem-every must be at least 1 s"));
         }
         let is_token = |t: &String| t.len() >= 8 && t.bytes().all(|b| b.is_ascii_alphanumeric());
         if !self.web_token.iter().all(is_token) {
@@ -206,10 +223,17 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let site = Served::start(plan, &recording, observer)?;
     let marks = Follower::start(plan.mark_on.as_deref())?;
     let writer = MonitorWriter::start(writer, guard)?;
+    let modem = plan.modem_cmd.as_deref().map(|command| {
+        let every = std::time::Duration::from_nanos(plan.modem_every.as_nanos());
+        ModemReader::start(command, every, writer.rows.clone())
+    });
+    let modem = modem.transpose()?;
     let rows = writer.rows.clone();
     let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
         Ok(monitor) => monitor,
         Err(e) => {
+            // The writer ends once nobody sends rows.
+            drop(modem);
             let writer = writer.finish(observer);
             let empty = resumed.is_none() && writer.rows_saved() == 0;
             drop(writer);
@@ -238,6 +262,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         site: site.as_ref().map(|s| s.site.clone()),
         manager: manager.as_ref(),
         marks,
+        modem,
         metrics_failed: false,
         over: false,
     });
@@ -391,6 +416,7 @@ struct Watch<'w> {
     site: Option<Arc<Site>>,
     manager: Option<&'w Manager>,
     marks: Follower,
+    modem: Option<ModemReader>,
     metrics_failed: bool,
     over: bool,
 }
@@ -420,6 +446,9 @@ impl Overseer for Watch<'_> {
         for row in self.marks.rows(self.observer) {
             // The writer ends after this.
             let _ = self.writer.rows.send(row);
+        }
+        if let Some(modem) = &mut self.modem {
+            modem.tell(self.observer);
         }
         let changes = alert::changes(&mut self.alerts, status);
         self.runner.tell(&changes, self.observer);

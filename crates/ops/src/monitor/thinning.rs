@@ -80,6 +80,7 @@ impl Stage {
             | TableId::Queue
             | TableId::Datagram
             | TableId::Decision
+            | TableId::Modem
             | TableId::Segment
             | TableId::Course => Some(Stage::Gone),
             TableId::Event
@@ -359,12 +360,12 @@ impl Thin for TrafficBins {
     }
 }
 
-/// Means of the host's load over longer intervals.
+/// Means of the host's load over longer intervals, each of the known values of its column.
 struct LoadBins {
     bin_ns: i64,
     at: Option<i64>,
-    sum: f64,
-    known: u32,
+    /// Sum and number of the known values of each column.
+    sums: [(f64, u32); 5],
 }
 
 impl LoadBins {
@@ -372,8 +373,7 @@ impl LoadBins {
         LoadBins {
             bin_ns,
             at: None,
-            sum: 0.0,
-            known: 0,
+            sums: [(0.0, 0); 5],
         }
     }
 }
@@ -386,18 +386,20 @@ impl Thin for LoadBins {
             self.end(out);
         }
         self.at = Some(h.t_ns);
-        if let Some(cpu) = h.cpu {
-            self.sum += cpu;
-            self.known += 1;
+        for ((sum, known), share) in self.sums.iter_mut().zip(h.shares()) {
+            if let Some(share) = share {
+                *sum += share;
+                *known += 1;
+            }
         }
     }
 
     fn end(&mut self, out: &mut Vec<Row>) {
         if let Some(t_ns) = self.at.take() {
-            let cpu = (self.known > 0).then(|| self.sum / f64::from(self.known));
-            out.push(Row::HostLoad(HostLoad { t_ns, cpu }));
+            let mean = |(sum, known)| (known > 0).then(|| sum / f64::from(known));
+            out.push(Row::HostLoad(HostLoad::of(t_ns, self.sums.map(mean))));
         }
-        (self.sum, self.known) = (0.0, 0);
+        self.sums = [(0.0, 0); 5];
     }
 }
 

@@ -6,7 +6,7 @@ mod simulated;
 use crate::links::links_json;
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session, Watched};
-use crate::{Progress, usage};
+use crate::{LogIn, Progress, usage};
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::{Others, ProbeAnswer, ProbeSpec};
@@ -67,6 +67,9 @@ pub struct Plan {
     /// Recording to write; by default its name is the current time.
     #[serde(default)]
     pub output: Option<PathBuf>,
+    /// Treatment of log-in pages.
+    #[serde(skip)]
+    pub log_in: LogIn,
 }
 
 fn yes() -> bool {
@@ -130,6 +133,7 @@ impl Plan {
             ipv6: false,
             title: None,
             output: None,
+            log_in: LogIn::default(),
         })
     }
 }
@@ -166,6 +170,8 @@ pub struct Answer {
 /// Plan whose server is resolved and whose namespaces can be made; it may run more than once.
 pub struct Ready<'p> {
     plan: &'p Plan,
+    /// Access as it was given, and with the addresses of the server's name.
+    given: Access,
     access: Access,
     server: Option<SocketAddr>,
 }
@@ -176,6 +182,7 @@ pub struct Ready<'p> {
 /// # Errors
 /// A server that is not found, links that this user may not emulate.
 pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
+    let given = access.clone();
     let mut access = access.clone();
     access.also.extend(&plan.also);
     let server = match (&plan.server, &plan.links[..]) {
@@ -195,6 +202,7 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
     };
     Ok(Ready {
         plan,
+        given,
         access,
         server,
     })
@@ -212,10 +220,39 @@ impl Ready<'_> {
     /// Runs the experiment, into a new recording.
     ///
     /// # Errors
-    /// A run that gave no figures.
+    /// A run that gave no figures; a log-in page in place of the server or of a page.
     pub fn run(&self, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         let shared = Shared::new(progress);
         let observer: &dyn Observer = &shared;
+        let Some(server) = &self.plan.server else {
+            return self.once(observer);
+        };
+        let log_in = &self.plan.log_in;
+        log_in.before(&self.plain_pages(), observer)?;
+        match self.once(observer) {
+            Ok(answer) => Ok(answer),
+            // The name may have another address once the page is passed.
+            Err(why) => log_in.after(server, why, observer, || {
+                ready(self.plan, &self.given)?.once(observer)
+            }),
+        }
+    }
+
+    /// Hosts of the pages that are loaded without TLS: a log-in page would be taken for them.
+    fn plain_pages(&self) -> Vec<String> {
+        let probe = &self.plan.probe;
+        if probe.kind().entry.name != "page" {
+            return Vec::new();
+        }
+        let pages: experiment::page::Params = probe.words().read();
+        let hosts = pages.url.iter().filter_map(|url| {
+            let authority = url.strip_prefix("http://")?.split(['/', '?', '#']).next()?;
+            Some(authority.rsplit('@').next()?.to_owned())
+        });
+        hosts.collect()
+    }
+
+    fn once(&self, observer: &dyn Observer) -> anyhow::Result<Answer> {
         observer.tell(News::Interruptible);
         let plan = self.plan;
         let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;

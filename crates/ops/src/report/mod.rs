@@ -100,6 +100,10 @@ pub enum Plot {
     Heat,
     /// Share of the time with answers, by day and hour
     Availability,
+    /// Load of the measuring host: processors by kind of work, and its interface
+    Host,
+    /// State of the modem: synchronous rates, noise margins, and errors as rates
+    Modem,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Congestion window of each transfer of a simulation
@@ -139,6 +143,8 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
+            Plot::Host => plots::Plot::Host,
+            Plot::Modem => plots::Plot::Modem,
             Plot::Queue
             | Plot::Window
             | Plot::Signals

@@ -7,9 +7,10 @@ use super::cells::Cells;
 use super::scope::Scope;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
+use analysis::modem::{self, Growth};
 use analysis::moments::Moment;
 use base::histogram::HistogramError;
-use base::record::{Distribution, Status};
+use base::record::{Distribution, HostLoad, Modem, Status};
 use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
@@ -60,6 +61,74 @@ pub struct Carried {
 impl Carried {
     pub fn bps(self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.bytes * 8.0 / self.seconds)
+    }
+}
+
+/// Number of shares of a sample of the host's load.
+pub const LOADS: usize = 5;
+
+/// Load of the host in a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostStretch {
+    /// Sum and number of the known values of each share.
+    sums: [(f64, u32); LOADS],
+    /// Least and largest busy share.
+    range: Option<(f64, f64)>,
+}
+
+impl HostStretch {
+    fn add(&mut self, shares: [Option<f64>; LOADS]) {
+        for ((sum, n), share) in self.sums.iter_mut().zip(shares) {
+            if let Some(share) = share {
+                *sum += share;
+                *n += 1;
+            }
+        }
+        if let Some(busy) = shares[0] {
+            let (low, high) = self.range.unwrap_or((busy, busy));
+            self.range = Some((low.min(busy), high.max(busy)));
+        }
+    }
+
+    /// Mean of a share, in the order of `HostLoad::shares`.
+    pub fn mean(&self, share: usize) -> Option<f64> {
+        let (sum, n) = self.sums[share];
+        (n > 0).then(|| sum / f64::from(n))
+    }
+
+    /// Least and largest busy share.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        self.range
+    }
+}
+
+/// Readings of the modem in a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModemStretch {
+    /// Sum and number of the known values: rates and margins, each down and up.
+    values: [(f64, u32); 4],
+    /// Errors and the time in which they came, s: CRC and FEC, each down and up.
+    errors: [(f64, f64); 4],
+    /// True if the counter was reset.
+    reset: [bool; 4],
+}
+
+impl ModemStretch {
+    /// Mean of a rate or a margin.
+    pub fn value(&self, i: usize) -> Option<f64> {
+        let (sum, n) = self.values[i];
+        (n > 0).then(|| sum / f64::from(n))
+    }
+
+    /// True if a counter was reset.
+    pub fn was_reset(&self, i: usize) -> bool {
+        self.reset[i]
+    }
+
+    /// Errors a minute.
+    pub fn errors_a_minute(&self, i: usize) -> Option<f64> {
+        let (errors, seconds) = self.errors[i];
+        (seconds > 0.0).then(|| errors / seconds * 60.0)
     }
 }
 
@@ -120,6 +189,11 @@ pub struct Material {
     pub stretches: Vec<Stretch>,
     /// Cells for the page's plots of many probes.
     pub cells: Cells,
+    /// Readings of the modem in each stretch, and the latest reading.
+    pub modem: Vec<ModemStretch>,
+    last_reading: Option<Modem>,
+    /// Load of the host in each stretch.
+    pub host: Vec<HostStretch>,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
     /// Stretches of the week: seven days of 24 hours, from Monday.
@@ -147,6 +221,9 @@ impl Material {
             interface: None,
             stretches: vec![Stretch::default(); STRETCHES],
             cells: Cells::new(&scope),
+            modem: vec![ModemStretch::default(); STRETCHES],
+            last_reading: None,
+            host: vec![HostStretch::default(); STRETCHES],
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
             week: vec![Stretch::default(); 7 * 24],
@@ -356,6 +433,52 @@ impl Material {
                 carried[place].seconds += (b - a) as f64 / 1e9;
             }
         }
+    }
+
+    /// Adds a sample of the host's load. Shares that cannot be right count as unknown.
+    pub fn host_load(&mut self, row: &HostLoad) {
+        if let Some(place) = self.place(row.t_ns.saturating_sub(1)) {
+            let sound = |v: &f64| (0.0..=1.0).contains(v);
+            self.host[place].add(row.shares().map(|s| s.filter(sound)));
+        }
+    }
+
+    /// Adds a reading of the modem, in the order of time.
+    pub fn modem(&mut self, row: Modem) {
+        let Some(place) = self.place(row.t_ns) else {
+            return;
+        };
+        let stretch = &mut self.modem[place];
+        for ((sum, n), value) in stretch.values.iter_mut().zip(modem::values(&row)) {
+            if let Some(v) = value {
+                *sum += v;
+                *n += 1;
+            }
+        }
+        if let Some(before) = self.last_reading.replace(row.clone()) {
+            let grown = modem::growth(&before, &row);
+            for (i, growth) in grown.into_iter().enumerate() {
+                match growth {
+                    Some(Growth::Counted(more, s)) => {
+                        let (errors, seconds) = &mut stretch.errors[i];
+                        *errors += more as f64;
+                        *seconds += s;
+                    }
+                    Some(Growth::Reset) => stretch.reset[i] = true,
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// True if the modem was read.
+    pub fn has_modem(&self) -> bool {
+        self.last_reading.is_some()
+    }
+
+    /// True if the load of the host is known at some time.
+    pub fn has_host_load(&self) -> bool {
+        self.host.iter().any(|h| h.range.is_some())
     }
 
     /// Adds the moments that the user marked, in the order of time.

@@ -7,7 +7,9 @@ mod cells;
 mod control;
 mod daily;
 mod heat;
+mod host;
 mod material;
+mod modem;
 mod over_time;
 mod page;
 mod scope;
@@ -39,6 +41,10 @@ pub enum Plot {
     Heat,
     /// Availability by day and hour.
     Availability,
+    /// Load of the measuring host.
+    Host,
+    /// State of the modem.
+    Modem,
 }
 
 /// Number of characters of a title that fit the width of a picture.
@@ -69,6 +75,8 @@ impl Plot {
                 !m.available.is_empty() || m.stability.is_some(),
                 "there are no probes, and no interface was watched",
             ),
+            Plot::Modem => (m.has_modem(), "the modem was not read"),
+            Plot::Host => (m.has_host_load(), "the load of the host was not sampled"),
             _ => (m.has_delays(), "there are no probes"),
         };
         if !there {
@@ -84,6 +92,8 @@ impl Plot {
             Plot::Daily => daily::plot(m),
             Plot::Heat => heat::plot(m),
             Plot::Availability => availability::plot(m),
+            Plot::Host => host::plot(m),
+            Plot::Modem => modem::plot(m),
         };
         let title = match &*m.title {
             "" => spec.title,

@@ -193,7 +193,7 @@ pub fn smoothed(m: &Material) -> PlotSpec {
     panels(m, "smoothed round trips", top, series)
 }
 
-/// Makes the panel of delays, and one for each direction of the traffic if there is any.
+/// Makes the panel of delays, and the panels of traffic.
 fn panels(m: &Material, what: &str, top_ms: f64, series: Vec<Series>) -> PlotSpec {
     let mut panels = Vec::new();
     if m.has_delays() {
@@ -204,6 +204,19 @@ fn panels(m: &Material, what: &str, top_ms: f64, series: Vec<Series>) -> PlotSpe
             ..Panel::default()
         });
     }
+    panels.extend(traffic(m));
+    PlotSpec {
+        title: what.to_owned(),
+        x: time_axis(m),
+        panels,
+        moments: m.moments.clone(),
+        ..PlotSpec::default()
+    }
+}
+
+/// Makes a panel for each direction with traffic.
+pub(super) fn traffic(m: &Material) -> Vec<Panel> {
+    let mut panels = Vec::new();
     for (name, class, carried) in [("Download", "down", &m.down), ("Upload", "up", &m.up)] {
         let most = carried.iter().filter_map(|c| c.bps()).fold(0.0, f64::max);
         if most > 0.0 {
@@ -218,13 +231,7 @@ fn panels(m: &Material, what: &str, top_ms: f64, series: Vec<Series>) -> PlotSpe
             });
         }
     }
-    PlotSpec {
-        title: what.to_owned(),
-        x: time_axis(m),
-        panels,
-        moments: m.moments.clone(),
-        ..PlotSpec::default()
-    }
+    panels
 }
 
 #[cfg(test)]

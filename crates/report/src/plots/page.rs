@@ -10,12 +10,13 @@ use crate::plot::PlotSpec;
 use crate::stability;
 use crate::statistics as tables;
 use crate::terminal::sentence;
+use crate::{host, modem};
 use analysis::statistics::Statistics;
 use base::print::{DELAY, SIZE, percent};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const ALL: [(Plot, &str, &str); 8] = [
+const ALL: [(Plot, &str, &str); 10] = [
     (
         Plot::Rtt,
         "Round trips and traffic",
@@ -55,6 +56,16 @@ const ALL: [(Plot, &str, &str); 8] = [
         Plot::Daily,
         "Traffic a day",
         "Bytes counted at the interface.",
+    ),
+    (
+        Plot::Modem,
+        "Modem",
+        "Synchronous rates, noise margins and errors, as the modem tells itself.",
+    ),
+    (
+        Plot::Host,
+        "Load of this host",
+        "Processors by kind of work, and the interface. A busy host may be the cause of delay and loss itself.",
     ),
 ];
 
@@ -189,8 +200,9 @@ fn pictures(m: &Material, main: bool) -> Markup {
         Plot::Cdf if main => Some("distribution"),
         _ => None,
     };
-    // Traffic belongs to the interface, not to a target.
-    let shown = ALL.iter().filter(|(plot, ..)| main || *plot != Plot::Daily);
+    // Traffic, load and modem belong to the near end, not to a target.
+    let of_host = |plot: &Plot| matches!(plot, Plot::Daily | Plot::Host | Plot::Modem);
+    let shown = ALL.iter().filter(|(plot, ..)| main || !of_host(plot));
     html! {
         @for (plot, name, says) in shown {
             @if let Ok(picture) = plot.spec(m).map(|s| PlotSpec { untitled: true, ..s }.picture()) {
@@ -237,6 +249,22 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
                 h2 id="stability" { "Stability" }
                 (table.html("stable"))
                 p.evidence { (stability::NOTE) }
+            }
+        }
+        @if s.modem.is_some() {
+            section aria-labelledby="modem" {
+                h2 id="modem" { "Modem" }
+                @for table in modem::tables(s.modem.as_ref()) { (table.html("modem")) }
+                p.evidence { (modem::NOTE) }
+            }
+        }
+        @if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
+            section aria-labelledby="host" {
+                h2 id="host" { "This host" }
+                (table.html("host"))
+                @let said = host::sentences(s.host.as_ref());
+                @for text in &said { p { (text) } }
+                @if s.host.is_some() { p.evidence { (host::NOTE) @if !said.is_empty() { " " (host::BAD) } } }
             }
         }
         section aria-labelledby="outages" {

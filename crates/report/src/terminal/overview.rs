@@ -1,7 +1,7 @@
 //! Statistics on one screen: a sentence, a row a target, the uses that work, outages with their causes, incidents.
 
 use super::page::{Page, Paint, Style};
-use super::statistics::marked;
+use super::statistics::{marked, this_host};
 use crate::stability;
 use crate::statistics as tables;
 use crate::table::Notes;
@@ -49,6 +49,7 @@ pub fn overview(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     uses(&mut page, s);
     page_stability(&mut page, s);
     outages(&mut page, s, zone);
+    this_host(&mut page, s, &mut Notes::default());
     notes(&mut page, s, zone);
     marked(&mut page, s, zone, 2 * LISTED);
     page.paragraph(

@@ -5,9 +5,12 @@ use crate::stability;
 use crate::statistics as tables;
 use crate::table::{Notes, Table};
 use crate::words;
+use crate::{host, modem};
 use analysis::compare::Comparison;
 use analysis::counted::CountedTraffic;
+use analysis::host_load::HostSummary;
 use analysis::inside::Inside;
+use analysis::modem::ModemSummary;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use base::print::{DELAY, RATE, number};
@@ -51,10 +54,46 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     if !s.excluded.is_empty() {
         page.table(&tables::excluded(s, zone), &mut notes);
     }
+    this_host(&mut page, s, &mut notes);
     befell(&mut page, s, zone);
     marked(&mut page, s, zone, LISTED);
     page.reasons(&notes);
     page.finish()
+}
+
+/// Writes the state of the modem, the load of the measuring host, and what it says about bad seconds.
+pub(super) fn this_host(page: &mut Page, s: &Statistics, notes: &mut Notes) {
+    the_modem(page, s.modem.as_ref(), notes);
+    if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
+        page.table(&table, notes);
+        busy(page, s.host.as_ref());
+    }
+}
+
+/// Writes the state of the modem.
+fn the_modem(page: &mut Page, state: Option<&ModemSummary>, notes: &mut Notes) {
+    let tables = modem::tables(state);
+    for table in &tables {
+        page.table(table, notes);
+    }
+    if !tables.is_empty() {
+        page.paragraph(modem::NOTE, 2, Some(Paint::Faint));
+        page.gap();
+    }
+}
+
+/// Writes what the load of the processors says.
+fn busy(page: &mut Page, load: Option<&HostSummary>) {
+    let said = host::sentences(load);
+    for text in &said {
+        page.item(text, None);
+    }
+    let bad = if said.is_empty() { "" } else { host::BAD };
+    if load.is_some() {
+        let note = format!("{} {bad}", host::NOTE);
+        page.paragraph(note.trim_end(), 2, Some(Paint::Faint));
+    }
+    page.gap();
 }
 
 fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
@@ -103,6 +142,8 @@ pub fn counted(t: &CountedTraffic, style: Style, zone: &TimeZone) -> String {
         page.table(&table, &mut notes);
     }
     page.paragraph(&crate::counted::note(t), 2, Some(Paint::Faint));
+    page.gap();
+    busy(&mut page, t.host.as_ref());
     page.finish()
 }
 

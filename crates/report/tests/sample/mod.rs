@@ -494,6 +494,7 @@ impl Line {
                 host_share: delays((0..100).map(|i| 0.03 + 0.0004 * f64::from(i)).collect()),
                 late_send: delays((0..100).map(|i| 0.001 * f64::from(i)).collect()),
                 cpu_max: Some(0.31),
+                host: None,
                 doubts: vec![],
             },
             findings: vec![],

@@ -554,10 +554,8 @@ impl World {
             Due::Count => self.count(),
             Due::Host => {
                 let cpu = 0.05 + 0.1 * uniform(&mut self.noise);
-                self.rec.host.push(HostLoad {
-                    t_ns: self.unix_ns(),
-                    cpu: Some(cpu),
-                });
+                let load = HostLoad::busy(self.unix_ns(), Some(cpu));
+                self.rec.host.push(load);
                 self.at(self.now + HOST, Due::Host);
             }
             Due::Cross(i) => self.cross(i as usize),

@@ -1,7 +1,11 @@
 //! `dstat -c -n -t --output FILE`: CPU load and an interface's bytes per second.
 //!
-//! **Source.** dstat 0.7: five header lines, a line of groups, a line of columns, then one line per sample. The time
-//! has no year; the header's date gives it. The first sample is the mean since boot.
+//! **Source.** dstat 0.7, and its successors pcp-dstat 6 and dool 1.3: five header lines, a line of groups, a line of
+//! columns, then one line per sample. The time has no year; the header's date gives it. The first sample is the mean
+//! since boot. Groups of processors are `total cpu usage` or `total usage`, and `cpu0 usage` for a single one. dool
+//! repeats the group in a column's name (`total cpu usage:usr`) if there are several.
+//!
+//! **Limits.** The successors have no columns for interrupts, and count them as user time.
 
 use super::file::{Fault, Imported, Settings};
 use super::lines::{Lines, Local, billionths, shown};
@@ -16,7 +20,12 @@ const MONTHS: [&str; 12] = [
 
 #[derive(Clone, Copy)]
 enum Column {
+    User,
+    System,
     Idle,
+    Wait,
+    HardInterrupt,
+    SoftInterrupt,
     Received,
     Sent,
     Time,
@@ -40,8 +49,15 @@ fn sample(
     let mut sound = fields.len() >= columns.len();
     for (field, column) in fields.iter().zip(columns) {
         let value = billionths(field.as_bytes());
+        // The columns are percentages.
+        let share = value.map(|v| v as f64 / 1e11).filter(|s| *s >= 0.0);
         match column {
-            Some(Column::Idle) => sample.idle = value.map(|v| v as f64 / 1e9),
+            Some(Column::Idle) => sample.idle = share,
+            Some(Column::User) => sample.user = share,
+            Some(Column::System) => sample.system = share,
+            Some(Column::Wait) => sample.wait = share,
+            Some(Column::HardInterrupt) => sample.interrupts[0] = share,
+            Some(Column::SoftInterrupt) => sample.interrupts[1] = share,
             Some(Column::Received) => sample.received = value,
             Some(Column::Sent) => sample.sent = value,
             Some(Column::Epoch) => sample.t_ns = value,
@@ -67,9 +83,9 @@ fn sample(
 
 /// Hands on the rows of an interval that ends with `sample`.
 fn push(out: &mut Out, sample: &Sample, t_ns: i64, interval_ns: i64, interface: &Text) {
-    if let Some(idle) = sample.idle {
-        let cpu = Some((1.0 - idle / 100.0).clamp(0.0, 1.0));
-        out.push(&HostLoad { t_ns, cpu });
+    let shares = sample.shares();
+    if shares.iter().any(Option::is_some) {
+        out.push(&HostLoad::of(t_ns, shares));
     }
     let bytes = |rate: i64| (rate as f64 / 1e9 * interval_ns as f64 / 1e9).round() as i64;
     if sample.received.is_some() || sample.sent.is_some() {
@@ -112,7 +128,8 @@ pub fn read(
             before = None;
             continue;
         }
-        if fields.contains(&"usr") || fields.contains(&"recv") || fields.contains(&"time") {
+        let names = |n: &str| fields.iter().any(|f| f.rsplit(':').next() == Some(n));
+        if text.starts_with('"') && ["usr", "recv", "time"].into_iter().any(names) {
             columns = columns_of(&fields, &groups);
             if let Some(net) = groups.iter().find_map(|g| g.strip_prefix("net/")) {
                 interface = net.into();
@@ -155,12 +172,34 @@ pub fn read(
 #[derive(Default)]
 struct Sample {
     t_ns: Option<i64>,
+    /// Shares of the processors' time.
     idle: Option<f64>,
+    user: Option<f64>,
+    system: Option<f64>,
+    wait: Option<f64>,
+    /// Hard and soft interrupts.
+    interrupts: [Option<f64>; 2],
     received: Option<i64>,
     sent: Option<i64>,
 }
 
-/// Finds the columns. The first group of a kind counts: that of all processors, and that of the first interface.
+impl Sample {
+    /// Shares in the order of [`HostLoad::shares`]. Percentages are rounded, so their sum may exceed 100 a little.
+    fn shares(&self) -> [Option<f64>; 5] {
+        let busy = self.idle.map(|idle| 1.0 - idle - self.wait.unwrap_or(0.0));
+        let [hard, soft] = self.interrupts;
+        let interrupt = hard.zip(soft).map(|(hard, soft)| hard + soft);
+        [busy, self.user, self.system, interrupt, self.wait]
+            .map(|share| share.map(|s| s.clamp(0.0, 1.0)))
+    }
+}
+
+/// True if a group is of all processors together.
+fn is_of_all(group: &str) -> bool {
+    group.starts_with("total") && group.ends_with("usage")
+}
+
+/// Finds the columns: those of all processors together, and of the first interface.
 fn columns_of(names: &[&str], groups: &[String]) -> Vec<Option<Column>> {
     let mut group = "";
     let mut seen: Vec<&str> = Vec::new();
@@ -168,8 +207,14 @@ fn columns_of(names: &[&str], groups: &[String]) -> Vec<Option<Column>> {
         if let Some(g) = groups.get(i).filter(|g| !g.is_empty()) {
             group = g;
         }
+        let name = &name.rsplit(':').next().unwrap_or(name);
         let column = match *name {
-            "idl" if group.contains("cpu") => Column::Idle,
+            "usr" if is_of_all(group) => Column::User,
+            "sys" if is_of_all(group) => Column::System,
+            "idl" if is_of_all(group) => Column::Idle,
+            "wai" if is_of_all(group) => Column::Wait,
+            "hiq" if is_of_all(group) => Column::HardInterrupt,
+            "siq" if is_of_all(group) => Column::SoftInterrupt,
             "recv" if group.starts_with("net/") => Column::Received,
             "send" if group.starts_with("net/") => Column::Sent,
             "time" | "date/time" => Column::Time,
@@ -191,12 +236,17 @@ fn year_of(date: &str) -> Option<i16> {
     words.get(month + 1)?.parse().ok()
 }
 
-/// Parses `04-05 15:55:11` as month, day and time of day.
+/// Parses `04-05 15:55:11` and dool's `May-04 15:55:11` as month, day and time of day.
 fn day_time(text: &str) -> Option<(i8, i8, [i8; 3])> {
     let (date, time) = text.split_once(' ')?;
-    let (day, month) = date.split_once('-')?;
+    let (first, second) = date.split_once('-')?;
+    let named = MONTHS.iter().zip(1..).find(|(name, _)| **name == first);
+    let (month, day) = match named {
+        Some((_, month)) => (month, second),
+        None => (second.parse().ok()?, first),
+    };
     let mut clock = time.splitn(3, ':').map(str::parse);
     let mut next = || clock.next()?.ok();
     let clock = [next()?, next()?, next()?];
-    Some((month.parse().ok()?, day.parse().ok()?, clock))
+    Some((month, day.parse().ok()?, clock))
 }

@@ -67,7 +67,10 @@ fn guess(head: &[u8], text: &str) -> Option<Format> {
         let irtt = text.contains("\"irtt\"") || text.contains("\"round_trips\"");
         return Some(if irtt { Format::Irtt } else { Format::Flent });
     }
-    if start.starts_with("\"Dstat") || start.starts_with("\"pcp-dstat") {
+    if ["\"Dstat", "\"pcp-dstat", "\"dool", "\"Dool"]
+        .iter()
+        .any(|head| start.starts_with(head))
+    {
         return Some(Format::Dstat);
     }
     // The first line may be a header, the second one damaged.

@@ -121,19 +121,25 @@ fn bytes_of_a_minute_are_summed_and_what_is_not_known_stays_unknown() {
 #[test]
 fn the_load_of_a_minute_is_its_mean() {
     let rows = (1..=120).map(|s| {
+        let cpu = (s != 3).then_some(if s <= 60 { 0.5 } else { 0.25 });
+        let wait = (s <= 60).then_some(if s % 2 == 0 { 0.25 } else { 0.75 });
         Row::HostLoad(HostLoad {
-            t_ns: s * 1_000_000_000,
-            cpu: (s != 3).then_some(if s <= 60 { 0.5 } else { 0.25 }),
+            cpu_wait: wait,
+            ..HostLoad::busy(s * 1_000_000_000, cpu)
         })
     });
     let out = through(&mut LoadBins::new(MINUTE_NS), rows);
-    let load = |t_ns, cpu| {
+    let load = |t_ns, cpu, cpu_wait| {
         Row::HostLoad(HostLoad {
-            t_ns,
-            cpu: Some(cpu),
+            cpu_wait,
+            ..HostLoad::busy(t_ns, Some(cpu))
         })
     };
-    assert_eq!(out, [load(MINUTE_NS, 0.5), load(2 * MINUTE_NS, 0.25)]);
+    let want = [
+        load(MINUTE_NS, 0.5, Some(0.5)),
+        load(2 * MINUTE_NS, 0.25, None),
+    ];
+    assert_eq!(out, want);
 }
 
 /// A day's files of all tables that give way: cadence, start and gaps are drawn.
@@ -193,7 +199,7 @@ impl Draw {
         let (_, all) = self.instants(day);
         rows.extend(all.into_iter().map(|t_ns| {
             let cpu = Some(self.below(100) as f64 / 100.0);
-            Row::HostLoad(HostLoad { t_ns, cpu })
+            Row::HostLoad(HostLoad::busy(t_ns, cpu))
         }));
         for target in ["udp", "icmp"].iter().take(1 + self.below(2) as usize) {
             let (_, all) = self.instants(day);
