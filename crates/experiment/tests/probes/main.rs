@@ -7,6 +7,7 @@ mod capacity;
 mod dns;
 mod ecn;
 mod envelope;
+mod l4s;
 mod loaded;
 mod nat;
 mod others;
