@@ -25,6 +25,7 @@ pub mod ipv6;
 pub mod l4s;
 pub mod middlebox;
 pub mod nat;
+pub mod nqb;
 pub mod page;
 pub mod path;
 pub mod ports;

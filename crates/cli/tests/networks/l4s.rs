@@ -1,4 +1,4 @@
-//! `tailback probe l4s` over emulated links with the kernel's own packets: a queue of each kind, drawn at random.
+//! `tailback probe l4s` and `nqb` over emulated links with the kernel's own packets: a queue of each kind, drawn at random.
 
 use crate::doubles::{figure, says, serve};
 use base::rng::{Rng, Streams, uniform};
@@ -56,6 +56,37 @@ fn l4s_marks_thresholds_and_queues_are_told_over_sockets() {
                 );
                 assert!(l4s < classic / 2.0, "{at}: {l4s} against {classic} ms");
             }
+            server.stop();
+            line.stop().expect("it stops");
+        });
+    }
+}
+
+#[test]
+fn nqb_queues_are_told_over_sockets() {
+    let mut rng = Streams::new(seed()).stream("networks/nqb");
+    for (queue, words) in [
+        ("dualpi2:nqb=true", "NQB has a queue of its own up"),
+        ("fifo:packets=150", "NQB has no queue of its own up"),
+    ] {
+        let (mbps, rtt) = (between(&mut rng, 10.0, 30.0), between(&mut rng, 8.0, 30.0));
+        let at = format!("{mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
+        println!("{at}");
+        testkit::real_time_beside(|| {
+            let delay = (rtt * 500.0).round();
+            let up =
+                format!("rate = \"{mbps:.1} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"");
+            let down = format!("rate = \"100 Mbit/s\"\ndelay = \"{delay} us\"");
+            let link = testkit::line::spec(&up, &down);
+            let Some(line) = testkit::line::start(&[link]) else {
+                return;
+            };
+            let server = serve(&line);
+            let program = Program::new(crate::doubles::TAILBACK);
+            let answer = testkit::networks::probe(&program, &line, "nqb:time=5s").0;
+            let told = says(&answer);
+            println!("{told}");
+            assert!(told.contains(words), "{at}: {told} {}", answer["doubts"]);
             server.stop();
             line.stop().expect("it stops");
         });

@@ -4,6 +4,7 @@
 //! the number of the datagram and its TOS byte at arrival. Waits are round trips above the smallest one of the run: this
 //! host's clock alone measures them, and answers of 28 bytes hardly queue downwards.
 
+pub mod seen;
 mod sender;
 
 pub use sender::Sender;
@@ -13,6 +14,7 @@ use crate::course::Course;
 use base::{Bytes, Duration, Time};
 use congestion::ControllerSpec;
 use measure::control::listen::{Answer, Echo, Place, TOKEN_LEN, Transport, Wanted, echoed};
+use seen::Codepoint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -23,6 +25,10 @@ pub const PACKET: u64 = PAYLOAD + 28;
 const SOCKET: u32 = 0;
 /// Time for which the ports stay open at most.
 const OPEN: Duration = Duration::from_secs(600);
+/// Interval of single datagrams beside other flows.
+const SPARSE: Duration = Duration::from_millis(20);
+/// Time and interval of single datagrams of each marking on the idle link.
+const FIRST: (Duration, Duration) = (Duration::from_millis(1200), Duration::from_millis(100));
 /// Longest silence in the loop, so that a person sees progress and can stop it.
 const TICK: Duration = Duration::from_millis(100);
 /// Delay of a datagram at this host from which the host counts as too slow.
@@ -48,6 +54,30 @@ pub struct Flow {
     pub tos: u8,
     /// Pace of the datagrams.
     pub pace: Pace,
+}
+
+impl Flow {
+    /// Flow of a controller.
+    ///
+    /// # Panics
+    /// If the registry has no such controller.
+    pub fn controlled(name: &'static str, tos: u8, controller: &str) -> Flow {
+        let controller = controller.parse().expect("a controller of the registry");
+        Flow {
+            name,
+            tos,
+            pace: Pace::Controlled(controller),
+        }
+    }
+
+    /// Single datagrams beside other flows.
+    pub fn sparse(name: &'static str, tos: u8) -> Flow {
+        Flow {
+            name,
+            tos,
+            pace: Pace::Every(SPARSE),
+        }
+    }
 }
 
 /// Datagram that came back.
@@ -181,6 +211,34 @@ impl Echoes {
             counted: (counted, counted),
             next: first,
         }
+    }
+
+    /// Sends single datagrams of each marking over the idle link.
+    ///
+    /// # Errors
+    /// This host refuses to send, or nothing comes back.
+    pub async fn markings<const N: usize>(
+        &mut self,
+        tos: [u8; N],
+    ) -> Result<Vec<Codepoint>, String> {
+        let flows = tos.map(|tos| Flow {
+            pace: Pace::Every(FIRST.1),
+            ..Flow::sparse("single", tos)
+        });
+        let limits = Limits {
+            lasts: FIRST.0,
+            most: Bytes::new(1_000_000),
+        };
+        let ran = self.run("markings", &flows, limits).await?;
+        if self.base.is_none() {
+            return Err("no datagram came back: UDP may be filtered".into());
+        }
+        let all = ran.flows.into_iter().map(|f| Codepoint {
+            tos: f.tos,
+            sent: f.sent,
+            arrived: f.tos_seen.into_iter().collect(),
+        });
+        Ok(all.collect())
     }
 
     /// Sends these flows, each to the port of its index, for a time; then waits until nothing of them is in flight.

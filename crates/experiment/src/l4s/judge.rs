@@ -9,19 +9,15 @@
 //! **Source.** W. J. Youden, "Index for rating diagnostic tests", Cancer 3 (1950); RFC 9331, The Explicit Congestion
 //! Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S), sections 4.3 and 5.
 
-use super::note::{Codepoint, FlowSeen, L4sNote, Phase, Waits, sketch};
+use super::note::{L4sNote, Phase};
 use super::{CE, ECT1, NOT_ECT};
+use crate::flows::seen::{
+    self, Codepoint, FlowSeen, LEAST_MS, Spread, least_ms, sketch, tenths, waits,
+};
 use base::noted::Noted;
 use base::record::Recording;
-use base::sketch::quantile;
 use std::collections::BTreeMap;
 
-/// Share of a wait below which another is shorter, and from which on both are of one queue.
-const SHORTER: f64 = 0.5;
-const EQUAL: f64 = 0.7;
-/// Least wait of CUBIC, and least difference of two waits, ms; on a slow link, packet times.
-const LEAST_MS: f64 = 1.5;
-const LEAST_PACKETS: f64 = 2.0;
 /// Share of datagrams above the threshold that are marked, from which on marks are immediate.
 const IMMEDIATE: f64 = 0.6;
 /// Marks from which on there is a threshold.
@@ -30,8 +26,6 @@ const MARKS: u64 = 10;
 const STEEP: (f64, f64) = (1.5, 0.5);
 /// Share of datagrams that left this host late from which on the host, not the link, shaped the queue.
 const LATE: f64 = 0.3;
-/// Tenths of a second in which CUBIC's datagrams wait, from which on queues are told.
-const TENTHS: usize = 5;
 /// Prague's share of CUBIC's rate below which ECT(1) is policed.
 const POLICED: f64 = 0.6;
 
@@ -83,9 +77,6 @@ pub struct Threshold {
     /// Wait near the threshold above which that share is largest, ms.
     pub steep: f64,
 }
-
-/// Median and the middle 95 % of a flow's waits in tenths of a second, ms.
-pub type Spread = [f64; 3];
 
 /// Waits while both flows run and CUBIC's datagrams wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,20 +138,6 @@ impl Notes {
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
     }
-
-    /// Time of one packet at the greatest rate of any flow, ms.
-    fn packet_ms(&self) -> f64 {
-        let rates = self.flows().map(|f| f.rate_bps);
-        let most = rates.fold(0.0, f64::max);
-        crate::flows::PACKET as f64 * 8e3 / most.max(1e3)
-    }
-}
-
-/// Waits of all datagrams of a flow.
-pub(super) fn waits(flow: &FlowSeen) -> Waits {
-    let mut all = sketch(&flow.unmarked);
-    all.merge(&sketch(&flow.marked));
-    all
 }
 
 pub(super) fn ms(ns: f64) -> f64 {
@@ -174,7 +151,7 @@ pub fn judged(recording: &Recording) -> Judged {
 
 pub(super) fn judge(notes: &Notes) -> Judged {
     let alone = notes.flow(Phase::Alone, "l4s");
-    let least = LEAST_MS.max(notes.packet_ms() * LEAST_PACKETS);
+    let least = least_ms(notes.flows());
     let beside = beside(notes, least);
     let queues = beside.map_or_else(
         || Queues::Unknown("CUBIC built no queue beside Prague".into()),
@@ -191,32 +168,26 @@ pub(super) fn judge(notes: &Notes) -> Judged {
 }
 
 fn beside(notes: &Notes, least: f64) -> Option<Beside> {
-    let bins = |name| Some(&notes.flow(Phase::Together, name)?.bins);
-    let (l4s, classic, sparse) = (bins("l4s")?, bins("classic")?, bins("sparse")?);
-    let all = std::iter::zip(std::iter::zip(l4s, classic), sparse);
-    let of_queue = all.filter_map(|((l, c), s)| Some([(*l)?.0, (*c)?.0, (*s)?.0].map(f64::from)));
-    let of_queue: Vec<[f64; 3]> = of_queue.filter(|waits| waits[1] >= least).collect();
-    let spread = |i: usize| {
-        let mut waits: Vec<f64> = of_queue.iter().map(|w| w[i]).collect();
-        waits.sort_by(f64::total_cmp);
-        let at = |p| quantile(waits.len() as u64, p, |rank| waits[rank as usize]);
-        [0.5, 0.025, 0.975].map(|p| at(p).unwrap_or_default())
-    };
-    (of_queue.len() >= TENTHS).then(|| Beside {
-        l4s: spread(0),
-        classic: spread(1),
-        sparse: spread(2),
+    let of = |name| notes.flow(Phase::Together, name);
+    let (l4s, classic) = (of("l4s")?, of("classic")?);
+    let with = |name| tenths([l4s, classic, of(name)?], 1, least);
+    let all = ["sparse", "sparse2"].into_iter().filter_map(with);
+    let [l4s, classic, sparse] = all.min_by(|a, b| a[2][0].total_cmp(&b[2][0]))?;
+    Some(Beside {
+        l4s,
+        classic,
+        sparse,
     })
 }
 
 fn queues(b: Beside, least: f64) -> Queues {
+    use seen::Beside::{Equal, Shorter};
     let (l4s, classic, sparse) = (b.l4s[0], b.classic[0], b.sparse[0]);
-    let shorter = |wait: f64| wait < classic * SHORTER && classic - wait >= least;
-    let equal = |wait: f64| wait >= classic * EQUAL;
-    match (shorter(sparse), shorter(l4s)) {
-        (true, _) => Queues::Fair,
-        (false, true) if equal(sparse) => Queues::Dual,
-        (false, false) if equal(sparse) && equal(l4s) => Queues::One,
+    let is = |wait| seen::beside(wait, classic, least);
+    match (is(sparse), is(l4s)) {
+        (Shorter, _) => Queues::Fair,
+        (Equal, Shorter) => Queues::Dual,
+        (Equal, Equal) => Queues::One,
         _ => Queues::Unknown(format!(
             "waits are too alike: {l4s:.1} ms of Prague, {classic:.1} ms of CUBIC and {sparse:.1} ms of single datagrams"
         )),

@@ -1,9 +1,10 @@
 //! Answer of the kind `l4s`: sentences, figures, alerts, tables and plots from the verdict.
 
-use super::judge::{Beside, Judged, Notes, Queues, Spread, Threshold, Verdict, judge, ms, waits};
-use super::note::{BIN_MS, FlowSeen, Phase};
+use super::judge::{Beside, Judged, Notes, Queues, Threshold, Verdict, judge, ms};
+use super::note::Phase;
 use crate::alert::{Alert, Severity};
-use crate::answer::{Draw, Figured, Outcome, Plot, Series, Table};
+use crate::answer::{Figured, Outcome, Plot, Series, Table};
+use crate::flows::seen::{self, FlowSeen, Spread, waits};
 use base::print;
 use base::record::Recording;
 use stats::Figure;
@@ -235,25 +236,9 @@ impl All {
         if let Queues::Unknown(why) = &self.judged.queues {
             doubts.push(format!("queues cannot be told: {why}"));
         }
-        for flow in self.notes.flows() {
-            let answers = flow.arrived.saturating_sub(flow.returned);
-            if answers > flow.arrived / 200 + 2 {
-                doubts.push(format!(
-                    "{answers} answers to {} datagrams of {} were lost on the way back, and count as its losses",
-                    flow.arrived,
-                    person(&flow.name)
-                ));
-            }
-        }
-        let (late, sent) = self
-            .notes
-            .flows()
-            .fold((0, 0), |(l, s), f| (l + f.late, s + f.sent));
-        if late > sent / 50 {
-            doubts.push(format!(
-                "this host was busy: {late} of {sent} datagrams left more than 2 ms late, in bursts"
-            ));
-        }
+        let lost = |f: &FlowSeen| seen::lost_echoes(f, person(&f.name));
+        doubts.extend(self.notes.flows().filter_map(lost));
+        doubts.extend(seen::lateness(self.notes.flows()));
         doubts.push("the downlink was not tried: both flows send from this host".into());
         doubts
     }
@@ -267,23 +252,11 @@ impl All {
         ] {
             for name in ["l4s", "classic", "sparse"] {
                 if let Some(flow) = self.notes.flow(phase, name) {
-                    rows.push(row(title, flow));
+                    rows.push(seen::row(title, flow, person(name)));
                 }
             }
         }
-        Table::new(
-            "Flows",
-            [
-                "phase",
-                "flow",
-                "rate",
-                "median wait",
-                "99 % below",
-                "marked",
-                "lost",
-            ],
-            rows,
-        )
+        Table::new("Flows", seen::ROW, rows)
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -294,7 +267,7 @@ impl All {
         let plot = |(phase, title): (Phase, &str)| {
             let series: Vec<Series> = ["l4s", "classic", "sparse"]
                 .iter()
-                .filter_map(|name| Some(curve(self.notes.flow(phase, name)?)))
+                .filter_map(|name| Some(seen::curve(self.notes.flow(phase, name)?, person(name))))
                 .collect();
             (!series.is_empty())
                 .then(|| Plot::new(title, ("time in the phase, s", "mean wait, ms"), series))
@@ -309,29 +282,4 @@ fn person(name: &str) -> &'static str {
         "classic" => "CUBIC, Not-ECT",
         _ => "single datagrams, Not-ECT",
     }
-}
-
-fn row(phase: &str, flow: &FlowSeen) -> Vec<String> {
-    let all = waits(flow);
-    let at = |p| all.quantile(p).map_or("–".into(), |ns| time(ms(ns)));
-    let marks: u64 = flow.marked.iter().map(|m| m.1).sum();
-    let share = |n: u64, of: u64| format!("{:.2} %", n as f64 * 100.0 / of.max(1) as f64);
-    vec![
-        phase.into(),
-        person(&flow.name).into(),
-        print::RATE.print(flow.rate_bps),
-        at(0.5),
-        at(0.99),
-        share(marks, all.count()),
-        share(u64::from(flow.lost), u64::from(flow.sent)),
-    ]
-}
-
-fn curve(flow: &FlowSeen) -> Series {
-    let points = flow.bins.iter().enumerate().filter_map(|(i, bin)| {
-        let (wait, _) = (*bin)?;
-        let at = (i as f64 + 0.5) * BIN_MS as f64 * 1e-3;
-        Some((at, Some(f64::from(wait))))
-    });
-    Series::new(person(&flow.name), Draw::Line, points.collect())
 }

@@ -16,7 +16,7 @@ const DRAWS: u64 = 100;
 /// Time before which Prague ran alone; after it nothing is marked until both flows run.
 const ALONE_NS: u64 = 15_000_000_000;
 
-fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
+pub(super) fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
     (low.ln() + (high / low).ln() * uniform(rng)).exp()
 }
 
@@ -111,7 +111,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
     }
 }
 
-fn run(plan: &Plan, spec: &str) -> (Recording, Seen) {
+pub(super) fn run(plan: &Plan, spec: &str) -> (Recording, Seen) {
     let spec: ProbeSpec = spec.parse().expect("a kind");
     let budget = Bytes::new(10_000_000_000);
     let setting = Setting {

@@ -10,6 +10,7 @@ mod envelope;
 mod l4s;
 mod loaded;
 mod nat;
+mod nqb;
 mod others;
 mod page;
 mod path;
