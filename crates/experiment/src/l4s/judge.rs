@@ -107,12 +107,15 @@ pub struct Judged {
 /// Notes of a run in order.
 #[derive(Default)]
 pub(super) struct Notes {
+    /// Single datagrams of each marking on the idle link.
     pub codepoints: Vec<Codepoint>,
     phases: BTreeMap<u8, Vec<FlowSeen>>,
+    /// Reason why the run ended early.
     pub untried: Option<String>,
 }
 
 impl Notes {
+    /// Notes of a recording.
     pub fn of(recording: &Recording) -> Notes {
         let mut notes = Notes::default();
         for (_, note) in L4sNote::all_of(recording) {
@@ -135,6 +138,7 @@ impl Notes {
             .find(|f| f.name == name)
     }
 
+    /// All flows of all phases.
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
     }

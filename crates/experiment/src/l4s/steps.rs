@@ -8,8 +8,8 @@ use crate::host::Stopped;
 use crate::spec::Setting;
 use base::{Bytes, Duration};
 
-/// Least budget: three seconds of each phase at a few Mbit/s.
-const LEAST: Bytes = Bytes::new(5_000_000);
+/// Least budget: a phase of two seconds at 2 Mbit/s.
+const LEAST: Bytes = Bytes::new(2_000_000);
 /// Pause between phases.
 const REST: Duration = Duration::from_millis(700);
 /// Ports: one for each codepoint, which serve the flows, too.

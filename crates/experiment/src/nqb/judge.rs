@@ -62,12 +62,15 @@ pub struct Judged {
 /// Notes of a run.
 #[derive(Default)]
 pub(super) struct Notes {
+    /// Single datagrams of each marking on the idle link.
     pub markings: Vec<Codepoint>,
     phases: BTreeMap<u8, Vec<FlowSeen>>,
+    /// Reason why the run ended early.
     pub untried: Option<String>,
 }
 
 impl Notes {
+    /// Notes of a recording.
     pub fn of(recording: &Recording) -> Notes {
         let mut notes = Notes::default();
         for (_, note) in NqbNote::all_of(recording) {
@@ -90,6 +93,7 @@ impl Notes {
             .find(|f| f.name == name)
     }
 
+    /// All flows of all phases.
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
     }
