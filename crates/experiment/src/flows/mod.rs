@@ -133,7 +133,7 @@ pub struct Limits {
 }
 
 enum Sending {
-    Controlled(Sender),
+    Controlled(Box<Sender>),
     Every {
         next_at: Time,
         gap: Duration,
@@ -192,7 +192,13 @@ impl Echoes {
         let sending = match &flow.pace {
             Pace::Controlled(spec) => {
                 let rtt = self.base.unwrap_or(TICK);
-                Sending::Controlled(Sender::new(spec, Bytes::new(PAYLOAD), first, now, rtt))
+                Sending::Controlled(Box::new(Sender::new(
+                    spec,
+                    Bytes::new(PAYLOAD),
+                    first,
+                    now,
+                    rtt,
+                )))
             }
             Pace::Every(gap) => Sending::Every {
                 next_at: now + *gap * port as u64 / count.max(1) as u64,
