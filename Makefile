@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -91,6 +91,12 @@ probe-draws: ## experiments on random links in virtual time: docs/book/probe/ran
 
 ecn-draws: ## markings on random chains of routers in virtual time: the tables of docs/book/probe/ecn.md
 	ECN_SEED=$(SEED) $(CARGO) test --release --workspace --test probes ecn:: -- --nocapture
+
+l4s-draws: ## Prague and CUBIC over random queues in virtual time: the table of docs/book/probe/l4s.md
+	L4S_SEED=$(SEED) $(CARGO) test --release --workspace --test probes l4s:: -- --nocapture
+
+nqb-draws: ## NQB and CUBIC over random queues in virtual time: the table of docs/book/probe/nqb.md
+	NQB_SEED=$(SEED) $(CARGO) test --release --workspace --test probes nqb:: -- --nocapture
 
 VIA_COUNT ?= 3
 via-draws: ## tests over servers of other protocols on random links, half a minute each: the table of docs/book/via.md

@@ -4,7 +4,7 @@ dropped and can be marked, it is marked and sent on."""
 
 from decimal import Decimal, getcontext
 
-from qdisc_table import CE, ECT0, MS, NOT_ECT, Chance, main, run
+from qdisc_table import CE, ECT0, ECT1, MS, NOT_ECT, Chance, main, run
 
 getcontext().prec = 60
 
@@ -17,7 +17,8 @@ def control_law(t, interval, count):
 class Queue:
     """One queue under CoDel; `log` receives what became of packets that did not simply pass."""
 
-    def __init__(self, log, target=5 * MS, interval=100 * MS, limit=1000, ecn=False, mtu=1500):
+    def __init__(self, log, target=5 * MS, interval=100 * MS, limit=1000, ecn=False, mtu=1500, ce_threshold=None, ce_l4s=False):
+        self.ce_threshold, self.ce_l4s = ce_threshold, ce_l4s
         self.log, self.target, self.interval, self.limit, self.ecn, self.mtu = log, target, interval, limit, ecn, mtu
         self.packets = []
         self.first_above_time = 0
@@ -62,6 +63,16 @@ class Queue:
         self.log.append(f"drop {packet.id} target_exceeded")
 
     def dequeue(self, now):
+        """Linux, codel_dequeue: whatever the law did, a packet that leaves after more than ce_threshold is marked
+        (INET_ECN_set_ce), or with the selector 01 of the mask 11 only one of ECT(1)."""
+        packet = self.law(now)
+        if packet is not None and self.ce_threshold is not None and now - packet.enqueued > self.ce_threshold:
+            if packet.ecn in ((ECT1,) if self.ce_l4s else (ECT0, ECT1)):
+                packet.ecn = CE
+                self.log.append(f"mark {packet.id}")
+        return packet
+
+    def law(self, now):
         packet, ok_to_drop = self.dodequeue(now)
         if self.dropping:
             if not ok_to_drop:
@@ -149,5 +160,13 @@ def coarse_service():
     return "codel:target=1 ms,interval=10 ms,limit=100,mtu=0", run(queue, arrivals, 300_000, 10_000 * MS)
 
 
+def ce_threshold():
+    """Packets of all codepoints; the law drops and marks beside the threshold, which is above and below the wait."""
+    spans = [(0, 1500, 3400), (1500, 1700, 20000), (1700, 3500, 3600)]
+    arrivals = poisson_like(Chance(1024), spans, lambda c: (NOT_ECT, ECT0, ECT1, CE)[c.below(4)])
+    queue = Codel(ecn=True, ce_threshold=12 * MS)
+    return "codel:ecn=true,ce_threshold=12 ms", run(queue, arrivals, 2_000_000, 10_000 * MS)
+
+
 if __name__ == "__main__":
-    main("codel.py", {f.__name__: f for f in (step_load, random_load, mixed_ecn, coarse_service)})
+    main("codel.py", {f.__name__: f for f in (step_load, random_load, mixed_ecn, coarse_service, ce_threshold)})

@@ -9,7 +9,8 @@ from streams import Stream
 
 class DualPi2:
     def __init__(self, target=15 * MS, tupdate=16 * MS, alpha=0.16, beta=3.2, k=2.0, min_th=800_000, range_=400_000,
-                 th_len=1, protection=16, random=False, limit=10_000):
+                 th_len=1, protection=16, random=False, limit=10_000, nqb=False):
+        self.nqb = nqb
         self.target, self.tupdate, self.alpha, self.beta, self.k = target, tupdate, alpha, beta, k
         self.min_th, self.max_th, self.range, self.th_len = min_th, min_th + range_, range_, th_len
         self.protection, self.limit = protection, limit
@@ -34,7 +35,8 @@ class DualPi2:
             self.log.append(f"drop {packet.id} overlimit")
             return
         packet.enqueued = now
-        (self.lq if packet.ecn % 2 == 1 else self.cq).append(packet)
+        scalable = packet.ecn % 2 == 1 or self.nqb and packet.dscp == 45
+        (self.lq if scalable else self.cq).append(packet)
 
     def recur(self, q, likelihood):
         if self.random:
@@ -69,7 +71,14 @@ class DualPi2:
             if self.scheduler() == "l":
                 alone = len(self.lq) <= self.th_len
                 packet = self.lq.pop(0)
-                if p_cl < self.p_lmax:
+                if packet.ecn % 2 == 0:
+                    # NQB packets of a classic sender: the classic probability, in the other queue.
+                    if self.recur("c", p_c):
+                        if packet.ecn == NOT_ECT or p_c >= self.p_cmax:
+                            self.log.append(f"drop {packet.id} early_drop")
+                            continue
+                        self.mark(packet)
+                elif p_cl < self.p_lmax:
                     native = 0.0 if alone else self.laqm(now - packet.enqueued)
                     if self.recur("l", max(native, p_cl)):
                         self.mark(packet)
@@ -121,5 +130,12 @@ def by_chance():
     return "dualpi2:random=true", run(DualPi2(random=True), load(7, spans, (NOT_ECT, ECT0, ECT1, CE)), 1_200_000, 6_000 * MS)
 
 
+def nqb():
+    """A third of the packets have DSCP 45, of all codepoints."""
+    arrivals = load(9956, [(0, 3000, 6400), (3000, 4200, 3000)], (NOT_ECT, ECT0, ECT1))
+    marked = [a + (45,) if i % 3 == 0 else a for i, a in enumerate(arrivals)]
+    return "dualpi2:nqb=true", run(DualPi2(nqb=True), marked, 1_200_000, 7_000 * MS)
+
+
 if __name__ == "__main__":
-    main("dualpi2.py", {f.__name__: f for f in (mixed, classic_alone, other_values, by_chance)})
+    main("dualpi2.py", {f.__name__: f for f in (mixed, classic_alone, other_values, by_chance, nqb)})

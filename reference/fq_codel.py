@@ -3,12 +3,13 @@ sections 4.1 and 4.2 tell it in words. Each flow number has a queue of its own h
 flows and the implementation under test many queues, so that none collide."""
 
 import codel
-from qdisc_table import ECT0, MS, NOT_ECT, Chance, main, run
+from qdisc_table import ECT0, ECT1, MS, NOT_ECT, Chance, main, run
 
 
 class FqCodel:
-    def __init__(self, limit=10240, quantum=1514, ecn=True, memory=32 << 20):
+    def __init__(self, limit=10240, quantum=1514, ecn=True, memory=32 << 20, **threshold):
         self.log = []
+        self.threshold = threshold
         self.limit, self.quantum, self.ecn, self.memory = limit, quantum, ecn, memory
         self.queues = {}  # flow -> codel.Queue
         self.credits = {}  # flow -> bytes
@@ -16,7 +17,7 @@ class FqCodel:
 
     def enqueue(self, now, packet):
         flow = packet.flow
-        queue = self.queues.setdefault(flow, codel.Queue(self.log, limit=10**9, ecn=self.ecn))
+        queue = self.queues.setdefault(flow, codel.Queue(self.log, limit=10**9, ecn=self.ecn, **self.threshold))
         queue.enqueue(now, packet)
         if flow not in self.new and flow not in self.old:
             self.new.append(flow)
@@ -99,5 +100,17 @@ def too_little_room():
     )
 
 
+def l4s_threshold():
+    """Three flows, one of each of ECT(1), ECT(0) and Not-ECT; ce_threshold applies to the first alone."""
+    chance, arrivals = Chance(9331), []
+    for t in range(0, 2500 * 1000, 2600):
+        flow = 1 + chance.below(3)
+        ecn = (ECT1, ECT0, NOT_ECT)[flow - 1]
+        arrivals.append((t * 1000 + chance.below(1_000_000), flow, 200 + chance.below(1301), ecn))
+    return "fq_codel:flows=65536,ce_threshold=3 ms,ce_l4s=true", run(
+        FqCodel(ce_threshold=3 * MS, ce_l4s=True), sorted(arrivals), 2_700_000, 6_000 * MS
+    )
+
+
 if __name__ == "__main__":
-    main("fq_codel.py", {f.__name__: f for f in (two_greedy_one_sparse, many_flows, too_little_room)})
+    main("fq_codel.py", {f.__name__: f for f in (two_greedy_one_sparse, many_flows, too_little_room, l4s_threshold)})

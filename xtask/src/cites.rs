@@ -238,6 +238,7 @@ const TITLES: &[(u32, &str)] = &[
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
     (9000, "QUIC: A UDP-Based Multiplexed and Secure Transport"),
     (9001, "Using TLS to Secure QUIC"),
+    (9002, "QUIC Loss Detection and Congestion Control"),
     (9097, "Metrics and Methods for One-Way IP Capacity"),
     (
         9106,
@@ -269,6 +270,10 @@ const TITLES: &[(u32, &str)] = &[
         "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP",
     ),
     (9937, "Proportional Rate Reduction"),
+    (
+        9956,
+        "A Non-Queue-Building Per-Hop Behavior (NQB PHB) for Differentiated Services",
+    ),
     (
         9946,
         "The UDP Speed Test Protocol (UDPSTP) for One-Way IP Capacity Metric Measurement",

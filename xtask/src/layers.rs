@@ -36,7 +36,10 @@ const ROOMS: &[Room] = &[
     pure("congestion", &[]),
     pure("measure", &[]),
     pure("analysis", &["stats"]),
-    pure("experiment", &["measure", "stats", "analysis"]),
+    pure(
+        "experiment",
+        &["measure", "stats", "analysis", "congestion"],
+    ),
     pure("control", &["stats", "link"]),
     pure(
         "sim",

@@ -98,6 +98,8 @@ pub struct Heard {
     pub bytes: Vec<u8>,
     /// TOS or traffic-class byte, if the system tells it.
     pub tos: Option<u8>,
+    /// Time from its arrival at this host until it was taken, if the system stamps arrivals; otherwise zero.
+    pub waited: Duration,
 }
 
 /// A UDP socket.

@@ -2,8 +2,8 @@
 //! table loop over it.
 
 use super::{
-    buffer, burst, capacity, check, collapse, dns, ecn, envelope, ipv6, middlebox, nat, page, path,
-    ports, radio, rtt, sizes, spacing, sweep, tcp, throughput, train,
+    buffer, burst, capacity, check, collapse, dns, ecn, envelope, ipv6, l4s, middlebox, nat, nqb,
+    page, path, ports, radio, rtt, sizes, spacing, sweep, tcp, throughput, train,
 };
 use crate::host::Stopped;
 use crate::spec::{How, Setting, Spec};
@@ -32,6 +32,8 @@ pub const PROBES: &[Spec] = &[
     ports::SPEC,
     middlebox::SPEC,
     ecn::SPEC,
+    l4s::SPEC,
+    nqb::SPEC,
     page::SPEC,
     collapse::SPEC,
     check::SPEC,

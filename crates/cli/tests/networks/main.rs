@@ -7,6 +7,7 @@ mod counted;
 mod doubles;
 mod ecn;
 mod favoured;
+mod l4s;
 mod log_in;
 mod names;
 mod own;

@@ -23,7 +23,8 @@ pub struct Letter {
 /// The bytes of an answer, at either end: they follow from the token alone.
 pub fn answer(answer: Answer, token: &[u8; TOKEN_LEN]) -> Vec<u8> {
     match answer {
-        Answer::Nothing => Vec::new(),
+        // An echo is of a datagram, and no message.
+        Answer::Nothing | Answer::Echo => Vec::new(),
         Answer::Mark => measure::control::listen::mark(token).to_vec(),
         Answer::Page => page("this text is what the server said\n".as_bytes()),
         Answer::Eicar => page(&eicar()),

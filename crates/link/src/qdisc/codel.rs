@@ -8,7 +8,7 @@
 //!
 //! **Deviations**: the law is called once per head packet ([`CodelLaw::judge`]) instead of looping inside dequeue as in
 //! section 5, so that it never touches a packet; the outcome is the same. A mark forwards the packet and schedules the
-//! next mark at once. `MAXPACKET` is a parameter, 1500 bytes of IP packet, because lengths here exclude the link-layer
+//! next mark at once. `ce_threshold` marks beside the law, as Linux does (`include/net/codel_impl.h`). `MAXPACKET` is a parameter, 1500 bytes of IP packet, because lengths here exclude the link-layer
 //! header.
 //!
 //! **Units**: times in ns; `count` in drops and marks. The control law is floor(interval / √count) in
@@ -37,6 +37,22 @@ params! {
         ecn: bool = "false", "RFC 8289 section 5";
         /// backlog at or below which nothing is dropped or marked
         mtu: Bytes = "1500 B" ["0".."1 MB"], "RFC 8289 section 5.3";
+        /// sojourn time above which every ECN-capable packet is marked; if not given, none is
+        ce_threshold: Option<Duration> ["0 ms".."10 s"], "Linux codel";
+        /// apply ce_threshold to L4S packets only: ECT(1)
+        ce_l4s: bool = "false", "Linux fq_codel";
+    }
+}
+
+impl Params {
+    /// True if `ce_threshold` marks a packet that leaves after this sojourn time (Linux, `codel_dequeue`).
+    pub(super) fn marks_at_threshold(&self, sojourn: Duration, ecn: Ecn) -> bool {
+        let applies = match ecn {
+            Ecn::Ect1 => true,
+            Ecn::Ect0 => !self.ce_l4s,
+            Ecn::NotEct | Ecn::Ce => false,
+        };
+        applies && self.ce_threshold.is_some_and(|most| sojourn > most)
     }
 }
 
@@ -205,15 +221,12 @@ impl Qdisc for Codel {
         let State { queue, bytes, law } = &mut self.state;
         while let Some(mut packet) = queue.pop_front() {
             *bytes -= packet.len;
-            match law.judge(
-                &self.params,
-                now,
-                now.saturating_since(packet.enqueued),
-                *bytes,
-                packet.ecn,
-            ) {
-                Verdict::Forward => return Some(packet),
-                Verdict::Mark => {
+            let sojourn = now.saturating_since(packet.enqueued);
+            let verdict = law.judge(&self.params, now, sojourn, *bytes, packet.ecn);
+            let at_threshold = self.params.marks_at_threshold(sojourn, packet.ecn);
+            match verdict {
+                Verdict::Forward if !at_threshold => return Some(packet),
+                Verdict::Forward | Verdict::Mark => {
                     packet.ecn = Ecn::Ce;
                     self.stats.marks += 1;
                     fates.marked(packet, Reason::TargetExceeded);

@@ -10,7 +10,8 @@
 //! **Deviations**: the limit counts packets of both queues; appendix A counts bytes. The scheduler is a weighted round
 //! robin with a credit in bytes; appendix A leaves the kind open. The controller uses the larger delay of both queues,
 //! so that overload by L4S packets alone is detected, too (appendix A.2). Updates are caught up at the next call, see
-//! `ticks.rs`. Linux decides randomly: `random=true`.
+//! `ticks.rs`. Linux decides randomly: `random=true`. With `nqb`, packets with DSCP 45 that are not ECT(1) wait in the L4S
+//! queue, and are dropped or marked there with the classic probability: our choice.
 //!
 //! **Units**: delays in seconds and probabilities as floating-point numbers, α and β in Hz; the scheduler's
 //! credit in bytes.
@@ -50,10 +51,15 @@ params! {
         protection: u64 = "16" ["2".."1000"], "RFC 9332 appendix A.1";
         /// decide randomly, as Linux does, not by counting
         random: bool = "false", "RFC 9332 appendix A.1; Linux";
+        /// give packets with DSCP 45 (NQB) to the L4S queue, too
+        nqb: bool = "false", "RFC 9956";
         /// most packets queued
         limit: u64 as Packets = "10000" ["1".."100000000"], "Linux dualpi2";
     }
 }
+
+/// DSCP of non-queue-building flows (RFC 9956).
+const NQB: u8 = 45;
 
 /// State of the controller and its two deciders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -264,6 +270,7 @@ impl Qdisc for DualPi2 {
         // RFC 9331 section 5.1: ECT(1) and CE are L4S.
         match packet.ecn {
             Ecn::Ect1 | Ecn::Ce => self.state.l4s.push(now, packet),
+            _ if self.params.nqb && packet.dscp == NQB => self.state.l4s.push(now, packet),
             Ecn::Ect0 | Ecn::NotEct => self.state.classic.push(now, packet),
         }
     }
@@ -288,7 +295,11 @@ impl Qdisc for DualPi2 {
                 let waiting = l4s.len();
                 let packet = l4s.pop()?;
                 let sojourn = now.saturating_since(packet.enqueued);
-                let verdict = law.judge_l4s(&self.params, sojourn, waiting, chance);
+                let verdict = match packet.ecn {
+                    // NQB packets of a classic sender.
+                    Ecn::NotEct | Ecn::Ect0 => law.judge_classic(&self.params, packet.ecn, chance),
+                    Ecn::Ect1 | Ecn::Ce => law.judge_l4s(&self.params, sojourn, waiting, chance),
+                };
                 (packet, verdict)
             };
             if verdict == Verdict::Drop {

@@ -44,6 +44,10 @@ params! {
         ecn: bool = "true", "RFC 8290 section 5.2.6";
         /// most bytes in all queues together
         memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_codel";
+        /// sojourn time above which every ECN-capable packet is marked; if not given, none is
+        ce_threshold: Option<Duration> ["0 ms".."10 s"], "Linux fq_codel";
+        /// apply ce_threshold to L4S packets only: ECT(1)
+        ce_l4s: bool = "false", "Linux fq_codel";
     }
 }
 
@@ -135,6 +139,8 @@ impl FqCodel {
                 interval: params.interval,
                 limit: params.limit,
                 ecn: params.ecn,
+                ce_threshold: params.ce_threshold,
+                ce_l4s: params.ce_l4s,
                 ..codel::Params::default()
             },
             state: State {
@@ -310,12 +316,13 @@ impl FqCodel {
         while let Some(mut packet) = self.state.pop(at) {
             let flow = &mut self.state.flows[at as usize];
             let sojourn = now.saturating_since(packet.enqueued);
-            match flow
+            let verdict = flow
                 .law
-                .judge(&self.codel, now, sojourn, flow.bytes, packet.ecn)
-            {
-                Verdict::Forward => return Some(packet),
-                Verdict::Mark => {
+                .judge(&self.codel, now, sojourn, flow.bytes, packet.ecn);
+            let at_threshold = self.codel.marks_at_threshold(sojourn, packet.ecn);
+            match verdict {
+                Verdict::Forward if !at_threshold => return Some(packet),
+                Verdict::Forward | Verdict::Mark => {
                     packet.ecn = Ecn::Ce;
                     self.stats.marks += 1;
                     fates.marked(packet, Reason::TargetExceeded);

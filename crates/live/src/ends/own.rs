@@ -1,9 +1,9 @@
 //! UDP sockets of our own.
 
 use super::trouble;
-use crate::clock::mono_ns;
+use crate::clock::{mono_ns, wall_ns};
 use crate::sys::option;
-use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
+use crate::timestamp::{enable, enable_headers, receive, set_hops, set_tos, set_whole};
 use crate::udp::any;
 use base::Duration;
 use experiment::ask::{Extension, Heard, Kind, Marking, Opening, Trouble};
@@ -28,6 +28,8 @@ impl Own {
         let ip = scout.local_addr()?.ip();
         let socket = UdpSocket::bind((ip, 0))?;
         enable_headers(socket.as_raw_fd(), ip.is_ipv6(), false)?;
+        // Without stamps, the time of taking a datagram stands for that of its arrival.
+        let _ = enable(socket.as_raw_fd(), false);
         Ok(Own { socket, to: None })
     }
 
@@ -92,6 +94,7 @@ impl Own {
                         from,
                         bytes: buf[..received.len].to_vec(),
                         tos: received.tos,
+                        waited: received.wall_ns.map_or(Duration::ZERO, since),
                     });
                 }
                 Err(e) => {
@@ -109,6 +112,13 @@ impl Own {
             }
         }
     }
+}
+
+/// Time since an arrival that the kernel stamped with the wall clock; a clock that was set meanwhile shows no more than a
+/// second.
+fn since(stamp_ns: i64) -> Duration {
+    let waited = wall_ns().saturating_sub(stamp_ns);
+    Duration::from_nanos(waited.clamp(0, 1_000_000_000) as u64)
 }
 
 /// Returns the path MTU that the kernel assumes; null if it does not say.

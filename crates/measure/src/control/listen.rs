@@ -37,6 +37,8 @@ pub const MARK_LEN: usize = 16;
 pub const COOKIE_LEN: usize = 16;
 /// Length of the answer to a knock (UDP), and so of the shortest knock that is answered.
 pub const KNOCK_LEN: usize = 52;
+/// Length of an echo, and so of the shortest datagram that is echoed.
+pub const ECHO_LEN: usize = 28;
 pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
 pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
 pub(super) const MOST_QUOTES_BODY: usize = MOST_QUOTES * (MOST_REST + 48) + 2048;
@@ -106,9 +108,11 @@ pub enum Answer {
     Names,
     /// Text that is no DNS answer.
     NotNames,
+    /// Number and TOS byte of each datagram, and the count of those so far: an [`Echo`].
+    Echo,
 }
 
-const ANSWERS: [Answer; 7] = [
+const ANSWERS: [Answer; 8] = [
     Answer::Nothing,
     Answer::Mark,
     Answer::Page,
@@ -116,6 +120,7 @@ const ANSWERS: [Answer; 7] = [
     Answer::NotPage,
     Answer::Names,
     Answer::NotNames,
+    Answer::Echo,
 ];
 
 impl Wanted {
@@ -542,6 +547,63 @@ impl Knocked {
             cookie: std::array::from_fn(|i| bytes[16 + i]),
         })
     }
+}
+
+/// Answer of a port that echoes: feedback for each datagram, without a copy of its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Number of the datagram.
+    pub number: u32,
+    /// Datagrams that have arrived at the port so far, this one included.
+    pub count: u32,
+    /// TOS or traffic-class byte at arrival, if the kernel tells it.
+    pub tos: Option<u8>,
+}
+
+impl Echo {
+    /// Encodes the feedback. The mask keeps the client from choosing the bytes that the server sends.
+    pub fn encode(&self, token: &[u8; TOKEN_LEN]) -> [u8; ECHO_LEN] {
+        let mut out = [0; ECHO_LEN];
+        out[..16].copy_from_slice(&mark(token));
+        out[16..20].copy_from_slice(&(self.number ^ echo_mask(token)).to_be_bytes());
+        out[20..24].copy_from_slice(&self.count.to_be_bytes());
+        out[24] = u8::from(self.tos.is_some());
+        out[25] = self.tos.unwrap_or(0);
+        out
+    }
+
+    /// Reads the feedback; `None` if it is not the server's to the holder of this token.
+    pub fn decode(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Echo> {
+        let bytes: &[u8; ECHO_LEN] = bytes.try_into().ok()?;
+        if bytes[..16] != mark(token) {
+            return None;
+        }
+        let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Some(Echo {
+            number: word(16) ^ echo_mask(token),
+            count: word(20),
+            tos: (bytes[24] == 1).then_some(bytes[25]),
+        })
+    }
+}
+
+fn echo_mask(token: &[u8; TOKEN_LEN]) -> u32 {
+    let mask = mask(token);
+    u32::from_be_bytes(std::array::from_fn(|i| mask[4 + i]))
+}
+
+/// Datagram whose arrival is echoed: the token and its number, padded to `len` bytes.
+pub fn echoed(token: &[u8; TOKEN_LEN], number: u32, len: usize) -> Vec<u8> {
+    let mut out = token.to_vec();
+    out.extend(number.to_be_bytes());
+    out.resize(len.max(ECHO_LEN), b'.');
+    out
+}
+
+/// Number of a datagram to a port that echoes; `None` if it does not start with the token.
+pub fn echo_number(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<u32> {
+    let number = bytes.strip_prefix(token)?.get(..4)?;
+    Some(u32::from_be_bytes(number.try_into().ok()?))
 }
 
 /// Datagram that asks for an answer: the token, padded to `len` bytes.

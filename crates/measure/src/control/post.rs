@@ -6,8 +6,9 @@
 //! reported, with lengths and no contents; everything else is only counted.
 
 use super::listen::{
-    Answer, Arrival, COOKIE_LEN, Knocked, LEAST_DATAGRAM, MARK_LEN, MOST_ARRIVALS, MOST_BYTES,
-    MOST_DATAGRAM, MOST_ORDERS, TOKEN_LEN, Transport, Wanted, datagram, mark,
+    Answer, Arrival, COOKIE_LEN, Echo, Knocked, LEAST_DATAGRAM, MARK_LEN, MOST_ARRIVALS,
+    MOST_BYTES, MOST_DATAGRAM, MOST_ORDERS, TOKEN_LEN, Transport, Wanted, datagram, echo_number,
+    mark,
 };
 use crate::wire::Key;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +37,8 @@ pub struct Post {
     wanted: Vec<Wanted>,
     author: Author,
     arrivals: Vec<Arrival>,
+    /// Datagrams that each port has echoed.
+    echoed: Vec<u32>,
     foreign: u64,
 }
 
@@ -55,6 +58,7 @@ impl Post {
             written: written.into_bytes(),
             secret: Key::new(&secret),
             client: client.to_canonical(),
+            echoed: vec![0; wanted.len()],
             wanted,
             author,
             arrivals: Vec::new(),
@@ -123,6 +127,9 @@ impl Post {
             return None;
         }
         let wanted = self.wanted.get(listener)?;
+        if wanted.answer == Answer::Echo {
+            return self.echo(listener, tos, bytes);
+        }
         let answer = match wanted.answer {
             _ if !shown => None,
             Answer::Nothing => None,
@@ -148,6 +155,20 @@ impl Post {
             tos,
         });
         answer
+    }
+
+    /// Feedback for a datagram. Thousands of them come, so that none is kept as an arrival.
+    fn echo(&mut self, listener: usize, tos: Option<u8>, bytes: &[u8]) -> Option<Vec<u8>> {
+        let number = echo_number(bytes, &self.token)?;
+        let count = self.echoed.get_mut(listener)?;
+        *count = count.wrapping_add(1);
+        let echo = Echo {
+            number,
+            count: *count,
+            tos,
+        };
+        let echo = echo.encode(&self.token).to_vec();
+        (echo.len() <= bytes.len()).then_some(echo)
     }
 
     /// Handles a connection to a port; returns its index among the arrivals, if there is room.
@@ -185,7 +206,7 @@ impl Post {
         }
         let answer = match self.wanted.get(listener)?.answer {
             _ if !shown => None,
-            Answer::Nothing => None,
+            Answer::Nothing | Answer::Echo => None,
             Answer::Mark => Some(mark(&self.token).to_vec()),
             other => Some((self.author)(other, &self.token)),
         };
@@ -329,6 +350,30 @@ mod tests {
                 prop_assert_eq!(a.from.map(|f| f.ip()), Some(IpAddr::from(CLIENT)));
             }
         }
+    }
+
+    #[test]
+    fn an_echo_tells_number_count_and_tos_byte_and_leaves_no_arrival() {
+        use crate::control::listen::{ECHO_LEN, echoed};
+        let mut post = post(Answer::Echo);
+        let from: SocketAddr = "203.0.113.7:4000".parse().expect("an address");
+        for (number, tos, count) in [(7, Some(1), 1), (u32::MAX, Some(3), 2), (0, None, 3)] {
+            let bytes = echoed(&TOKEN, number, 1200);
+            let answer = post.datagram(0, (from, tos), &bytes).expect("an echo");
+            let echo = Echo { number, count, tos };
+            assert_eq!(Echo::decode(&answer, &TOKEN), Some(echo));
+            assert_eq!(Echo::decode(&answer, b"another1"), None);
+        }
+        // Nothing without the token, and never more than came.
+        assert_eq!(
+            post.datagram(0, (from, None), b"no token, but long enough to be echoed"),
+            None
+        );
+        assert_eq!(
+            post.datagram(0, (from, None), &echoed(&TOKEN, 1, 0)[..ECHO_LEN - 1]),
+            None
+        );
+        assert!(post.arrivals().is_empty());
     }
 
     #[test]

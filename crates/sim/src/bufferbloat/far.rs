@@ -7,8 +7,8 @@ use base::Duration;
 use experiment::ask::{Marking, Ports};
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    Answer, Arrival, COOKIE_LEN, KNOCK_LEN, Knocked, Place, TOKEN_LEN, Transport, Wanted, datagram,
-    mark,
+    Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, TOKEN_LEN, Transport, Wanted,
+    datagram, echo_number, mark,
 };
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ pub(super) struct Far {
     ports: Vec<(Wanted, Result<SocketAddr, String>)>,
     arrivals: Vec<Arrival>,
     ordered: u32,
+    /// Datagrams that each port has echoed.
+    echoed: Vec<u32>,
     /// Names that resolvers have found out, with the resolver.
     cached: BTreeSet<(SocketAddr, Vec<u8>)>,
 }
@@ -53,6 +55,7 @@ impl World {
             }
         };
         let opened = wanted.iter().enumerate().map(open);
+        self.far.echoed = vec![0; wanted.len()];
         self.far.ports = wanted.iter().cloned().zip(opened).collect();
         let here: SocketAddr = (FAR[0], FAR_PORT).into();
         let local: SocketAddr = (super::network::NEAR, 39_999).into();
@@ -130,12 +133,24 @@ impl World {
             }
             return;
         };
+        let wanted = self.far.ports[listener].0.answer;
+        if wanted == Answer::Echo {
+            if let Some(number) = echo_number(&came, &TOKEN) {
+                self.far.echoed[listener] += 1;
+                let echo = Echo {
+                    number,
+                    count: self.far.echoed[listener],
+                    tos: Some(datagram.tos),
+                };
+                self.answer(to, from, echo.encode(&TOKEN).to_vec());
+            }
+            return;
+        }
         let ours = shows(&came);
         self.arrived(listener, from, &came, Vec::new());
         if let Some(arrival) = self.far.arrivals.last_mut() {
             arrival.tos = Some(datagram.tos);
         }
-        let wanted = self.far.ports[listener].0.answer;
         let answer = match wanted {
             Answer::Mark if came.len() >= KNOCK_LEN => {
                 let cookie = [7; COOKIE_LEN];

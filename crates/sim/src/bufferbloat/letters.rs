@@ -5,7 +5,7 @@ use super::world::{Body, Due, World};
 use crate::fragments::cut;
 use base::record::Direction;
 use base::rng::uniform;
-use base::{Duration, Time};
+use base::{Duration, Ecn, Time};
 use experiment::ask::{Extension, Heard, Marking, Opening};
 use measure::quote::{Quote, UDP};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +42,13 @@ pub(super) struct Datagram {
     pub bytes: Vec<u8>,
     /// TOS or traffic-class byte.
     pub tos: u8,
+}
+
+impl Datagram {
+    /// Flow as a queue tells flows apart: by both ports.
+    fn flow(&self) -> u64 {
+        FIRST_FLOW + (u64::from(self.from.port()) << 16 | u64::from(self.to.port()))
+    }
 }
 
 /// Message on its way.
@@ -90,8 +97,8 @@ struct Mapping {
     latest: Time,
 }
 
-/// Datagrams that have come to a socket.
-type Inbox = VecDeque<Heard>;
+/// Datagrams that have come to a socket, with their times.
+type Inbox = VecDeque<(Time, Heard)>;
 
 /// Letters in flight, sockets of the near host, and the NAT's mappings.
 #[derive(Default)]
@@ -112,6 +119,8 @@ pub(super) struct Letters {
     quotes: [Vec<Quote>; 2],
     /// Time of each router's latest ICMP error about a datagram of an own socket.
     quoted: BTreeMap<usize, Time>,
+    /// Bytes that the policer has passed, less those that its rate has allowed, and when.
+    policed: (f64, Time),
 }
 
 impl World {
@@ -163,7 +172,9 @@ impl World {
         if let Some(i) = found {
             let m = &mut self.letters.mappings[i];
             m.latest = now;
-            m.sent_to.push(to);
+            if !m.sent_to.contains(&to) {
+                m.sent_to.push(to);
+            }
             return m.external;
         }
         let number = self.letters.mappings.len();
@@ -221,12 +232,29 @@ impl World {
         if only.is_none_or(|only| only == from)
             && let Some(inbox) = self.letters.inboxes.get_mut(&socket)
         {
-            inbox.push_back(Heard {
+            let heard = Heard {
                 from,
                 bytes: datagram.bytes,
                 tos: Some(datagram.tos),
-            });
+                waited: Duration::ZERO,
+            };
+            inbox.push_back((now, heard));
         }
+    }
+
+    /// True if the policer drops a datagram.
+    fn policed(&mut self, datagram: &Datagram) -> bool {
+        let policer = self.plan.network.policer;
+        let Some(policer) = policer.filter(|p| p.which.has(datagram.tos)) else {
+            return false;
+        };
+        let (level, at) = self.letters.policed;
+        let gone = self.now.saturating_since(at).as_secs_f64() * policer.rate.get() as f64 / 8.0;
+        let level = (level - gone).max(0.0);
+        let full = level + datagram.bytes.len() as f64;
+        let drops = full > policer.burst.get() as f64;
+        self.letters.policed = (if drops { level } else { full }, self.now);
+        drops
     }
 
     /// Sends a datagram from a socket.
@@ -253,6 +281,9 @@ impl World {
             if self.plan.network.nat.hairpin {
                 self.inward(datagram);
             }
+            return;
+        }
+        if self.policed(&datagram) {
             return;
         }
         let shape = Shape {
@@ -323,7 +354,11 @@ impl World {
 
     /// Next datagram at a socket.
     pub fn heard(&mut self, socket: u32) -> Option<Heard> {
-        self.letters.inboxes.get_mut(&socket)?.pop_front()
+        let (at, heard) = self.letters.inboxes.get_mut(&socket)?.pop_front()?;
+        Some(Heard {
+            waited: self.now.saturating_since(at),
+            ..heard
+        })
     }
 
     /// Sends a datagram from the far side, perhaps with a hop limit.
@@ -359,6 +394,10 @@ impl World {
         };
         let id = self.letters.next;
         self.letters.next = id.wrapping_add(1);
+        let (flow, marks) = match &then {
+            Then::Far(d) | Then::Near(d) => (d.flow(), (Ecn::from_bits(d.tos & 3), d.tos >> 2)),
+            Then::Quote(..) | Then::Tcp(..) | Then::Hop(_) => (FIRST_FLOW, (Ecn::NotEct, 0)),
+        };
         let letter = Letter {
             then,
             missing: parts.len() as u16,
@@ -369,15 +408,20 @@ impl World {
             self.letters.flying.insert(id, letter);
         }
         for len in parts {
-            self.send(direction, FIRST_FLOW, len, Body::Letter(id));
+            self.send_marked(direction, flow, len, Body::Letter(id), marks);
         }
     }
 
     /// Handles the arrival of a letter's packet.
-    pub fn letter_arrived(&mut self, id: u32) {
+    pub fn letter_arrived(&mut self, id: u32, ecn: Ecn) {
         let Some(letter) = self.letters.flying.get_mut(&id) else {
             return;
         };
+        if ecn == Ecn::Ce
+            && let Then::Far(datagram) | Then::Near(datagram) = &mut letter.then
+        {
+            datagram.tos |= Ecn::Ce.bits();
+        }
         letter.missing = letter.missing.saturating_sub(1);
         if letter.missing > 0 {
             return;

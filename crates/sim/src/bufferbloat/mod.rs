@@ -115,6 +115,8 @@ pub struct Plan {
     pub tcp: Settings,
     /// Plan of the test.
     pub test: experiment::bufferbloat::Plan,
+    /// True to keep the queues' log of marks.
+    pub logs_marks: bool,
 }
 
 impl Plan {
@@ -133,6 +135,7 @@ impl Plan {
                 ..Settings::default()
             },
             test: experiment::bufferbloat::Plan::default(),
+            logs_marks: false,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! **Deviations.** Middleboxes, hops and resolvers add a fixed delay and have no queues of their own.
 
 use base::record::Direction;
-use base::{Bytes, Duration};
+use base::{BitsPerSec, Bytes, Duration};
 use measure::control::listen::Transport;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -184,7 +184,7 @@ pub enum Which {
 }
 
 impl Which {
-    fn has(self, tos: u8) -> bool {
+    pub(super) fn has(self, tos: u8) -> bool {
         match self {
             Which::Every => true,
             Which::Ecn => tos & 3 != 0,
@@ -240,10 +240,23 @@ pub struct Network {
     pub routers: Vec<Router>,
     /// Treatments of marked datagrams, in the order in which a router applies them.
     pub treatments: Vec<Treatment>,
+    /// Policer of datagrams up, before the link.
+    pub policer: Option<Policer>,
     /// Share of datagrams lost in each direction, beside those that the link loses.
     pub loss: f64,
     /// Web page that a virtual browser loads.
     pub page: Page,
+}
+
+/// Token bucket that drops some datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policer {
+    /// Datagrams that it counts.
+    pub which: Which,
+    /// Rate of their contents that passes.
+    pub rate: BitsPerSec,
+    /// Size of the bucket.
+    pub burst: Bytes,
 }
 
 /// Web page at the server: objects that a browser loads over several connections.
@@ -277,6 +290,7 @@ impl Default for Network {
             // One on either side of the link.
             routers: vec![router(1, 200, false), router(254, 400, true)],
             treatments: Vec::new(),
+            policer: None,
             loss: 0.0,
             page: Page {
                 objects: 12,

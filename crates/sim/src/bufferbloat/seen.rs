@@ -1,5 +1,6 @@
 //! Link's own view of a run: the truth that the recording does not contain.
 
+use base::FlowId;
 use base::record::Direction;
 use link::LinkStats;
 use link::qdisc::Reason;
@@ -24,6 +25,17 @@ pub struct Wait {
     pub sojourn_ns: u64,
     /// Time from entry into the queue to the link's far end, ns.
     pub passage_ns: u64,
+}
+
+/// A packet that the queue marked with CE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Time of entry into the queue, ns since the start.
+    pub t_ns: u64,
+    /// Flow of the packet.
+    pub flow: FlowId,
+    /// Sojourn time in the queue, ns.
+    pub sojourn_ns: u64,
 }
 
 /// Link's view of a phase. Arrays are by direction: up, down.
@@ -56,6 +68,8 @@ pub struct Seen {
     pub phases: Vec<PhaseSeen>,
     /// Every probe, and at most one packet of the load per millisecond.
     pub waits: Vec<Wait>,
+    /// Every mark of both directions, if [`super::Plan::logs_marks`] asks for them.
+    pub marks: Vec<Mark>,
 }
 
 impl Seen {

@@ -9,7 +9,7 @@ use super::knock::Exchange;
 use super::letters::Letters;
 use super::paced::Paced;
 use super::probes::Probing;
-use super::seen::{Counters, Wait, Who};
+use super::seen::{Counters, Mark, Wait, Who};
 use super::trace::Tracer;
 use super::transfer::{APPLICATION, Transfer};
 use super::{Cross, Plan, Seen};
@@ -22,7 +22,7 @@ use experiment::ask::SenderSettings;
 use link::qdisc::{Fate, Fates};
 use link::{Delivery, Link, SpecError};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// UNIX time at the start of every run.
 pub const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
@@ -154,6 +154,8 @@ pub(super) struct World {
     pub tracer: Option<Tracer>,
     /// Capture, while there is one.
     pub capture: Option<Capture>,
+    /// Packets in flight that a queue has marked, for its log.
+    marked: BTreeSet<PacketId>,
     /// Time from which the interface is watched for cross traffic, UNIX ns.
     pub watched_from_ns: i64,
     /// Page loads since the browser was started.
@@ -225,6 +227,7 @@ impl World {
             exchanges: Vec::new(),
             tracer: None,
             capture: None,
+            marked: BTreeSet::new(),
             visits: 0,
             watched_from_ns: EPOCH_NS,
             senders: [SenderSettings::default(); 2],
@@ -425,7 +428,11 @@ impl World {
         }
         let fates = std::mem::take(&mut self.fates.list);
         for (packet, fate) in &fates {
+            if let (Fate::Marked(_), true) = (fate, self.plan.logs_marks) {
+                self.marked.insert(packet.id);
+            }
             if matches!(fate, Fate::Dropped(_)) {
+                self.marked.remove(&packet.id);
                 let id = packet.id.0 as u32;
                 let body = self.flying[id as usize].body;
                 self.free.push(id);
@@ -447,6 +454,13 @@ impl World {
             self.account(flying.body, d.packet.len.get());
         }
         self.note(direction, &d, flying.body);
+        if self.marked.remove(&d.packet.id) {
+            self.seen.marks.push(Mark {
+                t_ns: d.packet.enqueued.as_nanos(),
+                flow: d.packet.flow,
+                sojourn_ns: d.sojourn.as_nanos(),
+            });
+        }
         match flying.body {
             Body::Probe(_) | Body::Answer(_) | Body::Train | Body::TrainBack(_) => {
                 self.probe_arrived(flying.body, d.packet.len.get());
@@ -478,7 +492,7 @@ impl World {
                 self.crafted_arrived(direction, (word, part), d.packet.ecn);
             }
             Body::Paced(i) => self.paced_arrived(i),
-            Body::Letter(id) => self.letter_arrived(id),
+            Body::Letter(id) => self.letter_arrived(id, d.packet.ecn),
         }
     }
 

@@ -1,0 +1,48 @@
+//! Notes of the experiment `l4s`.
+
+use crate::flows::seen::{Codepoint, FlowSeen};
+use base::noted::Noted;
+use serde::{Deserialize, Serialize};
+
+/// Phase of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Prague alone.
+    Alone,
+    /// CUBIC alone.
+    Classic,
+    /// Both, with a few unmarked datagrams.
+    Together,
+}
+
+/// Notes of a run of `l4s`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum L4sNote {
+    /// Reason why nothing, or not all, was tried.
+    Untried {
+        /// Reason in words.
+        why: String,
+    },
+    /// Datagrams of each codepoint on the idle link.
+    Codepoints {
+        /// Codepoints in the order of their values.
+        all: Vec<Codepoint>,
+    },
+    /// A phase.
+    Phase {
+        /// Which one.
+        phase: Phase,
+        /// Length, ns.
+        lasted_ns: u64,
+        /// Smallest round trip of the run, above which waits are counted, ns.
+        base_ns: u64,
+        /// Flows.
+        flows: Vec<FlowSeen>,
+    },
+}
+
+impl Noted for L4sNote {
+    const KIND: &'static str = "l4s";
+}

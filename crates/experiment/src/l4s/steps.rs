@@ -1,0 +1,71 @@
+//! Datagrams of every codepoint, then Prague alone, CUBIC alone and both together.
+
+use super::note::{L4sNote, Phase};
+use super::{CE, ECT0, ECT1, NOT_ECT, Params};
+use crate::course::{Course, OfCourse};
+use crate::flows::{Echoes, Flow, Limits, Ran, seen};
+use crate::host::Stopped;
+use crate::spec::Setting;
+use base::{Bytes, Duration};
+
+/// Least budget: a phase of two seconds at 2 Mbit/s.
+const LEAST: Bytes = Bytes::new(2_000_000);
+/// Pause between phases.
+const REST: Duration = Duration::from_millis(700);
+/// Ports: one for each codepoint, which serve the flows, too.
+const PORTS: usize = 4;
+
+/// # Errors
+/// The budget is too small.
+pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
+    setting.afford("l4s", LEAST)?;
+    let (time, budget) = (params.time, setting.budget);
+    Ok(OfCourse::new(
+        time * 3 + Duration::from_secs(5),
+        move |course| async move {
+            if let Err(why) = all(&course, time, budget).await {
+                course.note(&L4sNote::Untried { why }, "server").await;
+            }
+            Ok(())
+        },
+    ))
+}
+
+async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), String> {
+    let mut echoes = Echoes::open(course, PORTS).await?;
+    let all = echoes.markings([NOT_ECT, ECT1, ECT0, CE]).await?;
+    course.note(&L4sNote::Codepoints { all }, "server").await;
+    let limits = Limits {
+        lasts: time,
+        most: (budget - course.tally().min(budget)) * 3 / 10,
+    };
+    let l4s = || Flow::controlled("l4s", ECT1, "prague");
+    let classic = || Flow::controlled("classic", NOT_ECT, "cubic");
+    // Two, because a queue may take one of them and CUBIC's for one flow: it knows flows by a hash.
+    let sparse = |name| Flow::sparse(name, NOT_ECT);
+    let mut phases: Vec<(Phase, Ran)> = Vec::new();
+    for (phase, stage, flows) in [
+        (Phase::Alone, "Prague alone", vec![l4s()]),
+        (Phase::Classic, "CUBIC alone", vec![classic()]),
+        (
+            Phase::Together,
+            "Prague beside CUBIC",
+            vec![l4s(), classic(), sparse("sparse"), sparse("sparse2")],
+        ),
+    ] {
+        course.wait(REST).await;
+        phases.push((phase, echoes.run(stage, &flows, limits).await?));
+    }
+    // The smallest round trip is known at the end.
+    let base = echoes.base.unwrap_or_default();
+    for (phase, ran) in &phases {
+        let note = L4sNote::Phase {
+            phase: *phase,
+            lasted_ns: ran.lasted.as_nanos(),
+            base_ns: base.as_nanos(),
+            flows: seen::flows(ran, base),
+        };
+        course.note(&note, "server").await;
+    }
+    Ok(())
+}

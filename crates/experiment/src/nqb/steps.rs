@@ -1,0 +1,74 @@
+//! Datagrams with and without DSCP 45, then CUBIC beside both, then a CUBIC flow that cheats.
+
+use super::note::{NqbNote, Phase};
+use super::{NQB, PLAIN, Params};
+use crate::course::{Course, OfCourse};
+use crate::flows::{Echoes, Flow, Limits, Ran, seen};
+use crate::host::Stopped;
+use crate::spec::Setting;
+use base::{Bytes, Duration};
+
+/// Least budget: a phase of two seconds at 2 Mbit/s.
+const LEAST: Bytes = Bytes::new(2_000_000);
+/// Pause between phases.
+const REST: Duration = Duration::from_millis(700);
+/// Ports: one for each flow of the larger phase.
+const PORTS: usize = 4;
+
+/// # Errors
+/// The budget is too small.
+pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
+    setting.afford("nqb", LEAST)?;
+    let (time, budget) = (params.time, setting.budget);
+    Ok(OfCourse::new(
+        time * 2 + Duration::from_secs(4),
+        move |course| async move {
+            if let Err(why) = all(&course, time, budget).await {
+                course.note(&NqbNote::Untried { why }, "server").await;
+            }
+            Ok(())
+        },
+    ))
+}
+
+async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), String> {
+    let mut echoes = Echoes::open(course, PORTS).await?;
+    let all = echoes.markings([PLAIN, NQB]).await?;
+    course.note(&NqbNote::Markings { all }, "server").await;
+    let limits = Limits {
+        lasts: time,
+        most: (budget - course.tally().min(budget)) * 9 / 20,
+    };
+    let beside = |filling| {
+        vec![
+            filling,
+            Flow::sparse("nqb", NQB),
+            // Two, because a queue may take one of them and CUBIC's for one flow: it knows flows by a hash.
+            Flow::sparse("sparse", PLAIN),
+            Flow::sparse("sparse2", PLAIN),
+        ]
+    };
+    let classic = beside(Flow::controlled("classic", PLAIN, "cubic"));
+    // Alone: beside a CUBIC flow that is honest, it would yield before it fills the queue.
+    let cheat = beside(Flow::controlled("cheat", NQB, "cubic"));
+    let mut phases: Vec<(Phase, Ran)> = Vec::new();
+    for (phase, stage, flows) in [
+        (Phase::Beside, "NQB beside CUBIC", classic),
+        (Phase::Cheat, "NQB beside a flow that cheats", cheat),
+    ] {
+        course.wait(REST).await;
+        phases.push((phase, echoes.run(stage, &flows, limits).await?));
+    }
+    // The smallest round trip is known at the end.
+    let base = echoes.base.unwrap_or_default();
+    for (phase, ran) in &phases {
+        let note = NqbNote::Phase {
+            phase: *phase,
+            lasted_ns: ran.lasted.as_nanos(),
+            base_ns: base.as_nanos(),
+            flows: seen::flows(ran, base),
+        };
+        course.note(&note, "server").await;
+    }
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! The kind `l4s` over disciplines with random parameters, rates and round trips. L4S_SEED repeats the draws;
+//! `make l4s-draws` prints the table of docs/book/probe/l4s.md. The truth is the discipline, and the queue's own log of marks.
+
+use base::record::{Direction, Meta, Recording};
+use base::rng::{Rng, Streams, uniform};
+use base::{BitsPerSec, Bytes, Duration};
+use experiment::l4s::{Judged, Queues, Verdict, judged};
+use experiment::spec::Far;
+use experiment::{Bounds, Others, ProbeSpec, Setting};
+use link::LinkSpec;
+use sim::bufferbloat::network::{Policer, Router, Treatment, Which};
+use sim::bufferbloat::{Network, Plan, Seen, carry_out};
+use std::net::Ipv4Addr;
+
+const DRAWS: u64 = 100;
+/// Time before which Prague ran alone; after it nothing is marked until both flows run.
+const ALONE_NS: u64 = 15_000_000_000;
+
+pub(super) fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
+    (low.ln() + (high / low).ln() * uniform(rng)).exp()
+}
+
+struct Drawn {
+    plan: Plan,
+    what: String,
+    mbps: f64,
+    verdict: Verdict,
+    queues: Queues,
+    /// Wait from which on L4S datagrams are marked, ms.
+    threshold: Option<f64>,
+}
+
+/// Discipline of a draw as people write it, its verdict, its queues and its threshold in ms.
+fn discipline(rng: &mut Rng, number: u64, mbps: f64) -> (String, Verdict, Queues, Option<f64>) {
+    let us = |ms: f64| format!("{} us", (ms * 1e3).round());
+    let packets = |ms: f64| (mbps * ms * 1e3 / 9824.0).round().max(3.0);
+    match number % 5 {
+        0 => {
+            let (least, range) = (between(rng, 0.4, 4.0), between(rng, 0.2, 1.0));
+            let text = format!(
+                "dualpi2:min_th={},range={},target={},random={}",
+                us(least),
+                us(range),
+                us(between(rng, 10.0, 25.0)),
+                uniform(rng) < 0.5
+            );
+            (
+                text,
+                Verdict::Works,
+                Queues::Dual,
+                Some(least + range / 2.0),
+            )
+        }
+        1 => {
+            let threshold = between(rng, 0.5, 4.0);
+            let text = format!(
+                "fq_codel:ce_threshold={},ce_l4s={},target={}",
+                us(threshold),
+                uniform(rng) < 0.5,
+                us(between(rng, 5.0, 20.0))
+            );
+            (text, Verdict::Works, Queues::Fair, Some(threshold))
+        }
+        2 => {
+            let (target, interval) = (between(rng, 3.0, 20.0), between(rng, 50.0, 150.0));
+            let text = format!(
+                "codel:ecn=true,target={},interval={}",
+                us(target),
+                us(interval)
+            );
+            (text, Verdict::ClassicMarks, Queues::One, None)
+        }
+        3 => {
+            let least = packets(between(rng, 4.0, 15.0));
+            let text = format!(
+                "red:ecn=true,min={least},max={},max_p={:.3},limit={}",
+                least * 3.0,
+                between(rng, 0.02, 0.2),
+                packets(400.0)
+            );
+            (text, Verdict::ClassicMarks, Queues::One, None)
+        }
+        _ => {
+            let text = format!("fifo:packets={}", packets(between(rng, 15.0, 300.0)));
+            (text, Verdict::NoMarks, Queues::One, None)
+        }
+    }
+}
+
+fn draw(seed: u64, number: u64) -> Drawn {
+    let mut rng = Streams::new(seed ^ number << 20).stream("l4s");
+    let mbps = (between(&mut rng, 8.0, 100.0) * 10.0).round() / 10.0;
+    let rtt_ms = between(&mut rng, 5.0, 80.0);
+    let (queue, verdict, queues, threshold) = discipline(&mut rng, number, mbps);
+    let delay = (rtt_ms * 500.0).round();
+    let text = format!(
+        "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"{mbps} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"\n[down]\nrate = \"{} Mbit/s\"\ndelay = \"{delay} us\"\n",
+        (mbps * between(&mut rng, 1.0, 8.0)).round()
+    );
+    let link = LinkSpec::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    Drawn {
+        plan: Plan {
+            logs_marks: true,
+            ..Plan::new(link, seed ^ number)
+        },
+        what: format!("{mbps} Mbit/s, RTT {rtt_ms:.1} ms, {queue}"),
+        mbps,
+        verdict,
+        queues,
+        threshold,
+    }
+}
+
+pub(super) fn run(plan: &Plan, spec: &str) -> (Recording, Seen) {
+    let spec: ProbeSpec = spec.parse().expect("a kind");
+    let budget = Bytes::new(10_000_000_000);
+    let setting = Setting {
+        budget,
+        far: Far::Virtual,
+    };
+    let mut steps = spec.steps(&setting).expect("it is enough");
+    let bounds = Bounds {
+        others: Others::Keep(Duration::ZERO),
+        ..Bounds::of(budget)
+    };
+    let outcome = carry_out(plan, &mut *steps, &bounds, "probe").expect("it runs");
+    let recording = Recording {
+        meta: Meta {
+            plan: serde_json::json!({ "probe": spec }),
+            ..outcome.recording.meta
+        },
+        ..outcome.recording
+    };
+    (recording, outcome.seen)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Score {
+    Right,
+    CannotTell,
+    Wrong,
+}
+
+fn score(found: &Judged, drawn: &Drawn) -> Score {
+    let queues = match found.queues {
+        Queues::Unknown(_) => true,
+        ref known => *known == drawn.queues,
+    };
+    match &found.verdict {
+        Verdict::Unknown(_) => Score::CannotTell,
+        verdict if *verdict == drawn.verdict && queues => Score::Right,
+        _ => Score::Wrong,
+    }
+}
+
+/// True if a time is within 1 ms or 15 % of the truth.
+fn near(ms: f64, truth: f64) -> bool {
+    (ms - truth).abs() <= (0.15 * truth).max(1.0)
+}
+
+/// Median sojourn time of the packets that the queue marked while Prague ran alone, ms.
+fn logged(seen: &Seen) -> Option<f64> {
+    let alone = seen.marks.iter().filter(|m| m.t_ns < ALONE_NS);
+    let mut waits: Vec<u64> = alone.map(|m| m.sojourn_ns).collect();
+    waits.sort_unstable();
+    waits.get(waits.len() / 2).map(|ns| *ns as f64 * 1e-6)
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("L4S_SEED").ok();
+    let seed = given.map_or(20_261_124, |s| s.parse().expect("L4S_SEED is a number"));
+    println!("L4S_SEED={seed}");
+    seed
+}
+
+/// Counts of one discipline.
+#[derive(Default)]
+struct Row {
+    scores: [u32; 3],
+    /// Thresholds that are near, and those that are known.
+    thresholds: [u32; 2],
+    /// The same of the waits at marks, by the queue's log.
+    marks: [u32; 2],
+}
+
+impl Row {
+    fn add(&mut self, found: &Judged, drawn: &Drawn, seen: &Seen) -> (Score, bool) {
+        let mut score = score(found, drawn);
+        // Rates and waits of a draw that cannot be told are judged all the same.
+        let mut far = false;
+        if let (Some(t), Some(truth)) = (found.threshold, drawn.threshold) {
+            let is_near = near(t.ms, truth);
+            self.thresholds[0] += u32::from(is_near);
+            self.thresholds[1] += 1;
+            far |= !is_near;
+        }
+        if let (Some([_, median, _]), Some(truth)) = (found.at_marks, logged(seen)) {
+            self.marks[0] += u32::from(near(median, truth));
+            self.marks[1] += 1;
+            far |= !near(median, truth);
+        } else if found.at_marks.is_some() != logged(seen).is_some() {
+            score = Score::Wrong;
+        }
+        self.scores[score as usize] += 1;
+        (score, far)
+    }
+
+    fn print(&self, name: &str) {
+        let [right, unknown, wrong] = self.scores;
+        let of = |[near, all]: [u32; 2]| match all {
+            0 => "–".to_owned(),
+            _ => format!("{near} of {all}"),
+        };
+        println!(
+            "| {name} | {} | {right} | {unknown} | {wrong} | {} | {} |",
+            right + unknown + wrong,
+            of(self.thresholds),
+            of(self.marks)
+        );
+    }
+}
+
+#[test]
+fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
+    let seed = seed();
+    let mut rows: [Row; 5] = Default::default();
+    for number in 0..DRAWS {
+        let drawn = draw(seed, number);
+        let (recording, seen) = run(&drawn.plan, "l4s");
+        let found = judged(&recording);
+        let (score, far) = rows[(number % 5) as usize].add(&found, &drawn, &seen);
+        if score != Score::Right || far {
+            println!(
+                "L4S_SEED={seed}, draw {number}: {}: {score:?}: {found:?}; log {:?}, threshold {:?}",
+                drawn.what,
+                logged(&seen),
+                drawn.threshold
+            );
+        }
+    }
+    println!(
+        "| queue | draws | right | cannot tell | wrong | threshold | wait at marks |\n|---|---|---|---|---|---|---|"
+    );
+    let names = [
+        "DualPI2",
+        "FQ-CoDel with ce_threshold",
+        "CoDel with ECN",
+        "RED with ECN",
+        "FIFO",
+    ];
+    for (name, row) in names.iter().zip(&rows) {
+        row.print(name);
+    }
+    let sum = |of: fn(&Row) -> u32| rows.iter().map(of).sum::<u32>();
+    assert!(
+        sum(|r| r.scores[0]) >= 90,
+        "right: {}",
+        sum(|r| r.scores[0])
+    );
+    assert!(sum(|r| r.scores[2]) <= 1, "wrong: {}", sum(|r| r.scores[2]));
+    for (near, all) in [
+        (sum(|r| r.thresholds[0]), sum(|r| r.thresholds[1])),
+        (sum(|r| r.marks[0]), sum(|r| r.marks[1])),
+    ] {
+        assert!(f64::from(near) >= 0.9 * f64::from(all), "{near} of {all}");
+    }
+}
+
+/// A DualPI2 link behind a router that treats datagrams up in this way.
+fn behind(which: Which, rewrite: Option<(u8, u8)>) -> Plan {
+    let plan = draw(1, 0).plan;
+    let router = |hop: u8| Router {
+        address: Ipv4Addr::new(10, 0, 0, hop).into(),
+        delay: Duration::from_micros(200),
+        beyond: hop > 1,
+        at_most_every: Duration::ZERO,
+        silent: false,
+        quotes: 28,
+    };
+    Plan {
+        network: Network {
+            routers: vec![router(1), router(2)],
+            treatments: vec![Treatment {
+                router: 2,
+                direction: Direction::Up,
+                leaving: false,
+                which,
+                rewrite,
+            }],
+            ..Network::default()
+        },
+        ..plan
+    }
+}
+
+#[test]
+fn l4s_codepoints_that_do_not_arrive_are_the_answer() {
+    for (which, rewrite, expected) in [
+        (Which::Ecn, Some((0xfc, 0)), Verdict::Changed(0)),
+        (Which::Codepoint(1), Some((0xfc, 2)), Verdict::Changed(2)),
+        (Which::Ecn, Some((0xfc, 3)), Verdict::Changed(3)),
+        (Which::Codepoint(1), None, Verdict::Lost),
+        (Which::Codepoint(3), Some((0xfc, 1)), Verdict::Erased),
+    ] {
+        let (recording, _) = run(&behind(which, rewrite), "l4s:time=3s");
+        let found = judged(&recording);
+        assert_eq!(found.verdict, expected, "{rewrite:?}: {found:?}");
+    }
+}
+
+#[test]
+fn l4s_policing_of_ect1_is_told_from_tail_drop() {
+    for number in [4, 9, 14, 19] {
+        let Drawn { mut plan, mbps, .. } = draw(seed(), number);
+        plan.network.policer = Some(Policer {
+            which: Which::Codepoint(1),
+            rate: BitsPerSec::new((mbps * 1e6 / 4.0) as u64),
+            burst: Bytes::new(20_000),
+        });
+        let (recording, _) = run(&plan, "l4s");
+        let found = judged(&recording);
+        assert_eq!(found.verdict, Verdict::Policed, "draw {number}: {found:?}");
+    }
+}
