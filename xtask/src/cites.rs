@@ -158,6 +158,7 @@ const TITLES: &[(u32, &str)] = &[
         6582,
         "The NewReno Modification to TCP's Fast Recovery Algorithm",
     ),
+    (6585, "Additional HTTP Status Codes"),
     (6598, "IANA-Reserved IPv4 Prefix for Shared Address Space"),
     (
         6675,
@@ -231,6 +232,7 @@ const TITLES: &[(u32, &str)] = &[
         8899,
         "Packetization Layer Path MTU Discovery for Datagram Transports",
     ),
+    (8952, "Captive Portal Architecture"),
     (
         8972,
         "Simple Two-Way Active Measurement Protocol Optional Extensions",

@@ -4,7 +4,7 @@
 //! was sent in it was lost, or answered later than the 95 % point of its target. The host may be the cause if it was busy
 //! in at least [`LEAST`] bad seconds, and their share is more than [`TIMES`] times that of the other seconds.
 //!
-//! **Source.** Borlaug 2014, section 4.6.3 and figure 40 (`dstat` beside the probes).
+//! **Source.** Borlaug 2014, section 4.6.3 and figure 40 (load of the router beside the probes).
 //!
 //! **Limits.** A share of all processors hides a single one that is full. Probes known only by distributions have no
 //! seconds. A busy host beside bad seconds is no proof: the same traffic may load both the host and the link.

@@ -2,10 +2,11 @@
 //!
 //! **Method.** A plain HTTP request asks a host for a page whose name is drawn at random, so that no page exists there. A
 //! web server says 404, or redirects and keeps the name. A log-in page answers 511 (RFC 6585, section 6), redirects to
-//! another page, or sends a page of its own (RFC 8952, section 2.1). HTTPS would hide all of it, so it is not used.
+//! another page, or sends a page of its own (RFC 8952). HTTPS would hide all of it, so it is not used.
 //!
 //! **Limits.** A web server that sends all unknown names to its front page looks like a log-in page, and so does a domain
-//! that moved: such an answer is a suspicion. Networks that drop packets without an answer are not told from a host that is down.
+//! that moved: such an answer is a suspicion. Networks that drop packets without an answer are not told from a host that
+//! is down.
 
 use crate::printed::{Ended, Printed};
 use base::text::clean;

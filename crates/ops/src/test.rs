@@ -235,8 +235,11 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     if plan.link.is_some() {
         return once(plan, access, observer);
     }
-    let (host, plain) = hosts(plan)?;
-    plan.log_in.before(&plain, observer)?;
+    let host = match &plan.via {
+        None => plan.test.server.clone(),
+        Some(via) => Target::parse(&via.target)?.authority(),
+    };
+    plan.log_in.before(&[], observer)?;
     match once(plan, access, observer) {
         Ok(answer) => Ok(answer),
         Err(why) => {
@@ -244,17 +247,6 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
             plan.log_in.after(&host, why, observer, again)
         }
     }
-}
-
-/// Host of the plan's server, and the hosts that are asked without TLS.
-fn hosts(plan: &Plan) -> anyhow::Result<(String, Vec<String>)> {
-    let Some(via) = &plan.via else {
-        return Ok((plan.test.server.clone(), Vec::new()));
-    };
-    let target = Target::parse(&via.target)?;
-    let is_plain = !target.tls && target.kind != Kind::Iperf3;
-    let plain = is_plain.then(|| target.authority());
-    Ok((target.authority(), plain.into_iter().collect()))
 }
 
 /// Runs all phases once.

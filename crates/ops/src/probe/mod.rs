@@ -238,18 +238,14 @@ impl Ready<'_> {
         }
     }
 
-    /// Hosts of the pages that are loaded without TLS: a log-in page would be taken for them.
+    /// Hosts of the addresses that the experiment's parameters name without TLS: a log-in page would be taken for them.
     fn plain_pages(&self) -> Vec<String> {
-        let probe = &self.plan.probe;
-        if probe.kind().entry.name != "page" {
-            return Vec::new();
-        }
-        let pages: experiment::page::Params = probe.words().read();
-        let hosts = pages.url.iter().filter_map(|url| {
-            let authority = url.strip_prefix("http://")?.split(['/', '?', '#']).next()?;
+        let parameters = self.plan.probe.to_string();
+        let hosts = parameters.split("http://").skip(1).filter_map(|rest| {
+            let authority = rest.split(['/', '?', '#', ';', ',']).next()?;
             Some(authority.rsplit('@').next()?.to_owned())
         });
-        hosts.collect()
+        hosts.filter(|host| !host.is_empty()).collect()
     }
 
     fn once(&self, observer: &dyn Observer) -> anyhow::Result<Answer> {
