@@ -134,3 +134,44 @@ fn a_hidden_queue_is_followed_and_its_truth_stands_beside() {
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("[sample] traffic"), "{error}");
 }
+
+#[test]
+fn windows_drops_and_marks_are_drawn_with_the_names_of_the_flows() {
+    let named = format!(
+        "{FULL}name = \"big\"\ncount = 2\n[[flow]]\nkind = \"bulk\"\nname = \"late\"\nstart = \"9 s\"\n{PROBE}"
+    );
+    let scratch = Scratch::with("windows", &named);
+    let drawn = |plot: &str| {
+        let output = text(&scratch.path(&format!("{plot}.svg")));
+        let (code, _, error) = run(&[
+            "report",
+            &scratch.recording(),
+            "--plot",
+            plot,
+            "-o",
+            &output,
+        ]);
+        assert_eq!(code, Some(0), "{plot}: {error}");
+        std::fs::read_to_string(output).expect("a plot")
+    };
+    let windows = drawn("window");
+    for name in ["big 1 upload", "big 2 upload", "late upload", "window, kB"] {
+        assert!(windows.contains(name), "{name}");
+    }
+    let signals = drawn("signals");
+    assert!(signals.contains("Drops and marks") && signals.contains("drops"));
+    // A queue without drops and marks has no such plot, and the reason is said.
+    let idle = FULL.replace("kind = \"bulk\"", "kind = \"bulk\"\nsize = \"5 kB\"");
+    let idle = Scratch::with("idle", &idle);
+    let output = text(&idle.path("none.svg"));
+    let (code, _, error) = run(&[
+        "report",
+        &idle.recording(),
+        "--plot",
+        "signals",
+        "-o",
+        &output,
+    ]);
+    assert_ne!(code, Some(0));
+    assert!(error.contains("no packet was dropped or marked"), "{error}");
+}

@@ -446,8 +446,8 @@ fn a_link_whose_delay_steps_and_that_fails_for_a_while_does_so_at_those_times() 
     let (mut lost, mut answered) = (0, 0);
     for (at_ms, rtt_ms) in probes {
         let added = match at_ms {
-            ..4_000 => 0,
-            ..12_000 => 30,
+            0..4_000 => 0,
+            4_000..12_000 => 30,
             _ => 5,
         };
         let is_down = (6_000..7_000).contains(&at_ms) || (14_000..15_000).contains(&at_ms);
