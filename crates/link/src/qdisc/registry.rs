@@ -386,7 +386,7 @@ mod tests {
         );
         assert_eq!(
             read("codel:traget=5ms").unwrap_err(),
-            "qdisc \"codel\" has no parameter \"traget\". Known: target, interval, limit, ecn, mtu. Did you mean \"target\"?"
+            "qdisc \"codel\" has no parameter \"traget\". Known: target, interval, limit, ecn, mtu, ce_threshold, ce_l4s. Did you mean \"target\"?"
         );
         assert_eq!(
             read("codel:target=5").unwrap_err().split(':').next(),
