@@ -3,6 +3,7 @@
 mod boxes;
 mod checks;
 mod loads;
+mod marks;
 mod methods;
 mod names;
 mod pages;
@@ -21,7 +22,7 @@ pub fn all() -> [Vec<Cell>; 2] {
         boxes::all(),
         checks::all(),
     ];
-    let bench = [trains::bench(), methods::bench()];
+    let bench = [trains::bench(), methods::bench(), marks::all()];
     [
         bench.into_iter().flatten().collect(),
         kernel.into_iter().flatten().collect(),
