@@ -52,7 +52,11 @@ impl LogIn {
     ///
     /// # Errors
     /// A log-in page that is not passed, and a host that cannot be read.
-    pub(crate) fn before(&self, pages: &[String], observer: &dyn Observer) -> anyhow::Result<()> {
+    pub(crate) fn before<'a>(
+        &'a self,
+        pages: impl IntoIterator<Item = &'a String>,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<()> {
         for host in self.check.iter().chain(pages) {
             let Found::LogIn(page) = ask(host).with_context(|| format!("--login-check {host}"))?
             else {

@@ -18,6 +18,7 @@ use live::load::{Access, Peer};
 use live::serve::{PortSet, ServeConfig};
 use live::tally::Tally;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -239,7 +240,7 @@ impl Ready<'_> {
     }
 
     /// Hosts of the addresses that the experiment's parameters name without TLS: a log-in page would be taken for them.
-    fn plain_pages(&self) -> Vec<String> {
+    fn plain_pages(&self) -> BTreeSet<String> {
         let parameters = self.plan.probe.to_string();
         let hosts = parameters.split("http://").skip(1).filter_map(|rest| {
             let authority = rest.split(['/', '?', '#', ';', ',']).next()?;

@@ -21,8 +21,9 @@ pub fn all() -> [Vec<Cell>; 2] {
         names::all(),
         boxes::all(),
         checks::all(),
+        marks::all(),
     ];
-    let bench = [trains::bench(), methods::bench(), marks::all()];
+    let bench = [trains::bench(), methods::bench()];
     [
         bench.into_iter().flatten().collect(),
         kernel.into_iter().flatten().collect(),
