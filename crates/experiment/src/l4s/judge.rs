@@ -11,6 +11,7 @@
 
 use super::note::{L4sNote, Phase};
 use super::{CE, ECT1, NOT_ECT};
+use crate::flows::PACKET;
 use crate::flows::seen::{
     self, Codepoint, FlowSeen, LEAST_MS, Spread, least_ms, sketch, tenths, waits,
 };
@@ -70,7 +71,8 @@ pub enum Verdict {
 pub struct Threshold {
     /// Wait, ms.
     pub ms: f64,
-    /// Interval of thresholds that separate nearly as well, ms.
+    /// Interval of thresholds that separate nearly as well, and a packet's time more on both sides, ms: so exactly a wait
+    /// is known, because another packet may be on its way already when a datagram comes.
     pub interval: (f64, f64),
     /// Share of marks among datagrams that wait longer than `steep`.
     pub marked: f64,
@@ -336,9 +338,13 @@ fn threshold(flow: &FlowSeen) -> Option<Threshold> {
         .map(|e| (share(&e.2), ms(e.0.0 as f64)))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let (marked, steep) = steep.unwrap_or((share(above), at));
+    let packet_ms = (PACKET * 8) as f64 / flow.rate_bps.max(1.0) * 1e3;
     Some(Threshold {
         ms: at,
-        interval: (ms(low as f64), ms(high as f64)),
+        interval: (
+            (ms(low as f64) - packet_ms).max(0.0),
+            ms(high as f64) + packet_ms,
+        ),
         marked,
         steep,
     })

@@ -26,12 +26,16 @@ struct Drawn {
     mbps: f64,
     verdict: Verdict,
     queues: Queues,
-    /// Wait from which on L4S datagrams are marked, ms.
-    threshold: Option<f64>,
+    /// Waits from which on some and all L4S datagrams are marked, ms: a discipline may have a ramp.
+    threshold: Option<[f64; 2]>,
 }
 
 /// Discipline of a draw as people write it, its verdict, its queues and its threshold in ms.
-fn discipline(rng: &mut Rng, number: u64, mbps: f64) -> (String, Verdict, Queues, Option<f64>) {
+fn discipline(
+    rng: &mut Rng,
+    number: u64,
+    mbps: f64,
+) -> (String, Verdict, Queues, Option<[f64; 2]>) {
     let us = |ms: f64| format!("{} us", (ms * 1e3).round());
     let packets = |ms: f64| (mbps * ms * 1e3 / 9824.0).round().max(3.0);
     match number % 5 {
@@ -48,7 +52,7 @@ fn discipline(rng: &mut Rng, number: u64, mbps: f64) -> (String, Verdict, Queues
                 text,
                 Verdict::Works,
                 Queues::Dual,
-                Some(least + range / 2.0),
+                Some([least, least + range]),
             )
         }
         1 => {
@@ -59,7 +63,7 @@ fn discipline(rng: &mut Rng, number: u64, mbps: f64) -> (String, Verdict, Queues
                 uniform(rng) < 0.5,
                 us(between(rng, 5.0, 20.0))
             );
-            (text, Verdict::Works, Queues::Fair, Some(threshold))
+            (text, Verdict::Works, Queues::Fair, Some([threshold; 2]))
         }
         2 => {
             let (target, interval) = (between(rng, 3.0, 20.0), between(rng, 50.0, 150.0));
@@ -179,6 +183,8 @@ struct Row {
     scores: [u32; 3],
     /// Thresholds that are near, and those that are known.
     thresholds: [u32; 2],
+    /// Intervals of thresholds that hold a wait of the ramp.
+    held: u32,
     /// The same of the waits at marks, by the queue's log.
     marks: [u32; 2],
 }
@@ -188,11 +194,13 @@ impl Row {
         let mut score = score(found, drawn);
         // Rates and waits of a draw that cannot be told are judged all the same.
         let mut far = false;
-        if let (Some(t), Some(truth)) = (found.threshold, drawn.threshold) {
-            let is_near = near(t.ms, truth);
+        if let (Some(t), Some([some, all])) = (found.threshold, drawn.threshold) {
+            let is_near = near(t.ms, (some + all) / 2.0);
+            let holds = t.interval.0 <= all && some <= t.interval.1;
             self.thresholds[0] += u32::from(is_near);
             self.thresholds[1] += 1;
-            far |= !is_near;
+            self.held += u32::from(holds);
+            far |= !is_near || !holds;
         }
         if let (Some([_, median, _]), Some(truth)) = (found.at_marks, logged(seen)) {
             self.marks[0] += u32::from(near(median, truth));
@@ -212,9 +220,10 @@ impl Row {
             _ => format!("{near} of {all}"),
         };
         println!(
-            "| {name} | {} | {right} | {unknown} | {wrong} | {} | {} |",
+            "| {name} | {} | {right} | {unknown} | {wrong} | {} | {} | {} |",
             right + unknown + wrong,
             of(self.thresholds),
+            of([self.held, self.thresholds[1]]),
             of(self.marks)
         );
     }
@@ -239,7 +248,7 @@ fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
         }
     }
     println!(
-        "| queue | draws | right | cannot tell | wrong | threshold | wait at marks |\n|---|---|---|---|---|---|---|"
+        "| queue | draws | right | cannot tell | wrong | threshold | its interval holds it | wait at marks |\n|---|---|---|---|---|---|---|---|"
     );
     let names = [
         "DualPI2",
@@ -258,6 +267,8 @@ fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
         sum(|r| r.scores[0])
     );
     assert!(sum(|r| r.scores[2]) <= 1, "wrong: {}", sum(|r| r.scores[2]));
+    let (held, all) = (sum(|r| r.held), sum(|r| r.thresholds[1]));
+    assert!(f64::from(held) >= 0.95 * f64::from(all), "{held} of {all}");
     for (near, all) in [
         (sum(|r| r.thresholds[0]), sum(|r| r.thresholds[1])),
         (sum(|r| r.marks[0]), sum(|r| r.marks[1])),
