@@ -95,8 +95,12 @@ fn tables_have_each_row_and_each_value_in_every_format() {
 #[test]
 fn only_the_tables_that_are_asked_for_are_written_and_unknown_ones_are_named() {
     let dir = TempDir::new("export");
-    recorded(&dir, 3);
-    let written = counts(&dir, "export home.rec --tables delay,flow -o out");
+    let rows = recorded(&dir, 3).delay.len() as u64;
+    let written = counts(&dir, "export home.rec --tables delay,flow,delay -o out");
+    assert_eq!(
+        written[0].1, rows,
+        "a table that is named twice is written once"
+    );
     let files: Vec<PathBuf> = written.into_iter().map(|w| w.0).collect();
     assert_eq!(
         files,

@@ -73,7 +73,7 @@ pub type Spread = [f64; 3];
 pub enum Beside {
     /// Less than half.
     Shorter,
-    /// At least 70 %.
+    /// Share of at least 70 %.
     Equal,
     /// Between these.
     Neither,

@@ -32,7 +32,7 @@ pub enum L4sNote {
     },
     /// A phase.
     Phase {
-        /// Which one.
+        /// Phase that is over.
         phase: Phase,
         /// Length, ns.
         lasted_ns: u64,

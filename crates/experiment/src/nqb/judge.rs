@@ -38,9 +38,9 @@ pub enum Verdict {
 /// Protection of NQB datagrams against a flow that cheats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// They wait, and are lost, no more.
+    /// NQB datagrams wait, and are lost, no more.
     Protected,
-    /// They wait in the queue of the flow that cheats, or are lost.
+    /// NQB datagrams wait in the queue of the flow that cheats, or are lost.
     Exposed,
     /// The reason why it is unknown, or does not matter.
     Unknown(String),

@@ -30,7 +30,7 @@ pub enum NqbNote {
     },
     /// A phase.
     Phase {
-        /// Which one.
+        /// Phase that is over.
         phase: Phase,
         /// Length, ns.
         lasted_ns: u64,

@@ -10,6 +10,7 @@ use crate::{Progress, usage};
 use base::record::TableId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use store::{CsvWriter, JsonWriter, StoreError};
 
@@ -198,7 +199,9 @@ fn wanted(names: &[String]) -> anyhow::Result<Vec<TableId>> {
             ))
         })
     };
-    names.iter().map(named).collect()
+    // A table that is named twice is written once.
+    let wanted: anyhow::Result<BTreeSet<TableId>> = names.iter().map(named).collect();
+    Ok(wanted?.into_iter().collect())
 }
 
 /// Writes tables into a directory, a file each.
