@@ -68,6 +68,7 @@ const TARGETS: &[Target] = &[
     target("stamp", stamp_reflector, stamp_packets, 1),
     target("quote", quote, quotes, 1),
     target("application", application, applications, 4),
+    target("foreign", foreign, foreign_messages, 1),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
     target("program", program, programs, 2),
@@ -186,6 +187,30 @@ fn application(bytes: &[u8]) {
     initials.datagram(first);
     initials.datagram(second);
     assert!(initials.handshake().len() <= hello::MOST);
+}
+
+/// Configurations of responsiveness servers, and measurements of ndt7.
+fn foreign(bytes: &[u8]) {
+    for target in ["https://192.0.2.1/.well-known/nq", "https://[::1]:4043/.well-known/nq"] {
+        let target = live::via::Target::parse(target).expect("a target");
+        if let Ok(urls) = live::via::Urls::read(&target, bytes) {
+            assert!(urls.download.starts_with('/') && urls.upload.starts_with('/'));
+        }
+    }
+    let _ = live::via::Target::parse(&text(bytes));
+    let mut retransmits = 0;
+    for line in text(bytes).lines() {
+        if let Some((at, row)) = live::via::sample(line, 1_000_000_000, &mut retransmits) {
+            assert!((0..2_000_000_000).contains(&at) && row.srtt_ns != Some(0));
+        }
+    }
+}
+
+fn foreign_messages() -> Vec<Vec<u8>> {
+    let urls = br#"{"version":1,"urls":{"small_https_download_url":"https://192.0.2.1/small","large_https_download_url":"https://192.0.2.1/large","https_upload_url":"https://192.0.2.1/slurp"}}"#;
+    let told = br#"{"AppInfo":{"ElapsedTime":1000,"NumBytes":10},"TCPInfo":{"ElapsedTime":250000,"RTT":21000,"RTTVar":500,"MinRTT":20000,"TotalRetrans":3,"SndCwnd":40,"SndMSS":1448}}"#;
+    let named = b"https://[2001:db8::1]:4043/.well-known/nq";
+    vec![urls.to_vec(), told.to_vec(), named.to_vec(), b"iperf3:far.example:5201".to_vec()]
 }
 
 fn applications() -> Vec<Vec<u8>> {

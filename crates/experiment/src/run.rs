@@ -114,7 +114,7 @@ impl Watch for Unwatched {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were written.
-pub fn run<H: Host>(
+pub fn run<H: Host + ?Sized>(
     steps: &mut dyn Steps,
     bounds: &Bounds,
     host: &mut H,
@@ -151,7 +151,7 @@ fn progress(stage: &Stage, spent: Bytes, tally: Bytes) -> Progress<'_> {
     }
 }
 
-struct Run<'a, H> {
+struct Run<'a, H: ?Sized> {
     bounds: &'a Bounds,
     host: &'a mut H,
     watch: &'a mut dyn Watch,
@@ -218,7 +218,7 @@ fn tell(watch: &mut dyn Watch, outer: Option<&Outer>, now: Time, progress: &Prog
     }
 }
 
-impl<'a, H: Host> Run<'a, H> {
+impl<'a, H: Host + ?Sized> Run<'a, H> {
     fn new(bounds: &'a Bounds, host: &'a mut H, watch: &'a mut dyn Watch) -> Run<'a, H> {
         Run {
             bounds,

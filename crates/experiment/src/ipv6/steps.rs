@@ -384,7 +384,7 @@ impl Run {
             let again = self.passes(family, lost, TRIES, ANSWER_WITHIN).await?;
             let all = self.course.arrivals().await;
             let came = all.iter().filter(|a| a.listener == family.udp as u32);
-            let came = came.map(|a| a.len + family.headers());
+            let came = came.map(|a| a.len.saturating_add(family.headers()));
             least = match came.filter(|c| (lost..=most).contains(c)).max() {
                 Some(came) => came,
                 None if again => lost,

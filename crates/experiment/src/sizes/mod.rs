@@ -133,13 +133,19 @@ fn held(trains: &[Train]) -> Vec<Held> {
     all
 }
 
+/// Most fragments of a datagram: none but the last is shorter than eight bytes (RFC 791 section 3.2).
+const MOST_PIECES: f64 = 8192.0;
+
 /// Number of fragments of a train's datagrams, as a host counted them: the receiver if it may, since routers on the
-/// path may fragment too.
+/// path may fragment too. A count that no datagram can have is none: the far end counts for itself.
 fn pieces_seen(train: &Train) -> Option<u32> {
     let seen = |f: Fragments| match (f.whole, f.first) {
         (0, 0) => None,
         (_, 0) => Some(1),
-        (_, first) => Some(1 + ((f.second + f.further) as f64 / first as f64).round() as u32),
+        (_, first) => {
+            let pieces = 1.0 + (f.second + f.further) as f64 / first as f64;
+            (pieces <= MOST_PIECES).then(|| pieces.round() as u32)
+        }
     };
     let received = train.facts.fragments_received.and_then(seen);
     received.or_else(|| train.facts.fragments_sent.and_then(seen))

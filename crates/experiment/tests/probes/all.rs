@@ -15,7 +15,7 @@ use sim::bufferbloat::{Network, Plan, observe};
 use std::net::Ipv4Addr;
 
 /// Parameters that keep a kind short.
-const SHORT: &[(&str, &str)] = &[
+pub const SHORT: &[(&str, &str)] = &[
     ("throughput", "throughput:hold=4s,idle=1s,warm_up=3s"),
     ("path", "path:idle=5s,hold=6s"),
     ("tcp", "tcp:size=80kB;400kB,repeats=1"),
@@ -28,8 +28,8 @@ const SHORT: &[(&str, &str)] = &[
     ("radio", "radio:longest=5s"),
 ];
 
-struct Drawn {
-    plan: Plan,
+pub struct Drawn {
+    pub plan: Plan,
     up: f64,
     down: f64,
     /// Round trip of a small packet on the idle link, ms.
@@ -40,7 +40,7 @@ fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
     (low.ln() + (high / low).ln() * uniform(rng)).exp()
 }
 
-fn draw(seed: u64) -> Drawn {
+pub fn draw(seed: u64) -> Drawn {
     let mut rng = Streams::new(seed).stream("all kinds");
     let up = between(&mut rng, 1e6, 20e6).round();
     let down = between(&mut rng, 2e6, 50e6).round();

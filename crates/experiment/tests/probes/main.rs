@@ -8,6 +8,7 @@ mod dns;
 mod ecn;
 mod envelope;
 mod l4s;
+mod liar;
 mod loaded;
 mod nat;
 mod nqb;

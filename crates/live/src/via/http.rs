@@ -7,19 +7,19 @@
 //! **Limits.** No redirect is followed. A head has to come within 10 s, and a configuration within 64 kB.
 
 use super::flow::{Flow, Sampler, VANISHED_AFTER};
-use super::target::{Kind, Target, host};
+use super::target::{Kind, Target};
+use super::told::{Urls, quote};
 use super::{ViaError, ndt7, open};
 use crate::clock::mono_ns;
 use crate::load::kernel::close_abruptly;
 use crate::load::pump::Payload;
 use base::record::Direction;
-use base::text::clean;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Limited, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::http::{Method, Request, Response, StatusCode, Uri, header};
+use hyper::http::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -45,8 +45,6 @@ const LEAST_FILE: u64 = 1_000_000;
 const LEAST_CARRIED: u64 = 64 << 10;
 /// Windows of HTTP/2: more than any link of 1 Gbit/s holds in 100 ms.
 const WINDOW: u32 = 32 << 20;
-/// Longest text of a server that an error repeats.
-const QUOTED: usize = 200;
 
 /// Body of a request.
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -74,23 +72,6 @@ pub(super) struct Web {
     upload: Option<String>,
     /// Path of a small object, for requests beside the load.
     pub small: Option<String>,
-}
-
-/// Configuration of a responsiveness server.
-#[derive(serde::Deserialize)]
-struct Config {
-    version: u64,
-    urls: Urls,
-}
-
-#[derive(serde::Deserialize)]
-struct Urls {
-    #[serde(alias = "small_https_download_url")]
-    small_download_url: Option<String>,
-    #[serde(alias = "large_https_download_url")]
-    large_download_url: String,
-    #[serde(alias = "https_upload_url")]
-    upload_url: String,
 }
 
 /// End of a connection's requests.
@@ -300,45 +281,11 @@ impl Web {
             }
             Err(_) => return Err(self.unexpected("a configuration that took longer than 10 s")),
         };
-        let config: Config = serde_json::from_slice(&whole).map_err(|e| {
-            let why = quote(&e.to_string());
-            self.unexpected(format!(
-                "no configuration of a responsiveness server ({why})"
-            ))
-        })?;
-        if config.version != 1 {
-            return Err(self.unexpected(format!(
-                "a configuration of version {}, and 1 is known",
-                config.version
-            )));
-        }
-        self.download = self.own_path(&config.urls.large_download_url)?;
-        self.upload = Some(self.own_path(&config.urls.upload_url)?);
-        let small = config.urls.small_download_url.as_deref();
-        self.small = small.map(|url| self.own_path(url)).transpose()?;
+        let urls = Urls::read(&self.target, &whole).map_err(|why| self.unexpected(why))?;
+        self.download = urls.download;
+        self.upload = Some(urls.upload);
+        self.small = urls.small;
         Ok(())
-    }
-
-    /// Path of an object, which has to be on the server that the user named.
-    fn own_path(&self, url: &str) -> Result<String, ViaError> {
-        let elsewhere = || {
-            self.unexpected(format!(
-                "that its load is at {}: only the server that you named is used",
-                quote(url)
-            ))
-        };
-        let uri: Uri = url.parse().map_err(|_| elsewhere())?;
-        let scheme = if self.target.tls { "https" } else { "http" };
-        let usual = if self.target.tls { 443 } else { 80 };
-        let port = uri.port_u16().unwrap_or(usual);
-        let same = uri.scheme_str() == Some(scheme)
-            && host(&uri).as_deref() == Some(&self.target.host)
-            && port == self.target.port;
-        if !same {
-            return Err(elsewhere());
-        }
-        let path = uri.path_and_query().map_or("/", |p| p.as_str());
-        Ok(path.to_owned())
     }
 
     /// Fetches a small object, at most as large as a configuration.
@@ -530,11 +477,6 @@ pub(super) async fn watch(sampler: &mut Sampler<'_>, flow: &Flow) -> Option<Stri
 fn told(e: &hyper::Error) -> String {
     let cause = std::error::Error::source(e).map(|c| format!(": {c}"));
     format!("{e}{}", cause.unwrap_or_default())
-}
-
-/// Text of a server, cleaned and shortened.
-pub(super) fn quote(text: &str) -> String {
-    clean(text).chars().take(QUOTED).collect()
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

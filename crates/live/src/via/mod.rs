@@ -12,8 +12,10 @@ mod load;
 mod ndt7;
 mod probes;
 mod target;
+mod told;
 
 pub use target::{Kind, Target};
+pub use told::{Urls, sample};
 
 use crate::clock::Clock;
 use crate::craft::CraftError;

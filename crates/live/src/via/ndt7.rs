@@ -10,7 +10,8 @@
 
 use super::ViaError;
 use super::flow::Flow;
-use super::http::{PATIENCE, Web, quote, watch};
+use super::http::{PATIENCE, Web, watch};
+use super::told::{quote, sample};
 use crate::clock::mono_ns;
 use crate::load::kernel::close_abruptly;
 use crate::load::pump::Payload;
@@ -18,7 +19,6 @@ use base::record::{Direction, Flow as Sample, Row};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use hyper::http::HeaderValue;
-use serde::Deserialize;
 use std::sync::mpsc::Sender;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -33,37 +33,10 @@ const MOST_MESSAGE: usize = 1 << 24;
 const SENT: (usize, usize) = (1 << 13, 1 << 17);
 /// Share of all bytes so far above which a message is not doubled.
 const GROWS: u64 = 16;
-/// Longest measurement, and the most measurements of one test.
-const MEASURED: (usize, u32) = (64 << 10, 1000);
-/// Longest round trip that is believed, µs.
-const MOST_RTT_US: i64 = 60_000_000;
+/// Most measurements of one test.
+const MEASURED: u32 = 1000;
 
 type Socket = WebSocketStream<Box<dyn super::http::Duplex>>;
-
-/// Measurement of the server; keys that are not here have no use.
-#[derive(Deserialize)]
-struct Measurement {
-    #[serde(rename = "TCPInfo")]
-    tcp: Option<TcpInfo>,
-}
-
-/// Kernel's view of the sender, as `struct tcp_info` names its fields.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct TcpInfo {
-    /// Time since the begin of the test, µs.
-    elapsed_time: Option<i64>,
-    #[serde(rename = "RTT")]
-    rtt: Option<i64>,
-    #[serde(rename = "RTTVar")]
-    rtt_var: Option<i64>,
-    #[serde(rename = "MinRTT")]
-    min_rtt: Option<i64>,
-    total_retrans: Option<i64>,
-    snd_cwnd: Option<i64>,
-    #[serde(rename = "SndMSS")]
-    snd_mss: Option<i64>,
-}
 
 /// Carries the load of one flow until its end; gives the reason why it ended early.
 pub(super) async fn carry(
@@ -163,10 +136,16 @@ async fn exchange(socket: Socket, flow: &Flow) -> String {
         while let Some(message) = stream.next().await {
             match message {
                 Ok(Message::Text(text))
-                    if flow.direction == Direction::Down && told < MEASURED.1 =>
+                    if flow.direction == Direction::Down && told < MEASURED =>
                 {
                     told += 1;
-                    if let Some(row) = measured(&text, (flow, began), &mut retransmits) {
+                    let since = mono_ns() - began;
+                    if let Some((at, row)) = sample(&text, since, &mut retransmits) {
+                        let row = Sample {
+                            t_ns: flow.clock.from_mono_ns(began + at),
+                            flow: flow.number,
+                            ..row
+                        };
                         let _ = flow.rows.send(Row::Flow(row));
                     }
                 }
@@ -200,36 +179,4 @@ async fn exchange(socket: Socket, flow: &Flow) -> String {
         why = reading => why,
         why = writing => why,
     }
-}
-
-/// Row of a measurement, if it can be true.
-fn measured(text: &str, (flow, began): (&Flow, i64), retransmits: &mut i64) -> Option<Sample> {
-    if text.len() > MEASURED.0 {
-        return None;
-    }
-    let tcp = serde_json::from_str::<Measurement>(text).ok()?.tcp?;
-    let since = mono_ns() - began;
-    let at = tcp.elapsed_time?.checked_mul(1000)?;
-    // A measurement of the future is none; a clock of the server may be a little fast.
-    if !(0..=since + since / 100 + 50_000_000).contains(&at) {
-        return None;
-    }
-    let micros = |v: Option<i64>| {
-        v.filter(|us| (1..=MOST_RTT_US).contains(us))
-            .map(|us| us * 1000)
-    };
-    let again = tcp.total_retrans.filter(|n| *n >= *retransmits);
-    *retransmits = again.unwrap_or(*retransmits);
-    let mss = tcp.snd_mss.filter(|m| (88..=65_535).contains(m));
-    let packets = tcp.snd_cwnd.filter(|c| (0..=1 << 30).contains(c));
-    let t_ns = flow.clock.from_mono_ns(began.checked_add(at)?);
-    Some(Sample {
-        srtt_ns: micros(tcp.rtt),
-        rttvar_ns: micros(tcp.rtt_var),
-        min_rtt_ns: micros(tcp.min_rtt),
-        retransmits: again,
-        cwnd_bytes: packets.zip(mss).map(|(packets, mss)| packets * mss),
-        mss_bytes: mss,
-        ..Sample::about(t_ns, flow.number, Direction::Down)
-    })
 }

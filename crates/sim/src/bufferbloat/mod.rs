@@ -38,6 +38,7 @@ use crate::tcp::Settings;
 use base::record::{Direction, Recording};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::bufferbloat::Bufferbloat;
+use experiment::host::Host;
 use experiment::{Bounds, Steps, Stopped, Unwatched, Watch};
 use link::{LinkSpec, SpecError};
 use world::World;
@@ -193,8 +194,21 @@ pub fn observe(
     bounds: &Bounds,
     watch: &mut dyn Watch,
 ) -> Result<(Outcome, Result<(), Stopped>), SpecError> {
+    with_host(plan, |host| {
+        experiment::run(steps, bounds, host, watch).map(drop)
+    })
+}
+
+/// Lends the plan's host in virtual time to a caller that runs an experiment on it, or on a host around it.
+///
+/// # Errors
+/// The link specification is invalid.
+pub fn with_host<T>(
+    plan: &Plan,
+    run: impl FnOnce(&mut dyn Host<Error = Stopped>) -> T,
+) -> Result<(Outcome, T), SpecError> {
     let mut world = World::new(plan)?;
     world.rec.meta.verb = "probe".into();
-    let went = experiment::run(steps, bounds, &mut world, watch).map(drop);
+    let went = run(&mut world);
     Ok((world.finish(), went))
 }
