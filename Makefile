@@ -112,8 +112,10 @@ fuzz-hours: ## fuzzing by coverage until HOURS of processor time are spent in al
 
 LIES ?= 100000
 LIARS ?= 200
-liar-long: ## 100,000 lies of a server to each verb
-	LIES=$(LIES) LIARS=$(LIARS) $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
+LIAR_SECONDS ?= 1800
+liar-long: ## 100,000 lies of a server to each verb in virtual time, and half an hour of lies over sockets
+	LIES=$(LIES) $(CARGO) test --release --package tailback-experiment --test probes -- --nocapture liar
+	LIES=$(LIES) LIARS=$(LIARS) LIAR_SECONDS=$(LIAR_SECONDS) $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
 
 EGRESS := crates/live/src/control
 egress: ## the gateway's eBPF program from its source; needs Debian's clang and llvm, builds do not

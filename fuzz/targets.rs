@@ -191,7 +191,10 @@ fn application(bytes: &[u8]) {
 
 /// Configurations of responsiveness servers, and measurements of ndt7.
 fn foreign(bytes: &[u8]) {
-    for target in ["https://192.0.2.1/.well-known/nq", "https://[::1]:4043/.well-known/nq"] {
+    for target in [
+        "https://192.0.2.1/.well-known/nq",
+        "https://[::1]:4043/.well-known/nq",
+    ] {
         let target = live::via::Target::parse(target).expect("a target");
         if let Ok(urls) = live::via::Urls::read(&target, bytes) {
             assert!(urls.download.starts_with('/') && urls.upload.starts_with('/'));
@@ -210,7 +213,12 @@ fn foreign_messages() -> Vec<Vec<u8>> {
     let urls = br#"{"version":1,"urls":{"small_https_download_url":"https://192.0.2.1/small","large_https_download_url":"https://192.0.2.1/large","https_upload_url":"https://192.0.2.1/slurp"}}"#;
     let told = br#"{"AppInfo":{"ElapsedTime":1000,"NumBytes":10},"TCPInfo":{"ElapsedTime":250000,"RTT":21000,"RTTVar":500,"MinRTT":20000,"TotalRetrans":3,"SndCwnd":40,"SndMSS":1448}}"#;
     let named = b"https://[2001:db8::1]:4043/.well-known/nq";
-    vec![urls.to_vec(), told.to_vec(), named.to_vec(), b"iperf3:far.example:5201".to_vec()]
+    vec![
+        urls.to_vec(),
+        told.to_vec(),
+        named.to_vec(),
+        b"iperf3:far.example:5201".to_vec(),
+    ]
 }
 
 fn applications() -> Vec<Vec<u8>> {

@@ -195,3 +195,126 @@ fn a_file_for_flent_has_the_raw_values_and_comes_back() {
         );
     }
 }
+
+#[test]
+fn probes_that_become_results_of_atlas_come_back_the_same() {
+    for seed in 12..15 {
+        let dir = TempDir::new("export");
+        let recording = recorded(&dir, seed);
+        works(&dir, "export home.rec --format atlas");
+        let text = std::fs::read_to_string(dir.join("home.atlas.json")).expect("JSON");
+        let results: Vec<Value> = serde_json::from_str(&text).expect("an array");
+        for result in &results {
+            let packets = result["result"].as_array().expect("packets");
+            let answered = packets.iter().filter(|p| p["rtt"].is_f64()).count();
+            assert_eq!(result["rcvd"], answered, "{result}");
+            let least = packets.iter().filter_map(|p| p["rtt"].as_f64());
+            let least = least.fold(f64::INFINITY, f64::min);
+            let told = result["min"].as_f64().expect("a number");
+            assert_eq!(told, if least.is_finite() { least } else { -1.0 });
+        }
+        works(&dir, "import home.atlas.json -o back.rec");
+        let back = store::read(dir.join("back.rec")).expect("a recording");
+        for target in ["udp", "tcp-connect", "tcp-request"] {
+            let before = probes(&recording, target);
+            let before = before
+                .iter()
+                .filter(|d| d.status.was_sent() && d.status != Status::Invalid);
+            let of = |d: &Delay| (d.sent_ns, d.rtt_ns);
+            let mut before: Vec<_> = before.map(of).collect();
+            let mut after: Vec<_> = probes(&back, &format!("atlas 0 {target}"))
+                .iter()
+                .map(of)
+                .collect();
+            before.sort_unstable();
+            after.sort_unstable();
+            assert_eq!(before, after, "seed {seed}, {target}");
+        }
+    }
+}
+
+#[test]
+fn counters_for_prometheus_end_at_the_counts_of_the_recording() {
+    for seed in 15..18 {
+        let dir = TempDir::new("export");
+        let recording = recorded(&dir, seed);
+        works(&dir, "export home.rec --format openmetrics");
+        let text = std::fs::read_to_string(dir.join("home.openmetrics.txt")).expect("text");
+        assert!(text.ends_with("# EOF\n"));
+        let last = |series: &str| -> f64 {
+            let lines = text.lines().filter(|l| l.starts_with(series));
+            let mut words = lines.last().expect(series).rsplit(' ').skip(1);
+            words.next().expect("a value").parse().expect("a number")
+        };
+        let udp: Vec<&Delay> = recording
+            .delay
+            .iter()
+            .filter(|d| &*d.target == "udp")
+            .collect();
+        let answered = udp.iter().filter(|d| d.status == Status::Ok).count();
+        let named = "tailback_probes_total{target=\"udp\",fate=\"answered\"}";
+        assert_eq!(last(named), answered as f64, "seed {seed}");
+        let rtts: Vec<i64> = udp
+            .iter()
+            .filter_map(|d| d.status.trusted(d.rtt_ns))
+            .collect();
+        let within = rtts.iter().filter(|rtt| **rtt <= 100_000_000).count();
+        let named = "tailback_rtt_seconds_bucket{target=\"udp\",le=\"0.1\"}";
+        assert_eq!(last(named), within as f64, "seed {seed}");
+        let sum = rtts.iter().sum::<i64>() as f64 / 1e9;
+        assert!((last("tailback_rtt_seconds_sum{target=\"udp\"}") - sum).abs() < 1e-6);
+        // The series of one name stand together, in the order of time.
+        let mut times = std::collections::BTreeMap::new();
+        for line in text.lines().filter(|l| !l.starts_with('#')) {
+            let (series, rest) = line.rsplit_once("} ").expect("labels");
+            let at: i64 = rest.rsplit(' ').next().expect("a time").parse().expect("s");
+            let before = times.insert(series.to_owned(), at);
+            assert!(before.is_none_or(|b| b < at), "{line}");
+        }
+    }
+}
+
+#[test]
+fn senders_that_become_qlog_come_back_the_same() {
+    for seed in 18..21 {
+        let dir = TempDir::new("export");
+        let recording = recorded(&dir, seed);
+        let written = counts(&dir, "export home.rec --format qlog");
+        assert!(written.len() >= 2, "{written:?}");
+        for (file, rows) in written {
+            works(&dir, &format!("import {} -o back.rec", file.display()));
+            let back = store::read(dir.join("back.rec")).expect("a recording");
+            std::fs::remove_dir_all(dir.join("back.rec")).expect("it is ours");
+            assert_eq!(back.flow.len() as u64, rows);
+            let name = file
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            let number: i64 = name
+                .split('-')
+                .nth(1)
+                .expect("its number")
+                .parse()
+                .expect("a number");
+            let its = recording
+                .flow
+                .iter()
+                .filter(|f| f.flow == number && f.cwnd_bytes.is_some());
+            for (a, b) in its.zip(&back.flow) {
+                assert_eq!(a.direction, b.direction, "{name}");
+                assert!(
+                    (a.t_ns - b.t_ns).abs() < 1_000,
+                    "{name}: {} and {}",
+                    a.t_ns,
+                    b.t_ns
+                );
+                assert_eq!(
+                    (a.cwnd_bytes, a.srtt_ns),
+                    (b.cwnd_bytes, b.srtt_ns),
+                    "{name}"
+                );
+            }
+        }
+    }
+}

@@ -639,7 +639,98 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
         (Format::Fping, fping.into()),
         (Format::Ping, ping.into()),
         (Format::Rrd, rrd(0)),
+        (Format::Atlas, ATLAS.into()),
+        (Format::Qlog, QLOG.into()),
     ]
+}
+
+/// Two pings and a traceroute as the API of RIPE Atlas gives them, made by hand.
+const ATLAS: &str = r#"[
+{"fw":5080,"mver":"2.6.2","lts":12,"dst_name":"far.example","af":4,"dst_addr":"192.0.2.1","src_addr":"10.0.0.2","proto":"ICMP","ttl":57,
+ "size":48,"result":[{"rtt":21.5},{"x":"*"},{"rtt":22.25},{"rtt":23.0,"dup":1}],"dup":1,"rcvd":2,"sent":3,"min":21.5,"max":22.25,"avg":21.875,
+ "msm_id":1001,"prb_id":77,"timestamp":1399218900,"msm_name":"Ping","from":"10.0.0.2","type":"ping","group_id":1001,"step":240},
+{"fw":5080,"lts":12,"dst_name":"far.example","proto":"ICMP","result":[{"error":"sendto failed"},{"late":2},{"rtt":21.0}],
+ "msm_id":1001,"prb_id":77,"timestamp":1399219140,"type":"ping"},
+{"fw":5080,"msm_id":5001,"prb_id":77,"timestamp":1399219141,"type":"traceroute","result":[]}]"#;
+
+/// Head and three events of a QUIC client, as JSON text sequences, made by hand.
+const QLOG: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"client\"},\"common_fields\":{\"time_format\":\"relative\",\"reference_time\":1399218900000.0}}}\n\
+\u{1e}{\"time\":5.0,\"name\":\"transport:packet_sent\",\"data\":{}}\n\
+\u{1e}{\"time\":20.5,\"name\":\"recovery:metrics_updated\",\"data\":{\"smoothed_rtt\":21.5,\"min_rtt\":20.0,\"congestion_window\":12000}}\n\
+\u{1e}{\"time\":41.0,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"congestion_window\":13200}}\n";
+
+#[test]
+fn results_of_atlas_are_probes_a_second_apart() {
+    let (recording, told) = Files::new("atlas")
+        .with("atlas.json", ATLAS, Format::Atlas)
+        .import();
+    let rows: Vec<_> = recording.delay.iter().collect();
+    let fates: Vec<_> = rows.iter().map(|d| (d.seq, d.rtt_ns, d.status)).collect();
+    assert_eq!(
+        fates,
+        [
+            (0, Some(21_500_000), Status::Ok),
+            (1, None, Status::Lost),
+            (2, Some(22_250_000), Status::Ok),
+            (3, Some(23_000_000), Status::Duplicate),
+            (3, Some(21_000_000), Status::Ok),
+        ]
+    );
+    assert!(rows.iter().all(|d| &*d.target == "atlas 77 far.example"));
+    assert_eq!(rows[2].sent_ns, 1_399_218_902_000_000_000);
+    let notes = told[0].notes.join("; ");
+    assert!(
+        notes.contains("\"traceroute\"") && notes.contains("earlier result"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn qlog_in_both_forms_of_time_is_the_same() {
+    let begin = 1_399_218_900_000_000_000i64;
+    let whole = r#"{"qlog_version":"0.3","traces":[{"vantage_point":{"type":"server"},"common_fields":{"time_format":"absolute"},"events":[
+        {"time":1399218900020.5,"name":"recovery:metrics_updated","data":{"smoothed_rtt":21.5,"min_rtt":20,"congestion_window":12000}},
+        {"time":1399218900041.0,"name":"recovery:metrics_updated","data":{"congestion_window":13200,"smoothed_rtt":-1}}]}]}"#;
+    let later = r#"{"qlog_version":"0.4","traces":[{"vantage_point":{"type":"server"},"common_fields":{"time_format":"relative_to_previous_event",
+        "reference_time":{"clock_type":"system","epoch":"2014-05-04T15:55:00Z"}},"events":[
+        {"time":5.0,"name":"quic:packet_sent","data":{}},
+        {"time":15.5,"name":"quic:recovery_metrics_updated","data":{"smoothed_rtt":21.5,"min_rtt":20,"congestion_window":12000}},
+        {"time":20.5,"name":"quic:recovery_metrics_updated","data":{"congestion_window":13200}}]}]}"#;
+    for (name, text, direction) in [
+        ("sequence", QLOG, Direction::Up),
+        ("absolute", whole, Direction::Down),
+        ("deltas", later, Direction::Down),
+    ] {
+        let (recording, _) = Files::new(name).with("a.qlog", text, Format::Qlog).import();
+        let flows = &recording.flow;
+        assert_eq!(flows.len(), 2, "{name}");
+        assert!((flows[0].t_ns - begin - 20_500_000).abs() < 1_000, "{name}");
+        assert!((flows[1].t_ns - begin - 41_000_000).abs() < 1_000, "{name}");
+        let state = |i: usize| (flows[i].srtt_ns, flows[i].min_rtt_ns, flows[i].cwnd_bytes);
+        assert_eq!(
+            state(0),
+            (Some(21_500_000), Some(20_000_000), Some(12_000)),
+            "{name}"
+        );
+        assert_eq!(
+            state(1),
+            (Some(21_500_000), Some(20_000_000), Some(13_200)),
+            "{name}"
+        );
+        assert_eq!(flows[0].direction, direction, "{name}");
+    }
+    let (recording, _) = Files::new("both")
+        .with("a.qlog", QLOG, Format::Qlog)
+        .with("b.qlog", whole, Format::Qlog)
+        .import();
+    let flows: Vec<i64> = recording.flow.iter().map(|f| f.flow).collect();
+    assert_eq!(flows, [0, 0, 1, 1]);
+    let unplaced = r#"{"qlog_version":"0.3","traces":[{"common_fields":{"time_format":"relative"},"events":[
+        {"time":1,"name":"recovery:metrics_updated","data":{"smoothed_rtt":21.5}}]}]}"#;
+    let (_, told) = Files::new("unplaced")
+        .with("a.qlog", unplaced, Format::Qlog)
+        .import();
+    assert!(told[0].notes[0].contains("unknown begin"));
 }
 
 /// Truncated, overwritten and doubled files: an import either takes what makes sense or says what does not; it neither

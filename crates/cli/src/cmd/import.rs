@@ -10,8 +10,8 @@ use store::import::Format;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and \
-        traffic monitors' CSV",
+    about = "Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, dstat, RIPE Atlas, qlog, and \
+        the delay and traffic monitors' CSV",
     after_help = "The content of a file tells its format; all files go into one recording. A line that cannot be read \
         is skipped and reported."
 )]

@@ -195,8 +195,9 @@ impl Throughput {
             self.carried = self.scouted.map(|s| s.rate(direction));
         }
         self.number += 1;
+        let share = Bytes::new(self.budget.saturating_sub(seen.tally).get() / many);
         let rate = match (method, self.carried) {
-            (Method::Datagrams, Some(carried)) => Some(overload(carried)),
+            (Method::Datagrams, Some(carried)) => Some(overload(carried).min(spends(share))),
             // Nobody knows how fast to send.
             (Method::Datagrams, None) => return State::Next,
             _ => None,
@@ -209,7 +210,7 @@ impl Throughput {
                 _ => 1,
             },
             rate,
-            share: Bytes::new(self.budget.saturating_sub(seen.tally).get() / many),
+            share,
             before: seen.tally,
             began: seen.now,
             began_ns: seen.unix_ns,
@@ -325,6 +326,13 @@ impl Throughput {
             ..Stage::default()
         }));
     }
+}
+
+/// Rate at which a share of the budget is spent between two looks at it: the far end may have told of a faster line.
+fn spends(share: Bytes) -> BitsPerSec {
+    let bits = u128::from(share.get()) * 8 * 1_000_000_000;
+    let bps = bits / u128::from(TICK.as_nanos());
+    BitsPerSec::new(u64::try_from(bps).unwrap_or(u64::MAX))
 }
 
 fn overload(carried: BitsPerSec) -> BitsPerSec {

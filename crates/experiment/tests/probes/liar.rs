@@ -259,6 +259,8 @@ struct Liar<'a> {
     tongue: RefCell<Tongue>,
     /// Rows as they are shown to the steps, and later to the analysis.
     shown: RefCell<Recording>,
+    /// Bytes of trains so far.
+    trains: u64,
 }
 
 impl Liar<'_> {
@@ -266,7 +268,8 @@ impl Liar<'_> {
     fn mirror(&self) {
         let mut shown = self.shown.borrow_mut();
         let mut tongue = self.tongue.borrow_mut();
-        self.inner.so_far(&mut |honest| mirror(honest, &mut shown, &mut tongue));
+        self.inner
+            .so_far(&mut |honest| mirror(honest, &mut shown, &mut tongue));
     }
 }
 
@@ -332,6 +335,8 @@ impl Host for Liar<'_> {
         let began = self.now();
         let mut trains = self.inner.train(sending, first, passing)?;
         let took = self.now().saturating_since(began);
+        let programs = sending.programs.iter();
+        self.trains += programs.map(|p| p.bytes(self.headers()).get()).sum::<u64>();
         let tongue = self.tongue.get_mut();
         trains.iter_mut().for_each(|t| tongue.train(t, took));
         Ok(trains)
@@ -432,8 +437,12 @@ fn run(name: &str, seed: u64) -> (u64, String) {
     let mut rng = Streams::new(seed).stream("share of lies");
     let share = [0.003, 0.03, 0.3, 1.0][(uniform(&mut rng) * 4.0) as usize];
     let short = SHORT.iter().find(|(kind, _)| *kind == name);
-    let spec: Option<ProbeSpec> = (name != "test")
-        .then(|| short.map_or(name, |(_, spec)| spec).parse().expect("a kind"));
+    let spec: Option<ProbeSpec> = (name != "test").then(|| {
+        short
+            .map_or(name, |(_, spec)| spec)
+            .parse()
+            .expect("a kind")
+    });
     let setting = Setting {
         budget,
         far: Far::Virtual,
@@ -451,9 +460,12 @@ fn run(name: &str, seed: u64) -> (u64, String) {
                 told: 0,
             }),
             shown: RefCell::default(),
+            trains: 0,
         };
         let went = experiment::run(&mut *steps, &bounds, &mut liar, &mut Unwatched);
         liar.mirror();
+        let spent = liar.tally().get() + liar.trains;
+        assert!(spent < budget.get() * 2, "{name} has spent {spent} bytes");
         (liar.tongue.into_inner(), liar.shown.into_inner(), went)
     });
     let (honest, (mut tongue, mut shown, went)) = lied.expect("a link");
@@ -466,7 +478,9 @@ fn run(name: &str, seed: u64) -> (u64, String) {
         },
         ..honest.recording.meta
     };
-    (tongue.told, judged(spec.is_some(), &shown, went.err()))
+    let s = (shown.meta.ended_ns.unwrap_or(0) - sim::bufferbloat::EPOCH_NS) / 1_000_000_000;
+    let said = judged(spec.is_some(), &shown, went.err());
+    (tongue.told, format!("{s} s: {said}"))
 }
 
 /// Gives the text of an answer, all of whose figures are numbers.

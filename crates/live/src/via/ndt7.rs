@@ -135,9 +135,7 @@ async fn exchange(socket: Socket, flow: &Flow) -> String {
         let mut retransmits = 0;
         while let Some(message) = stream.next().await {
             match message {
-                Ok(Message::Text(text))
-                    if flow.direction == Direction::Down && told < MEASURED =>
-                {
+                Ok(Message::Text(text)) if flow.direction == Direction::Down && told < MEASURED => {
                     told += 1;
                     let since = mono_ns() - began;
                     if let Some((at, row)) = sample(&text, since, &mut retransmits) {

@@ -90,7 +90,9 @@ fn own_path(target: &Target, url: &str) -> Result<String, String> {
         return Err(elsewhere());
     }
     let path = uri.path_and_query().map_or("/", |p| p.as_str());
-    Ok(path.to_owned())
+    // The path of `https://HOST?QUERY` is empty.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok(format!("{slash}{path}"))
 }
 
 /// Measurement of an ndt7 server; keys that are not here have no use.

@@ -5,14 +5,12 @@
 
 use super::{Written, probes};
 use crate::scan::Source;
-use anyhow::Context;
 use base::record::{Delay, Status};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
-use store::disk;
 
 #[derive(Serialize)]
 struct RoundTrip {
@@ -217,13 +215,7 @@ pub(super) fn write(
     target: Option<&str>,
 ) -> anyhow::Result<(Vec<Written>, Vec<String>)> {
     let target = probes::one_target(from, target)?;
-    let (file, part) = disk::create_temporary(output, ".tmp")
-        .with_context(|| format!("cannot write beside {}", output.display()))?;
-    let written = trips(from, &target, BufWriter::new(file))
-        .and_then(|totals| Ok(std::fs::rename(&part, output).map(|()| totals)?));
-    let totals = written.inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })?;
+    let totals = super::in_one_file(output, |out| trips(from, &target, out))?;
     let written = Written {
         file: output.to_owned(),
         rows: totals.sent,
@@ -232,11 +224,7 @@ pub(super) fn write(
 }
 
 /// Writes the file; the summary follows the round trips, from which it is made.
-fn trips(
-    from: Source<'_>,
-    target: &str,
-    mut out: BufWriter<std::fs::File>,
-) -> anyhow::Result<Totals> {
+fn trips(from: Source<'_>, target: &str, out: &mut impl Write) -> anyhow::Result<Totals> {
     let version = json!({ "irtt": "0.9.0", "protocol": 1, "json_format": 1 });
     write!(out, "{{\"version\":{version},\"round_trips\":[")?;
     let mut totals = Totals::default();
@@ -259,7 +247,7 @@ fn trips(
         let comma = if totals.sent > 1 { "," } else { "" };
         failed = writeln!(out, "{comma}")
             .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(serde_json::to_writer(&mut out, &trip)?))
+            .and_then(|()| Ok(serde_json::to_writer(&mut *out, &trip)?))
             .err();
         before = Some((trip.seqno, trip.delay));
     })?;
@@ -273,8 +261,5 @@ fn trips(
         "],\n\"config\":{config},\n\"stats\":{}}}",
         totals.stats()
     )?;
-    out.into_inner()
-        .map_err(std::io::IntoInnerError::into_error)?
-        .sync_all()?;
     Ok(totals)
 }

@@ -1,18 +1,24 @@
 //! `tailback export`: recordings in other tools' formats.
 
+mod atlas;
 mod flent;
 mod irtt;
+mod openmetrics;
 mod probes;
+mod qlog;
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::scan::{self, Source};
 use crate::{Progress, usage};
+use anyhow::Context;
 use base::record::TableId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use store::{CsvWriter, JsonWriter, StoreError};
+use store::{CsvWriter, JsonWriter, StoreError, disk};
 
 /// Version of the shape in `--json`.
 const EXPORT_VERSION: u32 = 1;
@@ -32,11 +38,17 @@ pub enum Format {
     Irtt,
     /// Probes and transfers as a data file of flent, format 4.
     Flent,
+    /// Probes as results of RIPE Atlas's measurement `ping`.
+    Atlas,
+    /// Counters and histograms of probes each minute, as OpenMetrics text with times.
+    Openmetrics,
+    /// State of the senders of transfers as qlog, a file a flow.
+    Qlog,
 }
 
 impl Format {
     /// All formats, with their names and what they hold.
-    pub const ALL: [(Format, &'static str, &'static str); 5] = [
+    pub const ALL: [(Format, &'static str, &'static str); 8] = [
         (Format::Csv, "csv", "comma-separated values, a file a table"),
         (Format::Json, "json", "JSON Lines, a file a table"),
         (Format::Parquet, "parquet", "Parquet, a file a table"),
@@ -50,6 +62,17 @@ impl Format {
             "flent",
             "probes and transfers, as flent writes them (format 4)",
         ),
+        (
+            Format::Atlas,
+            "atlas",
+            "probes, as RIPE Atlas gives the results of ping",
+        ),
+        (
+            Format::Openmetrics,
+            "openmetrics",
+            "counters and histograms a minute, to fill a Prometheus",
+        ),
+        (Format::Qlog, "qlog", "senders of transfers, a file a flow"),
     ];
 
     /// Format of that name.
@@ -77,6 +100,9 @@ impl Format {
             Format::Parquet => "parquet",
             Format::Irtt => "irtt.json",
             Format::Flent => "flent.gz",
+            Format::Atlas => "atlas.json",
+            Format::Openmetrics => "openmetrics.txt",
+            Format::Qlog => "qlog",
         }
     }
 }
@@ -159,12 +185,20 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Exported>
             "--tables is of formats of tables, and {name} has none"
         )));
     }
+    if plan.format == Format::Qlog && plan.target.is_some() {
+        return Err(usage(
+            "--target is of formats of probes, and qlog has transfers",
+        ));
+    }
     if !of_tables && std::fs::symlink_metadata(&output).is_ok() {
         return Err(StoreError::Exists { path: output }.into());
     }
     let (files, left_out) = match plan.format {
         Format::Irtt => irtt::write(from, &output, plan.target.as_deref())?,
         Format::Flent => flent::write(from, &meta, &output, plan.target.as_deref())?,
+        Format::Atlas => atlas::write(from, &output, plan.target.as_deref())?,
+        Format::Openmetrics => openmetrics::write(from, &output, plan.target.as_deref())?,
+        Format::Qlog => qlog::write(from, &meta, &output)?,
         format => (
             tables(from, &output, format, &wanted(&plan.tables)?)?,
             Vec::new(),
@@ -279,6 +313,27 @@ fn parquet(from: Source<'_>, directory: &Path, tables: &[TableId]) -> anyhow::Re
         written.extend((rows > 0).then_some(Written { file, rows }));
     }
     Ok(written)
+}
+
+/// Fills a file, which appears as a whole. Returns what `fill` gives.
+fn in_one_file<T>(
+    output: &Path,
+    fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let (file, part) = disk::create_temporary(output, ".tmp")
+        .with_context(|| format!("cannot write beside {}", output.display()))?;
+    let mut out = BufWriter::new(file);
+    let written = fill(&mut out).and_then(|filled| {
+        let file = out
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&part, output)?;
+        Ok(filled)
+    });
+    written.inspect_err(|_| {
+        let _ = std::fs::remove_file(&part);
+    })
 }
 
 /// Ends the export if the user asks for it.

@@ -301,7 +301,7 @@ fn zigzag(value: i64) -> u64 {
 }
 
 /// Value of a label, escaped as the format asks.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")

@@ -22,6 +22,7 @@ use live::load::Access;
 use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, TargetKind};
 use live::notify::Manager;
 use live::web::Web;
+pub(crate) use metrics::escaped;
 use modem::ModemReader;
 use serde::{Deserialize, Serialize};
 use site::Site;

@@ -27,6 +27,10 @@ pub enum Format {
     Ping,
     /// SmokePing `.rrd`, or its `rrdtool dump`.
     Rrd,
+    /// Results of RIPE Atlas's `ping`, JSON.
+    Atlas,
+    /// qlog of a QUIC endpoint, JSON or JSON text sequences.
+    Qlog,
 }
 
 impl Format {
@@ -40,6 +44,8 @@ impl Format {
         Format::Fping,
         Format::Ping,
         Format::Rrd,
+        Format::Atlas,
+        Format::Qlog,
     ];
 
     pub const fn word(self) -> &'static str {
@@ -53,6 +59,8 @@ impl Format {
             Format::Fping => "fping",
             Format::Ping => "ping",
             Format::Rrd => "rrd",
+            Format::Atlas => "atlas",
+            Format::Qlog => "qlog",
         }
     }
 }

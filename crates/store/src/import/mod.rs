@@ -1,5 +1,5 @@
 //! Import of other tools' files as rows of a recording: the files of the thesis on which this project is based, and
-//! those of irtt, flent, fping, ping and SmokePing.
+//! those of irtt, flent, fping, ping, SmokePing, RIPE Atlas and qlog.
 //!
 //! The content determines a file's format. An invalid line is skipped, counted and quoted with its number; the rest is
 //! imported. Known defects of a tool's files are repaired, and each repair is counted. The recording keeps both as
@@ -7,6 +7,7 @@
 //!
 //! Rows go to Parquet by column, on a second thread.
 
+mod atlas;
 mod dstat;
 mod file;
 mod flent;
@@ -16,6 +17,7 @@ mod monitor;
 mod numbers;
 mod out;
 mod ping;
+mod qlog;
 mod rrd;
 mod train;
 
@@ -62,6 +64,12 @@ fn guess(head: &[u8], text: &str) -> Option<Format> {
     let start = text.trim_start();
     if head.starts_with(b"RRD\0") || (start.starts_with("<?xml") && text.contains("<rrd>")) {
         return Some(Format::Rrd);
+    }
+    if start.starts_with('\u{1e}') || start.starts_with('{') && text.contains("\"qlog_") {
+        return Some(Format::Qlog);
+    }
+    if start.starts_with(['[', '{']) && text.contains("\"prb_id\"") {
+        return Some(Format::Atlas);
     }
     if start.starts_with('{') {
         let irtt = text.contains("\"irtt\"") || text.contains("\"round_trips\"");
@@ -123,6 +131,7 @@ fn read_all(
 ) -> Result<Vec<Imported>, ImportError> {
     let mut all = Vec::new();
     let mut numbers = numbers::Numbers::default();
+    let mut flows = 0;
     for (path, format) in files {
         let mut told = Imported {
             path: path.clone(),
@@ -160,6 +169,8 @@ fn read_all(
             Format::Fping => ping::fping(lines(source), settings, out, &mut told),
             Format::Ping => ping::ping(lines(source), settings, out, &mut told),
             Format::Rrd => rrd::read(&whole(source).map_err(io)?, &name, out, &mut told),
+            Format::Atlas => atlas::read(&whole(source).map_err(io)?, out, &mut told),
+            Format::Qlog => qlog::read(&whole(source).map_err(io)?, out, &mut told, &mut flows),
         };
         read.map_err(|fault| match fault {
             Fault::Io(source) => io(source),
