@@ -870,7 +870,7 @@ def import_(
     title: str | None = None,
     progress: Progress = None,
 ) -> Answer:
-    """Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and traffic monitors' CSV.
+    """Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, dstat, RIPE Atlas, qlog, and the delay and traffic monitors' CSV.
 
     Args:
         files: Files to import, in the order of time if one continues another
@@ -902,15 +902,15 @@ def export(
     target: str | None = None,
     progress: Progress = None,
 ) -> Answer:
-    """Write a recording in another format: CSV, JSON, Parquet, irtt, flent.
+    """Write a recording in another format: CSV, JSON, Parquet, irtt, flent, RIPE Atlas, OpenMetrics, qlog.
 
     Args:
         recording: Recording to export
-        format: Format: csv, json, parquet, irtt or flent [default: csv]
+        format: Format: csv, json, parquet, irtt, flent, atlas, openmetrics or qlog [default: csv]
         output: Directory of tables, or file, to write [default: the name of the recording with the format's
             ending]
         tables: Tables to write, such as delay,flow [default: all]
-        target: Target of the probes to write, for irtt and flent [default: the only one; flent: all]
+        target: Target of the probes to write [default: all; irtt: the only one]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(

@@ -12,10 +12,12 @@ mod moments;
 
 pub use file::{Theme, UNITS, size, sized, themed};
 
+/// Width of a plot that fills a page, px.
 const WIDTH: f64 = 880.0;
+/// Smallest width that has room for axes and texts, px.
+const NARROWEST: f64 = 360.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-const INNER: f64 = WIDTH - LEFT - RIGHT;
 /// Smallest vertical distance of labels, px.
 const LABEL: f64 = 21.0;
 
@@ -44,6 +46,7 @@ const STYLE: &str = include_str!("plot.css");
 /// Drawn plot.
 #[derive(Clone, Debug)]
 pub struct Picture {
+    width: f64,
     height: f64,
     title: String,
     inside: Markup,
@@ -62,10 +65,11 @@ impl Picture {
             @for p in pictures {
                 @let top = y;
                 @let () = y += p.height;
-                svg y=(top) width=(WIDTH) height=(p.height) { (p.inside) }
+                svg y=(top) width=(p.width) height=(p.height) { (p.inside) }
             }
         };
         Picture {
+            width: pictures.iter().map(|p| p.width).fold(0.0, f64::max),
             height: y,
             title: title.to_owned(),
             inside,
@@ -75,7 +79,7 @@ impl Picture {
 
     /// Returns width and height in pixels.
     pub fn size(&self) -> (f64, f64) {
-        (WIDTH, self.height)
+        (self.width, self.height)
     }
 
     /// Returns the text of an SVG file with plain colours, which need neither variables nor media queries. Its
@@ -126,17 +130,33 @@ pub(crate) fn page_style() -> String {
 impl PlotSpec {
     /// Draws the plot.
     pub fn picture(&self) -> Picture {
-        draw(self)
+        draw(self, WIDTH)
     }
 
     /// Returns the plot as the text of an SVG file.
     pub fn svg(&self) -> String {
         self.picture().file()
     }
+
+    /// The same on paper of this width in points: texts have eight points, and a narrow plot is laid out anew.
+    pub fn svg_on(&self, paper: Option<f64>) -> String {
+        let width = paper.map_or(WIDTH, |points| {
+            (points * FONT_PX / FONT_PT).clamp(NARROWEST, WIDTH)
+        });
+        draw(self, width.round()).file()
+    }
 }
+
+/// Size of the texts in the layout, px, and on paper, points.
+const FONT_PX: f64 = 14.0;
+const FONT_PT: f64 = 8.0;
 
 /// Panel with its position, and the horizontal axis.
 struct Placed<'s> {
+    /// Width of the panel, px.
+    inner: f64,
+    /// Lines of the panel's note.
+    notes: Vec<String>,
     panel: &'s Panel,
     x: &'s Axis,
     top: f64,
@@ -148,12 +168,36 @@ struct Placed<'s> {
 /// Height of a row of the legend or of small text, px.
 const ROW: f64 = 20.0;
 
-fn draw(spec: &PlotSpec) -> Picture {
-    let mut y = if spec.untitled { -8.0 } else { 20.0 };
+/// Width of a letter of a title and of a small text, px.
+const BOLD: f64 = 8.6;
+const SMALL: f64 = 6.2;
+
+/// Breaks a text into lines of this width.
+fn lines(text: &str, width: f64, letter: f64) -> Vec<String> {
+    let most = (width / letter) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn draw(spec: &PlotSpec, width: f64) -> Picture {
+    let inner = width - LEFT - RIGHT;
+    let title = lines(&spec.title, inner + RIGHT, BOLD);
+    let titled = ROW * title.len().saturating_sub(1) as f64;
+    let mut y = if spec.untitled { -8.0 } else { 20.0 + titled };
     let mut placed: Vec<Placed> = Vec::new();
-    let said = moments::lay_out(spec);
+    let said = moments::lay_out(spec, inner);
     for panel in &spec.panels {
-        let keys = legend(panel);
+        let keys = legend(panel, inner);
+        let notes = lines(&panel.note, inner, SMALL);
         let above = keys.len().saturating_sub(1) as f64 * ROW;
         let named = !panel.y.name.is_empty();
         let headed = named || !panel.note.is_empty();
@@ -161,11 +205,13 @@ fn draw(spec: &PlotSpec) -> Picture {
         let first = placed.is_empty();
         let phases = !spec.phases.is_empty() && first;
         let marked = if first { moments::height(&said) } else { 0.0 };
-        let extra = [spec.x.above, named && !panel.note.is_empty()];
-        let rows = extra.into_iter().filter(|e| *e).count();
+        let beside = usize::from(!named).min(notes.len());
+        let rows = usize::from(spec.x.above) + notes.len() - beside;
         let room = 14.0 + if phases { 22.0 } else { 0.0 } + ROW * rows as f64 + marked;
         y = name_y + room + panel.height + 8.0;
         placed.push(Placed {
+            inner,
+            notes,
             panel,
             x: &spec.x,
             top: name_y + room,
@@ -175,7 +221,16 @@ fn draw(spec: &PlotSpec) -> Picture {
     }
     let bottom = y - 8.0;
     let named = !spec.x.name.is_empty();
+    let notes = lines(&spec.note, inner, SMALL);
+    // The name of the axis and the note share a row if there is room for both.
+    let name_px = FONT_PX / 2.0 * spec.x.name.chars().count() as f64;
+    let note_px = SMALL * spec.note.chars().count() as f64;
+    let below = match named && name_px + note_px + 16.0 > inner {
+        true => notes.len(),
+        false => notes.len().saturating_sub(1),
+    };
     let height = bottom
+        + ROW * below as f64
         + match (spec.x.above, named || !spec.note.is_empty()) {
             (true, false) => 12.0,
             (true, true) => 30.0,
@@ -183,7 +238,9 @@ fn draw(spec: &PlotSpec) -> Picture {
             (false, true) => 52.0,
         };
     let inside = html! {
-        @if !spec.untitled { text.name x=(LEFT) y="18" { (spec.title) } }
+        @if !spec.untitled {
+            @for (n, line) in title.iter().enumerate() { text.name x=(LEFT) y=(short(18.0 + ROW * n as f64)) { (line) } }
+        }
         (phases(spec, &placed, bottom))
         @for p in &placed { (p.frame()) }
         (rules(&spec.x, &placed, bottom))
@@ -191,26 +248,28 @@ fn draw(spec: &PlotSpec) -> Picture {
         (labels(&spec.x, &placed, bottom))
         (moments::draw(spec, &said, &placed, bottom))
         @if named {
+            @let y = short(height - 8.0 - ROW * below as f64);
             @if spec.note.is_empty() {
-                text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (spec.x.name) }
+                text x=(LEFT + inner / 2.0) y=(y) text-anchor="middle" { (spec.x.name) }
             } @else {
-                text x=(LEFT) y=(short(height - 8.0)) { (spec.x.name) }
+                text x=(LEFT) y=(y) { (spec.x.name) }
             }
         }
-        @if !spec.note.is_empty() {
-            text.small x=(LEFT + INNER) y=(short(height - 8.0)) text-anchor="end" { (spec.note) }
+        @for (n, line) in notes.iter().rev().enumerate() {
+            text.small x=(LEFT + inner) y=(short(height - 8.0 - ROW * n as f64)) text-anchor="end" { (line) }
         }
     };
     Picture {
+        width,
         height,
         title: spec.title.clone(),
         inside,
-        axes: Some(axes(spec, &placed)),
+        axes: Some(axes(spec, inner, &placed)),
     }
 }
 
 /// Description of the axes: places in pixels, and the values at their ends.
-fn axes(spec: &PlotSpec, placed: &[Placed]) -> String {
+fn axes(spec: &PlotSpec, inner: f64, placed: &[Placed]) -> String {
     let axis = |a: &Axis| {
         serde_json::json!({
             "name": a.name,
@@ -224,7 +283,7 @@ fn axes(spec: &PlotSpec, placed: &[Placed]) -> String {
     };
     let panel = |p: &Placed| serde_json::json!({ "top": p.top, "height": p.panel.height, "y": axis(&p.panel.y) });
     let panels: Vec<_> = placed.iter().map(panel).collect();
-    serde_json::json!({ "left": LEFT, "width": INNER, "x": axis(&spec.x), "panels": panels })
+    serde_json::json!({ "left": LEFT, "width": inner, "x": axis(&spec.x), "panels": panels })
         .to_string()
 }
 
@@ -256,7 +315,7 @@ fn rules(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
         return Markup::default();
     };
     html! {
-        @for (v, _) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
+        @for (v, _) in first.marks().iter().filter(|m| x.holds(m.0)) {
             @let at = short(first.x(*v));
             @for (from, to) in &lines { line.rule x1=(at) x2=(at) y1=(short(*from)) y2=(short(*to)) {} }
         }
@@ -269,18 +328,33 @@ fn labels(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
         return Markup::default();
     };
     // A long name at the right end would be cut off if centred.
-    let anchor = |at: f64, name: &str| match at > LEFT + INNER - 16.0 && name.chars().count() > 4 {
-        true => "end",
-        false => "middle",
+    let right = LEFT + first.inner;
+    let ends = |at: f64, name: &str| at > right - 16.0 && name.chars().count() > 4;
+    // Names that would touch the one before are left out.
+    let mut free = f64::NEG_INFINITY;
+    let mut fits = |at: f64, name: &str| {
+        let width = 6.6 * name.chars().count() as f64;
+        let from = if ends(at, name) {
+            at - width
+        } else {
+            at - width / 2.0
+        };
+        let fits = from >= free;
+        if fits {
+            free = from + width + 4.0;
+        }
+        fits
     };
     let y = match x.above {
         true => first.top - 8.0,
         false => bottom + 24.0,
     };
     html! {
-        @for (v, name) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
+        @for (v, name) in first.marks().iter().filter(|m| x.holds(m.0)) {
             @let at = first.x(*v);
-            text class=[x.marks.is_some().then_some("small")] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
+            @if fits(at, name) {
+                text class=[x.marks.is_some().then_some("small")] x=(short(at)) y=(short(y)) text-anchor=(if ends(at, name) { "end" } else { "middle" }) { (name) }
+            }
         }
     }
 }
@@ -291,13 +365,13 @@ fn key_width(s: &Series) -> f64 {
 }
 
 /// Distributes the samples over rows, the lowest first; that one is beside the panel's name.
-fn legend(panel: &Panel) -> Vec<Vec<&Series>> {
+fn legend(panel: &Panel, inner: f64) -> Vec<Vec<&Series>> {
     let mut rows: Vec<Vec<&Series>> = vec![Vec::new()];
-    let mut left = INNER - 7.6 * panel.y.name.chars().count() as f64;
+    let mut left = inner - BOLD * panel.y.name.chars().count() as f64;
     for s in panel.series.iter().rev().filter(|s| !s.name.is_empty()) {
         if key_width(s) > left {
             rows.push(Vec::new());
-            left = INNER;
+            left = inner;
         }
         left -= key_width(s);
         if let Some(row) = rows.last_mut() {
@@ -308,8 +382,14 @@ fn legend(panel: &Panel) -> Vec<Vec<&Series>> {
 }
 
 impl Placed<'_> {
+    /// Marks of the horizontal axis, fewer on a narrow one.
+    fn marks(&self) -> Vec<(f64, String)> {
+        let full = WIDTH - LEFT - RIGHT;
+        self.x.marks((MARKS * self.inner / full).max(3.0))
+    }
+
     fn x(&self, v: f64) -> f64 {
-        LEFT + INNER * self.x.part(v).clamp(0.0, 1.0)
+        LEFT + self.inner * self.x.part(v).clamp(0.0, 1.0)
     }
 
     fn y(&self, v: f64) -> f64 {
@@ -322,11 +402,12 @@ impl Placed<'_> {
         let marks = y.marks((self.panel.height / LABEL).clamp(4.0, MARKS));
         html! {
             text.name x=(LEFT) y=(short(self.name_y)) { (y.name) }
-            @if !self.panel.note.is_empty() { text.small x=(LEFT) y=(short(self.name_y + if y.name.is_empty() { 0.0 } else { ROW })) { (self.panel.note) } }
+            @let below = if y.name.is_empty() { 0.0 } else { ROW };
+            @for (n, line) in self.notes.iter().enumerate() { text.small x=(LEFT) y=(short(self.name_y + below + ROW * n as f64)) { (line) } }
             @for (v, name) in marks.iter().filter(|m| y.holds(m.0)) {
                 @let at = self.y(*v);
                 @if y.marks.is_none() {
-                    line class=(if *v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + INNER) y1=(short(at)) y2=(short(at)) {}
+                    line class=(if *v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + self.inner) y1=(short(at)) y2=(short(at)) {}
                 }
                 text x=(LEFT - 8.0) y=(short(at + 5.0)) text-anchor="end" { (name) }
             }
@@ -336,7 +417,7 @@ impl Placed<'_> {
     fn legend(&self) -> Markup {
         let row = |(n, keys): (usize, &Vec<&Series>)| {
             let y = self.name_y - ROW * n as f64;
-            let start = LEFT + INNER - keys.iter().map(|s| key_width(s)).sum::<f64>();
+            let start = LEFT + self.inner - keys.iter().map(|s| key_width(s)).sum::<f64>();
             let places = keys
                 .iter()
                 .scan(start, |x, s| Some(std::mem::replace(x, *x + key_width(s))));
@@ -420,7 +501,7 @@ impl Placed<'_> {
             Shape::Letters(letters) => {
                 return html! {
                     @for (x, y, letter) in letters {
-                        text class=(format!("letter {}", s.class)) x=(short((self.x(*x) + 3.0).min(LEFT + INNER - 12.0))) y=(short((self.y(*y) - 5.0).max(self.top + 8.0))) { (letter) }
+                        text class=(format!("letter {}", s.class)) x=(short((self.x(*x) + 3.0).min(LEFT + self.inner - 12.0))) y=(short((self.y(*y) - 5.0).max(self.top + 8.0))) { (letter) }
                     }
                 };
             }
@@ -523,6 +604,59 @@ mod tests {
         }
     }
 
+    /// Left and right ends of the texts of a drawing, by the width of a letter.
+    fn beyond(svg: &str, width: f64) -> Vec<String> {
+        let mut faults = Vec::new();
+        for text in svg.split("<text").skip(1) {
+            let (head, rest) = text.split_once('>').expect("a tag");
+            let says = rest.split('<').next().unwrap_or_default();
+            let value = |key: &str| {
+                let rest = head.split(&format!(" {key}=\"")).nth(1)?;
+                rest.split('"').next()
+            };
+            let x: f64 = value("x").and_then(|v| v.parse().ok()).expect("a place");
+            let small = head.contains("small");
+            let letters = says.chars().count() as f64 * if small { 6.0 } else { 7.0 };
+            let (from, to) = match value("text-anchor") {
+                Some("end") => (x - letters, x),
+                Some("middle") => (x - letters / 2.0, x + letters / 2.0),
+                _ => (x, x + letters),
+            };
+            if from < -2.0 || to > width + 2.0 {
+                faults.push(format!("{says}: {from} to {to} of {width}"));
+            }
+        }
+        faults
+    }
+
+    #[test]
+    fn a_plot_for_a_column_is_laid_out_anew_and_no_text_leaves_it() {
+        let series = ["idle", "while downloading", "while uploading"]
+            .iter()
+            .enumerate();
+        let series = series.map(|(i, name)| {
+            let points = vec![(0.0, Some(1.0)), (1e6, Some(2.0))];
+            Series::numbered(*name, Draw::Line, i, points)
+        });
+        let long =
+            "A title that says what is drawn, over which link, in which direction and by whom";
+        let x = Axis::even("Time since the begin of the recording, s", 0.0, 1e6);
+        let mut spec = PlotSpec::lines(long, x, "ms", series.collect());
+        spec.note =
+            "a note of some length at the lower edge, which shares its row with the axis".into();
+        for (paper, width) in [
+            (Some(241.0), 422.0),
+            (Some(100.0), 360.0),
+            (Some(900.0), 880.0),
+            (None, 880.0),
+        ] {
+            let svg = spec.svg_on(paper);
+            assert_eq!(size(&svg).0, width);
+            assert_eq!(beyond(&svg, width), [""; 0], "{paper:?}");
+        }
+        assert_eq!(spec.svg_on(None), spec.svg());
+    }
+
     #[test]
     fn a_long_legend_takes_several_rows_and_nothing_overlaps() {
         let names = ["first", "second", "third", "fourth", "fifth"];
@@ -535,10 +669,11 @@ mod tests {
             )
         });
         let spec = PlotSpec::lines("t", Axis::even("x", 0.0, 1.0), "unit", series.collect());
-        let rows = legend(&spec.panels[0]);
+        let inner = WIDTH - LEFT - RIGHT;
+        let rows = legend(&spec.panels[0], inner);
         assert!(rows.len() > 1);
         for row in &rows {
-            assert!(row.iter().map(|s| key_width(s)).sum::<f64>() <= INNER);
+            assert!(row.iter().map(|s| key_width(s)).sum::<f64>() <= inner);
         }
         let order = rows.iter().rev().flatten().map(|s| &s.name);
         let expected = spec.panels[0].series.iter().map(|s| &s.name);

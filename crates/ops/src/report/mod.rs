@@ -49,6 +49,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Width of the paper that a plot is drawn for, points.
+    fn paper(&self) -> Option<f64> {
+        let (width, (_, points)) = width(self.size.as_deref()?).ok()?;
+        Some(width * points)
+    }
+
     /// True if the plan draws all of a recording: every time, and every target.
     fn is_whole(&self) -> bool {
         let narrowed = [&self.from, &self.to, &self.target, &self.interface];
@@ -223,22 +229,27 @@ fn sized(svg: &str, size: &str, output: &Path) -> anyhow::Result<String> {
             "--size is of an .svg or .pdf, and not of {output}"
         )));
     }
+    let (width, (unit, _)) = width(size)?;
+    Ok(report::svg::sized(svg, width, unit))
+}
+
+/// Width with its unit, and the unit in points.
+fn width(size: &str) -> anyhow::Result<(f64, (&'static str, f64))> {
     let units = report::svg::UNITS;
-    let unit = units.iter().find(|u| size.ends_with(**u));
-    let number = unit.and_then(|u| size[..size.len() - u.len()].trim().parse().ok());
+    let unit = units.iter().find(|u| size.ends_with(u.0));
+    let number = unit.and_then(|u| size[..size.len() - u.0.len()].trim().parse().ok());
     match (unit, number) {
-        (Some(unit), Some(width)) if (1.0..=10_000.0).contains(&width) => {
-            Ok(report::svg::sized(svg, width, unit))
-        }
+        (Some(unit), Some(width)) if (1.0..=10_000.0).contains(&width) => Ok((width, *unit)),
         _ => Err(usage(format!(
             "--size {size}: give a width from 1 to 10000 in {}, such as 85mm",
-            units.join(", ")
+            units.map(|u| u.0).join(", ")
         ))),
     }
 }
 
 /// Several recordings, drawn over each other and side by side.
 fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, PathBuf)> {
+    let paper = plan.paper();
     let output = plan
         .output
         .clone()
@@ -287,7 +298,7 @@ fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, Path
         .collect();
     let c = compare::compare(&named);
     let text = match picture {
-        true => report::compared::distributions(&c, &materials).svg(),
+        true => report::compared::distributions(&c, &materials).svg_on(paper),
         false => report::compared::page(&c, &materials),
     };
     Ok((text, output))
@@ -334,6 +345,7 @@ fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
 
 /// Page or plot of a recording with probes; with `test`, its phases are shown.
 fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow::Result<String> {
+    let paper = plan.paper();
     Ok(match (ending(output), plan.plot) {
         (Some("html"), _) if test => {
             let (answer, recording) = analyse::test(from)?;
@@ -346,9 +358,9 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (answer, recording) = analyse::test(from)?;
             if plot == Plot::Rtt {
-                report::test_plots::rtt_over_time(&answer, &recording).svg()
+                report::test_plots::rtt_over_time(&answer, &recording).svg_on(paper)
             } else {
-                report::test_plots::cdf(&answer, &recording).svg()
+                report::test_plots::cdf(&answer, &recording).svg_on(paper)
             }
         }
         (Some("svg" | "png"), plot) => plot
@@ -361,7 +373,7 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
             })?
             .spec(&material(plan, from)?)
             .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?
-            .svg(),
+            .svg_on(paper),
         _ => {
             return Err(usage(format!(
                 "{}: end the name in .html, .svg, .pdf or .png",
@@ -373,6 +385,7 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
 
 /// Plot of the decisions of latency control, in two passes: the time range first, then the content.
 fn of_decisions(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
+    let paper = plan.paper();
     let zone = times::zone(plan.zone.as_deref())?;
     let (from, to) = span(plan, &zone)?;
     let mut seen: Option<(i64, i64)> = None;
@@ -402,7 +415,7 @@ fn of_decisions(plan: &Plan, source: Source<'_>) -> anyhow::Result<String> {
     let plot = all.plot();
     Ok(plot
         .map_err(|why| anyhow::anyhow!("{}: {why}", source.display()))?
-        .svg())
+        .svg_on(paper))
 }
 
 /// Plot of the queues that a simulation knows, if the plan asks for it; or the page of queues and transfers of a
@@ -412,6 +425,7 @@ fn of_queue_samples(
     source: Source<'_>,
     ending: Option<&str>,
 ) -> anyhow::Result<Option<String>> {
+    let paper = plan.paper();
     let inside = matches!(plan.plot, Plot::Queue | Plot::Window | Plot::Signals);
     let of_queues = inside && ending != Some("html");
     if !of_queues && queue_samples::had_probes(source) {
@@ -436,29 +450,29 @@ fn of_queue_samples(
         (Some("svg" | "png"), Plot::Queue) => Some(
             report::inside::waits(&answer, &samples)
                 .map_err(refused)?
-                .svg(),
+                .svg_on(paper),
         ),
         (Some("svg" | "png"), Plot::Signals) => Some(
             report::inside::signals(&answer, &samples)
                 .map_err(refused)?
-                .svg(),
+                .svg_on(paper),
         ),
         (Some("svg" | "png"), Plot::Window) => {
             let drawn = report::inside::windows(&answer, &samples);
             let drawn = drawn.ok_or_else(|| refused("no transfer was sampled".into()))?;
-            Some(drawn.svg())
+            Some(drawn.svg_on(paper))
         }
         (Some("svg" | "png"), Plot::Rtt) => {
             let drawn = report::inside::round_trips(&answer, &samples);
             let waits = || report::inside::waits(&answer, &samples).ok();
-            drawn.or_else(waits).map(|p| p.svg())
+            drawn.or_else(waits).map(|p| p.svg_on(paper))
         }
         (Some("svg" | "png"), Plot::Throughput) => {
             let drawn = report::inside::throughput(&answer, &samples);
             Some(
                 drawn
                     .ok_or_else(|| refused("no transfer was sampled".into()))?
-                    .svg(),
+                    .svg_on(paper),
             )
         }
         _ => None,

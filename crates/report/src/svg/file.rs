@@ -55,8 +55,14 @@ pub fn themed(file: &str, theme: Theme) -> String {
     }
 }
 
-/// Units of a picture's width in a file.
-pub const UNITS: [&str; 5] = ["mm", "cm", "in", "pt", "px"];
+/// Units of a picture's width in a file, with their size in points.
+pub const UNITS: [(&str, f64); 5] = [
+    ("mm", 72.0 / 25.4),
+    ("cm", 72.0 / 2.54),
+    ("in", 72.0),
+    ("pt", 1.0),
+    ("px", 0.75),
+];
 
 /// Gives a file's picture a width in one of [`UNITS`]; its height follows.
 pub fn sized(file: &str, width: f64, unit: &str) -> String {
@@ -78,7 +84,7 @@ mod tests {
     fn a_file_gets_the_width_of_a_column_and_keeps_its_shape() {
         let file = chart(Draw::Line, vec![(0.0, Some(1.0)), (9.0, Some(2.0))]);
         let (w, h) = size(&file);
-        for unit in UNITS {
+        for (unit, _) in UNITS {
             let sized = sized(&file, 85.0, unit);
             let height = format!("height=\"{}{unit}\"", (85.0 * h / w * 1e3).round() / 1e3);
             assert!(
