@@ -123,9 +123,9 @@ class Verbs(Case):
             self.assertEqual(verbs.completions(shell).text, command("completions", shell)[0])
 
 
-# Verbs that need a controlled gateway with the rights for it, a fleet that has measured, or a process of their own; the
+# Verbs that need a controlled gateway with the rights for it, a fleet that has measured, a network of hosts, or a process of their own; the
 # command's own tests run them.
-ELSEWHERE = {"control_prove", "control_status", "control_stop", "emulate", "fleet_report", "monitor", "serve"}
+ELSEWHERE = {"control_prove", "control_status", "control_stop", "emulate", "fleet_report", "monitor", "neighbours", "serve"}
 
 
 def source(name):

@@ -69,7 +69,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
         .collect();
     let Some((first, _, first_remote)) = usable.first().copied() else {
         let target = phases::own_target(rec);
-        if target != "udp" {
+        if !phases::is_own(target) {
             return Err(format!(
                 "answers to {target} do not tell when a probe arrived; those of `tailback serve` do"
             ));

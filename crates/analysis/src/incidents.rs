@@ -67,6 +67,20 @@ impl Incident {
     }
 }
 
+impl Incident {
+    /// True if the incident may have to do with the target: one that is probed through one interface, such as
+    /// `udp%wan0`, has nothing to do with the state of others.
+    fn concerns(&self, target: &str) -> bool {
+        match self.kind {
+            IncidentKind::InterfaceDown | IncidentKind::NoAddress => target
+                .split_once('%')
+                .is_none_or(|(_, interface)| self.subject == interface),
+            IncidentKind::ServerBeganAnew => self.subject == target,
+            _ => true,
+        }
+    }
+}
+
 /// Incidents in the order of time. `events` are in the order of writing: after the clock was set back, later events
 /// have earlier labels.
 pub fn incidents(events: &[Event], availability: &[Availability]) -> Vec<Incident> {
@@ -228,7 +242,7 @@ pub fn cut_off(
             matches!(
                 i.kind,
                 IncidentKind::InterfaceDown | IncidentKind::NoAddress
-            )
+            ) && i.concerns(target)
         })
         .map(|i| (i.from_ns, i.to_ns))
         .collect();
@@ -303,9 +317,8 @@ pub fn blame(outages: &mut [Outage], target: &str, incidents: &[Incident]) {
     ];
     for o in outages {
         let near = |i: &&Incident| {
-            let about = i.kind != IncidentKind::ServerBeganAnew || i.subject == target;
             let before_end = i.from_ns <= o.to_ns.saturating_add(READ_NS);
-            about && before_end && o.from_ns.saturating_sub(READ_NS) <= i.to_ns
+            i.concerns(target) && before_end && o.from_ns.saturating_sub(READ_NS) <= i.to_ns
         };
         let of = |kind: &IncidentKind| {
             let mut near = incidents.iter().filter(near);

@@ -47,6 +47,7 @@ pub mod together;
 pub mod traffic;
 pub mod trains;
 pub mod two_ends;
+pub mod uplinks;
 pub mod which_queue;
 
 pub use stability::{Stability, stable};

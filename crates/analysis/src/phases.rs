@@ -132,6 +132,11 @@ pub fn own_target(rec: &Recording) -> &str {
     told.map_or("udp", |e| &*e.subject)
 }
 
+/// True for the probes of our own server, alone (`udp`) or through one interface (`udp%wan0`).
+pub fn is_own(target: &str) -> bool {
+    target.split('%').next() == Some("udp")
+}
+
 /// The test's own probes sent in `range`, in the order of their numbers.
 pub fn own_probes(rec: &Recording, range: Range<i64>) -> Vec<&Delay> {
     probes(rec, own_target(rec), range)

@@ -157,7 +157,7 @@ pub fn compare(points: &[Point], by: Option<&str>) -> Points {
     let names: BTreeSet<(bool, &String)> = points
         .iter()
         .flat_map(|p| &p.days)
-        .map(|d| (d.target != "udp", &d.target))
+        .map(|d| (!crate::phases::is_own(&d.target), &d.target))
         .collect();
     let tested: Vec<&Point> = points.iter().filter(|p| !p.rounds.is_empty()).collect();
     let tests: Vec<Tests> = tested.iter().map(|p| own_tests(p)).collect();

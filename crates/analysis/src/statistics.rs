@@ -24,6 +24,7 @@ use crate::moments::Moment;
 use crate::robustness::Robustness;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
 use crate::services::{Can, Verdict};
+use crate::uplinks::Uplink;
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,9 @@ pub struct Statistics {
     /// Traffic of the measuring host's interfaces, the busiest first; at most 16.
     #[serde(default)]
     pub interfaces: Vec<InterfaceTraffic>,
+    /// Stability of the interfaces that a monitor watched.
+    #[serde(default)]
+    pub uplinks: Vec<Uplink>,
 }
 
 /// End of a recording whose probes may still be answered: all of them are left out of the figures.

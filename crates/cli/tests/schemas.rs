@@ -71,6 +71,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("report @a.rec --output @a.svg --json", 0, "report"),
     ("analyse @t.rec --json", 0, "counted-traffic"),
     ("mark @m.rec --json", 0, "mark"),
+    ("neighbours --interface lo --json", 0, "neighbours"),
     ("export @m.rec --output @m.csv --json", 0, "export"),
     ("twin @a.rec --json", 0, "twin"),
     (

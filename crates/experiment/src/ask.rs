@@ -284,8 +284,13 @@ pub struct Logged {
 pub enum Trace {
     /// Makes a tracer: [`Answer::Done`].
     Open(Tracing),
-    /// Sends one datagram to each of the first hops and waits for all answers, no longer than this: [`Answer::Path`].
-    Round { hops: usize, within: Duration },
+    /// Sends one datagram to each of the first hops and waits for all answers, no longer than this: [`Answer::Path`]. With a
+    /// size, in bytes of the IP packet, one datagram does not wait behind another.
+    Round {
+        hops: usize,
+        bytes: Option<u32>,
+        within: Duration,
+    },
     /// Sends a round of datagrams and of ICMP echo at this interval from now on: [`Answer::Done`].
     On(Duration),
     /// Asks for the latest round trip: [`Answer::RoundTrip`].

@@ -7,6 +7,7 @@ use crate::ask::{Answer, Ask};
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row, Text};
 use base::{BitsPerSec, Bytes, Duration, Time};
+use serde::{Deserialize, Serialize};
 
 /// Rate of downlink cross traffic above which a measurement should wait (Borlaug 2014, section 3.5.1).
 pub const HOLD_OFF_DOWN: BitsPerSec = BitsPerSec::from_kbps(64);
@@ -131,7 +132,7 @@ impl Scouted {
 }
 
 /// Transfers, or datagrams at a rate, that fill the link in one direction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// Name of the load within its run.
     pub number: u32,
@@ -150,7 +151,7 @@ pub struct Load {
 }
 
 /// State of a running load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
     /// Number of the load within its run.
     pub number: u32,
@@ -167,7 +168,7 @@ pub struct Loaded {
 }
 
 /// Load that is over, with the server's report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// Number of the load within its run.
     pub number: u32,

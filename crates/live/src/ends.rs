@@ -9,6 +9,7 @@ use crate::craft::CraftError;
 use crate::listeners::Listeners;
 use crate::load::Peer;
 use crate::load::kernel::random_bytes;
+use crate::outlet::Outlet;
 use crate::quotes::Quotes;
 use crate::tally::Tally;
 use base::Duration;
@@ -58,10 +59,13 @@ impl Ends {
                     None => Ok(quoted.quotes),
                 }))
             }
-            Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, peer.server, tally))),
-            Ask::Open(opening) => self.open(opening),
+            Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, peer, tally))),
+            Ask::Open(opening) => self.open(opening, &peer.access.outlet),
             Ask::Connect { to, patience } => Ok(Answer::Connected(knock::connected(
-                *to, *patience, clock, tally,
+                (*to, *patience),
+                &peer.access.outlet,
+                clock,
+                tally,
             ))),
             Ask::PathMtu(number) => Ok(Answer::PathMtu(own::path_mtu(self.socket(*number)?))),
             Ask::Options => Ok(Answer::Options(watch::options())),
@@ -157,13 +161,13 @@ impl Ends {
         Ok(Answer::Ports(ports))
     }
 
-    fn open(&mut self, opening: &Opening) -> Result<Answer, CraftError> {
+    fn open(&mut self, opening: &Opening, outlet: &Outlet) -> Result<Answer, CraftError> {
         let opened = match opening.to {
-            Some(to) => Own::towards(to, opening),
+            Some(to) => Own::towards(to, opening, outlet),
             None => {
                 let toward = self.listeners()?.at(0);
                 let toward = toward.map_err(|why| missing("use the server's port", &why))?;
-                Own::free(toward)
+                Own::free(toward, outlet)
             }
         };
         let opened = opened.and_then(|own| Ok((own.local()?, own)));

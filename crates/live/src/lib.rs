@@ -13,7 +13,9 @@ pub mod host;
 pub mod listeners;
 pub mod load;
 pub mod monitor;
+pub mod neighbours;
 pub mod notify;
+pub mod outlet;
 mod page;
 pub mod path;
 pub mod pipe;
@@ -33,7 +35,6 @@ mod tcp;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;
-mod udp;
 pub mod via;
 pub mod web;
 

@@ -8,6 +8,7 @@
 //! that moved: such an answer is a suspicion. Networks that drop packets without an answer are not told from a host that
 //! is down.
 
+use crate::outlet::Outlet;
 use crate::printed::{Ended, Printed};
 use base::text::clean;
 use http_body_util::{BodyExt, Empty, Limited};
@@ -63,7 +64,7 @@ struct Heard<'h> {
 ///
 /// # Errors
 /// The operating system gives no runtime.
-pub fn ask(host: &str, address: SocketAddr) -> std::io::Result<Found> {
+pub fn ask(host: &str, address: SocketAddr, outlet: &Outlet) -> std::io::Result<Found> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -71,7 +72,7 @@ pub fn ask(host: &str, address: SocketAddr) -> std::io::Result<Found> {
     crate::sys::random::fill(&mut drawn)?;
     let name = format!("tailback-{:016x}", u64::from_ne_bytes(drawn));
     let heard = runtime.block_on(async {
-        timeout(PATIENCE, fetch(host, address, &name))
+        timeout(PATIENCE, fetch(host, (address, outlet), &name))
             .await
             .ok()
             .flatten()
@@ -92,10 +93,10 @@ pub fn ask(host: &str, address: SocketAddr) -> std::io::Result<Found> {
 /// Status, redirection and begin of the page; `None` without an answer by HTTP.
 async fn fetch(
     host: &str,
-    address: SocketAddr,
+    (address, outlet): (SocketAddr, &Outlet),
     name: &str,
 ) -> Option<(u16, Option<String>, Vec<u8>)> {
-    let stream = tokio::net::TcpStream::connect(address).await.ok()?;
+    let stream = outlet.connect(address).await.ok()?;
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MOST_PAGE);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;

@@ -1,9 +1,11 @@
 //! Route to a destination as the kernel chooses it for this process, rules of policy routing included: one RTM_GETROUTE
 //! (rtnetlink(7)), which sends nothing to the network.
 
-use nix::net::if_::if_indextoname;
+use nix::net::if_::{if_indextoname, if_nametoindex};
 use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteVia,
+};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr as Netlink, protocols::NETLINK_ROUTE};
 use std::io;
@@ -22,7 +24,35 @@ pub struct Route {
 /// # Errors
 /// No route leads there, or the kernel does not say.
 pub fn to(destination: IpAddr) -> io::Result<Route> {
-    look_up(destination, 0)
+    look_up(question(destination, 0))
+}
+
+/// The same by one interface; a neighbour that no route names is none.
+///
+/// # Errors
+/// No such interface, no route by it, or the kernel does not say.
+pub fn by(destination: IpAddr, interface: &str) -> io::Result<Route> {
+    let mut question = question(destination, if_nametoindex(interface)?);
+    // Without it the kernel takes every address behind an interface for a neighbour.
+    question.header.flags |= RouteFlags::FibMatch;
+    let found = look_up(question)?;
+    Ok(Route {
+        interface: interface.to_owned(),
+        ..found
+    })
+}
+
+/// The same for packets with this source address.
+///
+/// # Errors
+/// Errors of [`to`].
+pub fn from(destination: IpAddr, source: IpAddr) -> io::Result<Route> {
+    let mut question = question(destination, 0);
+    question.header.source_prefix_length = question.header.destination_prefix_length;
+    question
+        .attributes
+        .push(RouteAttribute::Source(source.into()));
+    look_up(question)
 }
 
 /// The same for an address with a port, which over IPv6 may name an interface: `[fe80::1%2]:7117`.
@@ -34,11 +64,11 @@ pub fn to_socket(destination: SocketAddr) -> io::Result<Route> {
         SocketAddr::V4(_) => 0,
         SocketAddr::V6(v6) => v6.scope_id(),
     };
-    look_up(destination.ip(), scope)
+    look_up(question(destination.ip(), scope))
 }
 
-fn look_up(destination: IpAddr, interface: u32) -> io::Result<Route> {
-    match ask(question(destination.to_canonical(), interface))?.payload {
+fn look_up(question: RouteMessage) -> io::Result<Route> {
+    match ask(question)?.payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) => read(&route),
         NetlinkPayload::Error(e) => Err(e.to_io()),
         _ => Err(io::Error::other("the kernel gives no route")),
@@ -46,6 +76,7 @@ fn look_up(destination: IpAddr, interface: u32) -> io::Result<Route> {
 }
 
 fn question(ip: IpAddr, interface: u32) -> RouteMessage {
+    let ip = ip.to_canonical();
     let mut message = RouteMessage::default();
     let header = &mut message.header;
     (header.address_family, header.destination_prefix_length) = match ip {
@@ -85,6 +116,8 @@ fn read(route: &RouteMessage) -> io::Result<Route> {
             // RFC 5549: IPv4 through a router that is known by its IPv6 address.
             RouteAttribute::Via(RouteVia::Inet(ip)) => gateway = Some((*ip).into()),
             RouteAttribute::Via(RouteVia::Inet6(ip)) => gateway = Some((*ip).into()),
+            // Of several next hops, which only a match of the table shows, the first.
+            RouteAttribute::MultiPath(hops) => index = hops.first().map(|hop| hop.interface_index),
             _ => {}
         }
     }

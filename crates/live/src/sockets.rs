@@ -5,6 +5,7 @@ use crate::craft::{self, CraftError};
 use crate::emulate::NetNs;
 use crate::ends::Ends;
 use crate::host::CpuSampler;
+use crate::load::lent::Lender;
 use crate::load::paced::{headers, payload_for};
 use crate::load::{
     DatagramOutcome, ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer, Stopped, Turn,
@@ -14,7 +15,7 @@ use crate::path::{self, Tracing};
 use crate::probe::{ProbePlan, Prober};
 use crate::tally::Tally;
 use crate::tcp::Transfers;
-use crate::traffic::{TrafficMonitor, interface_towards};
+use crate::traffic::TrafficMonitor;
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{Bytes, Duration, Time};
@@ -46,6 +47,8 @@ pub struct Setup<'a> {
     pub tally: Tally,
     /// The far end's network namespace if that and the calling thread's are ours: their settings may be changed.
     pub far: Option<&'a NetNs>,
+    /// Second machine that makes the loads, and takes the server's uplink for them.
+    pub lender: Option<Lender>,
     /// Capture of packets, if the caller offers one.
     pub capture: Option<Box<dyn Capture + 'a>>,
 }
@@ -83,6 +86,7 @@ impl<'a> Setup<'a> {
             interface: None,
             tally: Tally::default(),
             far: None,
+            lender: None,
             capture: None,
         }
     }
@@ -203,7 +207,7 @@ impl<'a> Sockets<'a> {
         let server = self.setup.peer.server;
         let interface = match &self.setup.interface {
             Some(name) => name.clone(),
-            None => interface_towards(server)?,
+            None => self.setup.peer.access.outlet.towards(server)?,
         };
         let capture = self.setup.capture.as_mut().ok_or_else(no_capture)?;
         let started = capture.start(&interface, server, file);
@@ -240,6 +244,10 @@ impl<'a> Sockets<'a> {
         let first = outcome.flows.iter().find_map(|f| f.datagrams);
         first.unwrap_or_default()
     }
+}
+
+fn unusable(why: String) -> experiment::Stopped {
+    experiment::Stopped::Unusable { why }
 }
 
 fn no_capture() -> experiment::Stopped {
@@ -330,6 +338,10 @@ impl Host for Sockets<'_> {
         lasts: Duration,
         wait: &mut dyn FnMut(Duration, String) -> bool,
     ) -> Result<(), CraftError> {
+        if let Some(lender) = &mut self.setup.lender {
+            let turn = lender.turn(lasts, wait);
+            return Ok(turn.map_err(unusable)?);
+        }
         let turn = self.setup.peer.turn(lasts, &mut |standing| {
             wait(standing.after, standing.to_string())
         })?;
@@ -382,6 +394,9 @@ impl Host for Sockets<'_> {
     }
 
     fn load(&mut self, load: &experiment::host::Load) -> Result<(), CraftError> {
+        if let Some(lender) = &mut self.setup.lender {
+            return Ok(lender.load(load).map_err(unusable)?);
+        }
         let plan = LoadPlan {
             peer: self.setup.peer.clone(),
             direction: load.direction,
@@ -402,6 +417,9 @@ impl Host for Sockets<'_> {
     }
 
     fn loads(&mut self) -> Vec<Loaded> {
+        if let Some(lender) = &self.setup.lender {
+            return lender.loads();
+        }
         let state = |(number, load): &(u32, Load)| {
             let progress = load.progress();
             Loaded {
@@ -417,6 +435,9 @@ impl Host for Sockets<'_> {
     }
 
     fn stop_load(&mut self, number: Option<u32>) {
+        if let Some(lender) = &mut self.setup.lender {
+            return lender.stop(number);
+        }
         let its = |load: &experiment::host::Load| number.is_none_or(|n| load.number == n);
         for plan in self.running.extract_if(.., |load| its(load)) {
             let at = self.loads.iter().position(|(n, _)| *n == plan.number);
@@ -428,6 +449,9 @@ impl Host for Sockets<'_> {
     }
 
     fn collect(&mut self) -> Vec<Ended> {
+        if let Some(lender) = &mut self.setup.lender {
+            return lender.collect();
+        }
         let mut all = Vec::new();
         for (load, stopped) in std::mem::take(&mut self.stopped) {
             let outcome = stopped.collect(REPORTS_WITHIN);
@@ -455,6 +479,11 @@ impl Host for Sockets<'_> {
                 self.setup.peer.connect(None)?;
                 return Ok(Answer::Done);
             }
+            // A browser chooses its own route.
+            Ask::Browse(_) if self.setup.peer.access.outlet.interface().is_some() => {
+                let what = "load pages through one interface (--interface)";
+                return Err(experiment::Stopped::Cannot { what }.into());
+            }
             Ask::Browse(browse) => return self.browse(browse, going_on),
             Ask::Capture(file) => return self.capture(file),
             Ask::StopCapture => return self.captured(),
@@ -476,6 +505,7 @@ impl Host for Sockets<'_> {
         let server = peer.server.ip().to_canonical();
         let line = path::Line {
             server,
+            outlet: &peer.access.outlet,
             clock: *clock,
             rows,
             tally,
@@ -492,7 +522,7 @@ impl Host for Sockets<'_> {
             }
             Ask::Trace(trace) => self.tracing.ask(trace, &line),
             Ask::Gateway => {
-                let gateway = path::towards(server);
+                let gateway = path::towards(server, &peer.access.outlet);
                 Ok(Answer::Gateway(gateway.map(|g| (g.address, g.interface))))
             }
             other => self.ends.ask(other, (peer, *clock), tally),

@@ -2,6 +2,7 @@
 //! what was set up. The main table alone, which `/proc/net/route` shows, would be wrong for most of the draws.
 
 use base::rng::{Rng, Streams};
+use live::outlet::Outlet;
 use live::route;
 use nix::sched::{CloneFlags, unshare};
 use rand::RngExt as _;
@@ -109,7 +110,7 @@ fn check(seed: u64) {
         assert_eq!(found.interface, format!("wan{link}"), "{about}");
         assert_eq!(found.gateway, Some(gateway), "{about}");
         assert_eq!((found.interface, found.gateway), told(ip), "{about}");
-        let towards = live::path::towards(ip).expect("a gateway");
+        let towards = live::path::towards(ip, &Outlet::default()).expect("a gateway");
         assert_eq!(towards.address, gateway, "{about}");
         let socket = (ip, 7117).into();
         let interface = live::traffic::interface_towards(socket).expect("an interface");
@@ -125,7 +126,10 @@ fn check(seed: u64) {
         ] {
             let found = route::to(ip).expect("a route");
             assert_eq!((found.interface, found.gateway), (name, None), "{ip}");
-            assert!(live::path::towards(ip).is_none(), "{ip}");
+            assert!(
+                live::path::towards(ip, &Outlet::default()).is_none(),
+                "{ip}"
+            );
         }
     }
     run("ip route add unreachable 203.0.113.0/24").expect("a route");

@@ -19,6 +19,7 @@ pub mod icmp;
 pub mod keys;
 pub mod lasting;
 pub mod ledger;
+pub mod neighbours;
 pub mod quote;
 pub mod reflector;
 pub mod replay;

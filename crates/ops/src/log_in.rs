@@ -6,6 +6,7 @@
 use crate::progress::Observer;
 use crate::{is_usage, usage};
 use anyhow::Context;
+use live::outlet::Outlet;
 use live::portal::{self, Found, LogIn as Page};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct LogIn {
     pub check: Option<String>,
     /// Command that passes a log-in page. A file of a plan cannot set it: it would run a stranger's command.
     pub command: Option<String>,
+    /// Interface that the requests leave by.
+    pub outlet: Outlet,
 }
 
 /// Sentence on a log-in page: `a log-in page answers in place of far.example (HTTP 511)`.
@@ -48,6 +51,14 @@ fn prevented(host: &str, page: &Page) -> String {
 }
 
 impl LogIn {
+    /// The same through an outlet.
+    pub(crate) fn through(&self, outlet: &Outlet) -> LogIn {
+        LogIn {
+            outlet: outlet.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Asks the hosts that are checked before a measurement.
     ///
     /// # Errors
@@ -58,7 +69,9 @@ impl LogIn {
         observer: &dyn Observer,
     ) -> anyhow::Result<()> {
         for host in self.check.iter().chain(pages) {
-            let Found::LogIn(page) = ask(host).with_context(|| format!("--login-check {host}"))?
+            let Found::LogIn(page) = self
+                .ask(host)
+                .with_context(|| format!("--login-check {host}"))?
             else {
                 continue;
             };
@@ -89,7 +102,7 @@ impl LogIn {
             return Err(failure);
         }
         let host = without_port(server);
-        let Ok(Found::LogIn(page)) = ask(&host) else {
+        let Ok(Found::LogIn(page)) = self.ask(&host) else {
             return Err(failure);
         };
         if self.command.is_none() {
@@ -97,6 +110,20 @@ impl LogIn {
         }
         self.pass(&host, &page, observer)?;
         again()
+    }
+
+    /// Asks a host for a page that does not exist.
+    fn ask(&self, host: &str) -> anyhow::Result<Found> {
+        let address = match live::resolve::server(host, HTTP, false, false) {
+            Ok(address) => address,
+            Err(e @ live::resolve::ResolveError::BadPort { .. }) => {
+                return Err(usage(e.to_string()));
+            }
+            // A name that is not found is no log-in page; the measurement says so itself.
+            Err(_) => return Ok(Found::Nothing),
+        };
+        let name = live::resolve::name(host);
+        portal::ask(&name, address, &self.outlet).context("cannot ask by HTTP")
     }
 
     /// Runs the user's command until the page no longer answers.
@@ -110,7 +137,7 @@ impl LogIn {
             if attempt > 0 {
                 std::thread::sleep(PAUSE);
             }
-            match ask(host)? {
+            match self.ask(host)? {
                 Found::LogIn(still) if still.is_certain || page.is_certain => {}
                 // A suspicion that stays is the web server of the host.
                 _ => return Ok(()),
@@ -120,18 +147,6 @@ impl LogIn {
             "the command of --login-cmd has ended, and the log-in page still answers in place of {host}"
         )
     }
-}
-
-/// Asks a host for a page that does not exist.
-fn ask(host: &str) -> anyhow::Result<Found> {
-    let address = match live::resolve::server(host, HTTP, false, false) {
-        Ok(address) => address,
-        Err(e @ live::resolve::ResolveError::BadPort { .. }) => return Err(usage(e.to_string())),
-        // A name that is not found is no log-in page; the measurement says so itself.
-        Err(_) => return Ok(Found::Nothing),
-    };
-    let name = live::resolve::name(host);
-    portal::ask(&name, address).context("cannot ask by HTTP")
 }
 
 /// Host of a server as the user names it, without the port of the measurement.
@@ -184,6 +199,7 @@ mod tests {
         let log_in = LogIn {
             check: Some(host),
             command: command.map(str::to_owned),
+            ..LogIn::default()
         };
         let passed = log_in.before(&[], &Shared::new(&mut ()));
         passed.map_err(|e| format!("{e:#}"))

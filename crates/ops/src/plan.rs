@@ -116,6 +116,7 @@ impl Plan {
                     ipv4: false,
                     ipv6: false,
                     log_in: crate::LogIn::default(),
+                    load_from: None,
                 }))
             }
             "probe" => {

@@ -16,6 +16,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("list", schema_for!(crate::list::Listing)),
         ("fleet-report", schema_for!(crate::points::Points)),
         ("mark", schema_for!(crate::mark::Marks)),
+        ("neighbours", schema_for!(crate::neighbours::Answer)),
         ("export", schema_for!(crate::export::Exported)),
         ("model", schema_for!(crate::model::Document)),
         ("report", schema_for!(crate::report::Answer)),

@@ -14,6 +14,7 @@ use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{CraftError, Others};
 use live::emulate::{self, Emulation, NetNs};
+use live::load::Access;
 use live::serve::{ServeConfig, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -132,12 +133,34 @@ fn rows(recording: Recording) -> impl Iterator<Item = Row> {
         .chain(event.into_iter().map(Row::Event))
 }
 
-fn default_path() -> PathBuf {
+/// Recording of a run that names none: the current time, in this directory.
+pub fn default_path() -> PathBuf {
     format!(
         "tailback-{}.rec",
         jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")
     )
     .into()
+}
+
+/// Checks that a client can reach this server through its outlet, and tells doubts.
+///
+/// # Errors
+/// An interface that is not there, or that no route leaves by.
+pub(crate) fn reached(
+    server: SocketAddr,
+    access: &Access,
+    observer: &dyn Observer,
+) -> anyhow::Result<SocketAddr> {
+    if let Some(doubt) = access.outlet.check(server.ip())? {
+        observer.warn(&doubt);
+    }
+    Ok(server)
+}
+
+/// Title of a run to a server.
+pub(crate) fn towards(server: &str, interface: Option<&str>) -> String {
+    let through = interface.map_or_else(String::new, |i| format!(" through {i}"));
+    format!("The line to {server}{through}")
 }
 
 /// Closed recording.

@@ -15,6 +15,7 @@ use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series, overlaps};
 use analysis::services::Table;
 use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics, UnsettledEnd};
 use analysis::survey::{Request, Span, target};
+use analysis::uplinks::uplinks;
 use anyhow::Context;
 use base::record::{
     Availability, Direction, Event, Exclusion, Meta, Recording, Row, Status, TableId, Text,
@@ -144,7 +145,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         .map(|(name, s)| target(name, s, &request))
         .collect();
     // Our own probes first, others by name.
-    targets.sort_by_key(|t| t.target != "udp");
+    targets.sort_by_key(|t| !analysis::phases::is_own(&t.target));
     if unsettled.is_young {
         let because = "the recording is too young: no probe is old enough to be lost";
         targets.iter_mut().for_each(|t| t.without_loss(because));
@@ -154,6 +155,7 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         host: host_load::summary(from, samples, span, &targets)?,
         modem: host_load::modem(from, span)?,
         interfaces,
+        uplinks: uplinks(&availability, span),
         version: STATISTICS_VERSION,
         title: meta.title,
         origin: meta.origin,

@@ -1,7 +1,7 @@
 //! `tailback test`: finds the queue of a link in phases idle, download, upload and both.
 
 use crate::progress::{Event as News, Observer, Shared};
-use crate::session::{Embedded, End, Session};
+use crate::session::{Embedded, End, Session, reached, towards};
 use crate::{LogIn, Progress, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
@@ -11,7 +11,9 @@ use experiment::Watch;
 use experiment::bufferbloat::{self, Bufferbloat, Phase};
 use link::LinkSpec;
 use live::clock::Clock;
+use live::load::lent::Lender;
 use live::load::{Access, CongestionControls, Peer};
+use live::outlet::Outlet;
 use live::serve::ServeConfig;
 use live::sockets::{Setup, Sockets};
 use live::via::{self, Foreign, Kind, Target};
@@ -51,6 +53,9 @@ pub struct Plan {
     /// Treatment of log-in pages.
     #[serde(skip)]
     pub log_in: LogIn,
+    /// Second machine that makes the loads. A file of a plan cannot set it: it would run a command on a stranger's machine.
+    #[serde(skip)]
+    pub load_from: Option<String>,
 }
 
 /// Server that is not ours, and how its certificate is checked.
@@ -239,12 +244,17 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         None => plan.test.server.clone(),
         Some(via) => Target::parse(&via.target)?.authority(),
     };
-    plan.log_in.before(&[], observer)?;
+    let access = &Access {
+        outlet: Outlet::of(plan.test.interface.as_deref()),
+        ..access.clone()
+    };
+    let log_in = plan.log_in.through(&access.outlet);
+    log_in.before(&[], observer)?;
     match once(plan, access, observer) {
         Ok(answer) => Ok(answer),
         Err(why) => {
             let again = || once(plan, access, observer);
-            plan.log_in.after(&host, why, observer, again)
+            log_in.after(&host, why, observer, again)
         }
     }
 }
@@ -258,7 +268,7 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
             live::emulate::prepare()?;
             None
         }
-        None => Some(address(plan)?),
+        None => Some(reached(address(plan)?, access, observer)?),
     };
     observer.tell(News::Interruptible);
     let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
@@ -323,6 +333,7 @@ fn address(plan: &Plan) -> anyhow::Result<SocketAddr> {
 fn foreign(
     plan: &Plan,
     (via, server): (&Via, SocketAddr),
+    outlet: &Outlet,
     session: &Session,
     observer: &dyn Observer,
 ) -> anyhow::Result<()> {
@@ -336,6 +347,7 @@ fn foreign(
         rows: session.recorder.rows.clone(),
         so_far: session.recorder.shared.clone(),
         interface: plan.test.interface.clone(),
+        outlet: outlet.clone(),
     };
     let opened = Foreign::open(setup).map_err(live::craft::CraftError::from);
     let mut steps = Bufferbloat::new(plan.test.clone());
@@ -355,7 +367,7 @@ fn measure(
     let (Some(link), None) = (&plan.link, server) else {
         let server = server.context("a plan has a server or a link")?;
         if let Some(via) = &plan.via {
-            return foreign(plan, (via, server), session, observer);
+            return foreign(plan, (via, server), &access.outlet, session, observer);
         }
         return phase_by_phase(plan, (server, access.clone()), session, &mut watch);
     };
@@ -412,11 +424,19 @@ fn phase_by_phase(
 ) -> anyhow::Result<()> {
     let peer = Peer {
         server,
-        access,
+        access: access.clone(),
         patience: Duration::from_secs(10),
     };
     let rows = session.recorder.rows.clone();
+    let lender = plan.load_from.as_deref().map(|host| {
+        // An address, not a name: the same server, and no word for the other machine's shell.
+        let mut arguments = vec![server.to_string()];
+        arguments.extend(access.pin.map(|pin| format!("--pin={pin}")));
+        Lender::open(host, &arguments, session.clock, rows.clone())
+    });
+    let lender = lender.transpose().map_err(anyhow::Error::msg)?;
     let setup = Setup {
+        lender,
         so_far: session.recorder.shared.clone(),
         interface: plan.test.interface.clone(),
         ..Setup::new(peer, session.clock, rows)
@@ -443,13 +463,16 @@ pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
     if let Some(via) = &plan.via {
         known.insert("via".into(), serde_json::to_value(via)?);
     }
+    if let Some(host) = &plan.load_from {
+        known.insert("load_from".into(), host.as_str().into());
+    }
     if let Some(contract) = &plan.contract {
         known.insert("contract".into(), serde_json::to_value(contract)?);
     }
     let title = plan.title.clone().unwrap_or_else(|| match &plan.link {
         Some(link) if plan.virtual_seed.is_some() => format!("Simulated link {}", link.name),
         Some(link) => format!("Emulated link {}", link.name),
-        None => format!("The line to {}", plan.test.server),
+        None => towards(&plan.test.server, plan.test.interface.as_deref()),
     });
     Ok(Meta {
         format: FORMAT_VERSION,

@@ -215,6 +215,7 @@ fn a_test_keeps_its_plan_its_link_and_its_contract() {
             ipv4: false,
             ipv6: false,
             log_in: ops::LogIn::default(),
+            load_from: None,
         };
         let meta = ops::test::meta(&plan, live::clock::Clock::start()).unwrap();
         let Plan::Test(again) = Plan::of_recording(&meta).unwrap() else {

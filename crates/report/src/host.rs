@@ -4,6 +4,7 @@ use crate::table::{Cell, Column, Table};
 use crate::words::lasting;
 use analysis::counted::InterfaceTraffic;
 use analysis::host_load::{BUSY, BusySeconds, HostSummary};
+use analysis::uplinks::Uplink;
 use base::print::{RATE, percent, significant};
 
 /// Definitions of the figures.
@@ -35,6 +36,19 @@ pub fn table(host: Option<&HostSummary>, interfaces: &[InterfaceTraffic]) -> Opt
             let cells = [r.mean_bps, r.p50_bps, r.p95_bps, r.most_bps].map(cell);
             table.row(format!("{} {direction}", i.interface), cells);
         }
+    }
+    (!table.is_empty()).then_some(table)
+}
+
+/// Returns the stability of the watched interfaces; `None` if none was watched.
+pub fn uplinks(all: &[Uplink]) -> Option<Table> {
+    let heads = ["", "watched", "up", "address", "answered", "stability"];
+    let mut table = Table::new("Interfaces", heads.map(Column::from));
+    for u in all {
+        let times = [u.watched_s, u.up_s, u.address_s, u.good_s];
+        let times = times.map(|s| Cell::Is(lasting(s)));
+        let stability = Cell::printed(&u.stability, |v| format!("{} %", percent(v)));
+        table.row(&*u.interface, times.into_iter().chain([stability]));
     }
     (!table.is_empty()).then_some(table)
 }

@@ -33,6 +33,7 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     }
     tables.extend(stability::targets(s));
     tables.extend(modem::tables(s.modem.as_ref()));
+    tables.extend(host::uplinks(&s.uplinks));
     tables.extend(host::table(s.host.as_ref(), &s.interfaces));
     if !s.excluded.is_empty() {
         tables.push(excluded(s, zone));

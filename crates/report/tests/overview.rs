@@ -63,6 +63,7 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         host: None,
         modem: None,
         interfaces: Vec::new(),
+        uplinks: Vec::new(),
     }
 }
 

@@ -16,7 +16,8 @@ pub enum Kind {
 }
 
 /// Value of a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
 pub enum Cell {
     Int(i64),
     Real(f64),
@@ -103,6 +104,24 @@ pub trait Field: Sized {
     fn put<S: Sink>(&self, column: usize, sink: &mut S);
     /// Reads a cell; `None` if its type is another.
     fn from_cell(cell: Cell) -> Option<Self>;
+}
+
+impl Sink for Vec<Cell> {
+    fn int(&mut self, column: usize, value: i64) {
+        self.insert(column, Cell::Int(value));
+    }
+    fn real(&mut self, column: usize, value: f64) {
+        self.insert(column, Cell::Real(value));
+    }
+    fn flag(&mut self, column: usize, value: bool) {
+        self.insert(column, Cell::Flag(value));
+    }
+    fn text(&mut self, column: usize, value: &str) {
+        self.insert(column, Cell::Text(value.into()));
+    }
+    fn null(&mut self, column: usize) {
+        self.insert(column, Cell::Null);
+    }
 }
 
 macro_rules! field {

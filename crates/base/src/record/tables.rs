@@ -713,24 +713,6 @@ mod tests {
     use super::super::Kind;
     use super::*;
 
-    impl Sink for Vec<Cell> {
-        fn int(&mut self, column: usize, value: i64) {
-            self.insert(column, Cell::Int(value));
-        }
-        fn real(&mut self, column: usize, value: f64) {
-            self.insert(column, Cell::Real(value));
-        }
-        fn flag(&mut self, column: usize, value: bool) {
-            self.insert(column, Cell::Flag(value));
-        }
-        fn text(&mut self, column: usize, value: &str) {
-            self.insert(column, Cell::Text(value.into()));
-        }
-        fn null(&mut self, column: usize) {
-            self.insert(column, Cell::Null);
-        }
-    }
-
     fn cells(put: impl Fn(&mut Vec<Cell>)) -> Vec<Cell> {
         let mut cells = Vec::new();
         put(&mut cells);

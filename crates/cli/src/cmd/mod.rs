@@ -14,10 +14,12 @@ pub mod hub;
 mod hub_web;
 pub mod import;
 pub mod list;
+pub mod load;
 pub mod mark;
 pub mod model;
 pub mod monitor;
 mod monitor_config;
+pub mod neighbours;
 pub mod probe;
 pub mod prove;
 pub mod report;
@@ -36,7 +38,7 @@ use live::load::Access;
 use measure::keys::{KeyFile, Pin};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use ops::{counted, usage};
 
@@ -51,6 +53,17 @@ pub enum Outcome {
     CouldNotMeasure,
     /// Exit status of the program that ran behind the link.
     Child(u8),
+}
+
+impl Outcome {
+    /// The one that a script must know of, of two.
+    fn worse(self, other: Outcome) -> Outcome {
+        match (&self, &other) {
+            (Outcome::CouldNotMeasure, _) | (_, Outcome::Done) => self,
+            (Outcome::Above, Outcome::Above) => self,
+            _ => other,
+        }
+    }
 }
 
 /// Hands standard output to `write`, for JSON that may be large.
@@ -87,6 +100,66 @@ pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
     })
 }
 
+/// Interface of one run.
+///
+/// # Errors
+/// Several, which only a command line takes, and one over an emulated link.
+fn interface(given: &[String], emulated: bool) -> anyhow::Result<Option<String>> {
+    match given {
+        [] => Ok(None),
+        [_, ..] if emulated => Err(usage("--interface is of a real link: name a server")),
+        [one] => Ok(Some(one.clone())),
+        _ => Err(usage("a plan has one --interface: give each its own")),
+    }
+}
+
+/// Runs a measurement through each of several interfaces in turn, and compares the recordings. `run` measures through
+/// one, into the recording that it is given.
+///
+/// # Errors
+/// Errors of the comparison; those of a run are told, and the next begins.
+pub fn each(
+    interfaces: &[String],
+    output: Option<&Path>,
+    json: bool,
+    run: &mut dyn FnMut(&String, &Path) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let base = output
+        .map_or_else(ops::default_path, Path::to_owned)
+        .with_extension("");
+    let (mut networks, mut latest) = (Vec::new(), Outcome::Done);
+    for interface in interfaces {
+        if crate::face::interrupted() {
+            return Ok(Outcome::CouldNotMeasure);
+        }
+        eprintln!("Through {interface}:");
+        let path = PathBuf::from(format!("{}-{interface}.rec", base.display()));
+        match run(interface, &path) {
+            Ok(outcome) => {
+                networks.push(ops::compare::Network {
+                    name: interface.clone(),
+                    medium: None,
+                    rounds: vec![path],
+                });
+                latest = latest.worse(outcome);
+            }
+            Err(e) if ops::is_usage(&e) => return Err(e),
+            Err(e) => {
+                eprintln!("tailback: through {interface}: {e:#}");
+                latest = Outcome::CouldNotMeasure;
+            }
+        }
+    }
+    if networks.len() < 2 {
+        return Ok(Outcome::CouldNotMeasure);
+    }
+    let plan = ops::compare::Plan {
+        networks,
+        output: None,
+    };
+    Ok(compare::carry_out(&plan, json)?.worse(latest))
+}
+
 /// Options for access to a server and for its identity.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {
@@ -117,6 +190,7 @@ impl LogInArgs {
         ops::LogIn {
             check: self.login_check.clone(),
             command: self.login_cmd.clone(),
+            ..ops::LogIn::default()
         }
     }
 }

@@ -28,6 +28,8 @@ use std::path::PathBuf;
         tailback monitor icmp:192.0.2.1,1s --quiet -o home.rec &\n  \
         tailback monitor far.example --web 127.0.0.1:8117\n  \
         tailback monitor --interface eth0 -o traffic.rec\n  \
+        tailback monitor icmp:192.0.2.1 \\\n      \
+        --interface wwan0,wwan1 -o modems.rec\n  \
         tailback monitor far.example --print-config > home.toml\n  \
         tailback monitor --config home.toml\n\n\
         If started again with the same targets and --output, it continues the same recording. Stop with Ctrl-C or SIGTERM."
@@ -74,7 +76,10 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
     let usual = Plan::new(MonitorPlan::default());
     let interval = s.interval.unwrap_or(INTERVAL);
     let monitor = MonitorPlan {
-        targets: ops::monitor::targets(targets, interval)?,
+        targets: ops::monitor::through(
+            ops::monitor::targets(targets, interval)?,
+            s.interface.as_deref().unwrap_or_default(),
+        )?,
         lost_after: s.lost_after.unwrap_or(usual.monitor.lost_after),
         interfaces: s.interface.clone().unwrap_or_default(),
         traffic_interval: s.traffic_interval.unwrap_or(usual.monitor.traffic_interval),

@@ -25,9 +25,9 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub ip: Ip,
-    /// Interface whose traffic and availability are recorded; may be repeated [default: the interface towards the first
-    /// target]
-    #[arg(long, value_name = "NAME")]
+    /// Interface whose traffic and availability are recorded, and that the probes are bound to; through each of several,
+    /// such as modems, every target is probed [default: the interface towards the first target]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<Vec<String>>,
     /// Interval between readings of the interface's counters [default: 100 ms]

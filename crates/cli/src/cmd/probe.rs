@@ -62,9 +62,16 @@ pub struct Args {
     /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "100MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface whose counters show cross traffic [default: the interface towards the server]
-    #[arg(long, value_name = "NAME")]
-    interface: Option<String>,
+    /// Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of several, such as
+    /// modems, the link through each is measured in turn, and the answers stand side by side [default: as the kernel
+    /// routes to the server]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,...",
+        conflicts_with = "link"
+    )]
+    interface: Vec<String>,
     /// Wait until there is no cross traffic, at most this long, instead of giving up
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
@@ -123,7 +130,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         virtual_seed: args.virtual_time.then_some(args.seed),
         others: args.others,
         budget: args.budget,
-        interface: args.interface,
+        interface: super::interface(&args.interface, false)?,
         hold_off: args.hold_off,
         waits: !args.no_wait,
         beside_others: args.beside_others,
@@ -137,8 +144,25 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let plan = plan(&args)?;
     let access = args.access.read()?;
+    if args.interface.len() > 1 && !args.print_plan && args.every.is_none() {
+        let (json, output) = (args.json, args.output.as_deref());
+        return super::each(&args.interface, output, json, &mut |one, path| {
+            let plan = plan(&Args {
+                interface: vec![one.clone()],
+                output: Some(path.to_owned()),
+                ..args.clone()
+            })?;
+            let mut terminal = Terminal::new(Face::Probe, args.plain, json);
+            let answer = ops::probe::run(&plan, &access, &mut terminal)?;
+            if !json {
+                let text = report::terminal::probe(&answer.figures, &answer.meta, stdout_style());
+                print(&text)?;
+            }
+            finish(answer.end)
+        });
+    }
+    let plan = plan(&args)?;
     if args.print_plan {
         print_json(&plan.recorded()?)?;
         return Ok(Outcome::Done);

@@ -6,10 +6,10 @@ use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::bufferbloat::{self, Phase};
 use ops::Access;
-use ops::test::{Contract, Plan, Via};
+use ops::test::{Answer, Contract, Plan, Via};
 use std::path::PathBuf;
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(
     about = "Find the queue of a link: idle, download, upload, both",
     long_about = "Finds the queue of a link. Probes measure the link at rest, then while a download, an upload and \
@@ -27,7 +27,9 @@ use std::path::PathBuf;
         tailback test --via https://far.example/large-file\n  \
         tailback test --link cable\n  \
         tailback test --link cable --set up.queue=fq_codel\n  \
-        tailback test --link cable --virtual\n\n\
+        tailback test --link cable --virtual\n  \
+        tailback test far.example --interface wwan0,wwan1\n  \
+        tailback test far.example --load-from laptop\n\n\
         A twin of the link answers what a cure would do: tailback twin RECORDING, tailback whatif RECORDING."
 )]
 pub struct Args {
@@ -91,9 +93,20 @@ pub struct Args {
     /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "400MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface whose counters show cross traffic [default: the interface towards the server]
-    #[arg(long, value_name = "NAME")]
-    interface: Option<String>,
+    /// Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of several, such as
+    /// modems, the link through each is measured in turn, and the answers stand side by side [default: as the kernel
+    /// routes to the server]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,...",
+        conflicts_with = "virtual_time"
+    )]
+    interface: Vec<String>,
+    /// Second machine behind the same link that makes the loads, by ssh(1), so that this host's own queue stays empty; it
+    /// needs this program. Trains above the link's rate are left out
+    #[arg(long, value_name = "HOST", requires = "server", conflicts_with = "udp")]
+    load_from: Option<String>,
     /// Wait until there is no cross traffic, at most this long, before the test starts
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
@@ -144,9 +157,14 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         congestion: args.congestion.clone(),
         udp_rate: args.udp,
         probe_interval: args.interval,
-        interface: args.interface.clone(),
+        interface: super::interface(&args.interface, link.is_some())?,
         hold_off: args.hold_off,
         waits: !args.no_wait,
+        train_budget: match args.load_from {
+            // The second machine has the server's uplink.
+            Some(_) => Bytes::ZERO,
+            None => bufferbloat::Plan::default().train_budget,
+        },
         ..bufferbloat::Plan::default()
     };
     let via = args.via.as_ref().map(|target| Via {
@@ -168,6 +186,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         ipv4: args.ipv4,
         ipv6: args.ipv6,
         log_in: args.log_in.read(),
+        load_from: args.load_from.clone(),
     };
     ops::test::check(&plan)?;
     let contract = args.contract.as_deref().map(Contract::parse);
@@ -178,8 +197,24 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let plan = plan(&args)?;
     let access = args.access.read()?;
+    if args.interface.len() > 1 && !args.print_plan {
+        let (json, output) = (args.json, args.output.as_deref());
+        return super::each(&args.interface, output, json, &mut |one, path| {
+            let plan = plan(&Args {
+                interface: vec![one.clone()],
+                output: Some(path.to_owned()),
+                ..args.clone()
+            })?;
+            let mut terminal = Terminal::new(Face::Test, args.plain, json);
+            let answer = ops::test::run(&plan, &access, &mut terminal)?;
+            if !json {
+                show(&answer, (false, args.full))?;
+            }
+            end(answer, args.fail_above)
+        });
+    }
+    let plan = plan(&args)?;
     if args.print_plan {
         let whole = serde_json::json!({ "test": plan.test, "link": plan.link, "via": plan.via });
         print_json(&whole)?;
@@ -201,22 +236,21 @@ pub fn carry_out(
     fail_above: Option<Duration>,
 ) -> anyhow::Result<Outcome> {
     let answer = ops::test::run(plan, access, &mut Terminal::new(Face::Test, plain, json))?;
-    match json {
-        true => print(&format!(
-            "{}\n",
-            serde_json::to_string_pretty(&answer.figures)?
-        ))?,
-        false if full => print(&report::terminal::text(
-            &answer.figures,
-            &answer.recording,
-            stdout_style(),
-        ))?,
-        false => print(&report::terminal::brief(
-            &answer.figures,
-            &answer.end.recording,
-            stdout_style(),
-        ))?,
-    }
+    show(&answer, (json, full))?;
+    end(answer, fail_above)
+}
+
+/// Prints the figures of a test.
+fn show(answer: &Answer, (json, full): (bool, bool)) -> anyhow::Result<()> {
+    let (figures, style) = (&answer.figures, stdout_style());
+    print(&match json {
+        true => format!("{}\n", serde_json::to_string_pretty(figures)?),
+        false if full => report::terminal::text(figures, &answer.recording, style),
+        false => report::terminal::brief(figures, &answer.end.recording, style),
+    })
+}
+
+fn end(answer: Answer, fail_above: Option<Duration>) -> anyhow::Result<Outcome> {
     let above = fail_above.is_some_and(|limit| answer.added_ms() > limit.as_millis_f64());
     Ok(match finish(answer.end)? {
         Outcome::Done if above => Outcome::Above,

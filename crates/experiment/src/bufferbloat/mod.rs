@@ -44,7 +44,7 @@ pub struct Plan {
     pub udp_rate: Option<BitsPerSec>,
     /// Interval between probes; by default chosen by the link's rate.
     pub probe_interval: Option<Duration>,
-    /// Interface whose counters show cross traffic; by default the one towards the server.
+    /// Interface that all sockets are bound to, and whose counters show cross traffic; by default the one towards the server.
     pub interface: Option<String>,
     /// Longest wait for cross traffic to end before the test starts.
     pub hold_off: Option<Duration>,

@@ -18,6 +18,7 @@
 //!
 //! **Validated against.** Chains of emulated links with the kernel's own routers between them: docs/book/probe/path.md.
 
+mod by_size;
 mod differ;
 mod landmarks;
 mod seen;
@@ -71,6 +72,8 @@ params! {
         hops: usize = "30" ["1".."64"];
         /// TCP flows of each load
         flows: u32 = "4" ["1".."64"];
+        /// blocks of 18 rounds with packets of six sizes, to find the capacity of each hop; 0 leaves them out, 8 take 2.5 minutes
+        blocks: usize = "0" ["0".."100"], "Chandele 2012, section 2.1";
         /// other hosts to ping, once a round, to find the gateway's share of each round trip
         landmarks: Vec<Arc<str>> as List(Name), "Chandele 2012, tables 6.4.1 and 6.4.2";
     }
@@ -171,6 +174,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         path.queue_figures(l, &mut out.figures);
     }
     path.round_trips(&loads, &mut out.figures);
+    path.capacities(&mut out.figures);
     for l in &loads {
         let name = format!(
             "ICMP favoured under load {}wards (1 yes, 0 no)",
@@ -359,6 +363,26 @@ impl Path<'_> {
         let all: Vec<f64> = spreads.iter().map(|s| s.1).collect();
         let (i, ms) = differ::varies(&all)?;
         Some((spreads[i].0, ms))
+    }
+
+    /// Capacity of the link before each hop, if packets of several sizes were sent.
+    fn capacities(&self, figures: &mut Vec<Figured>) {
+        if self.seen.sized.is_empty() {
+            return;
+        }
+        let hops = self.end.unwrap_or(self.seen.hops.len());
+        let samples: Vec<_> = (1..=hops).map(|h| self.seen.by_size(h)).collect();
+        for (h, figure) in (1..).zip(by_size::capacities(&samples)) {
+            let name = format!(
+                "capacity of the link before {}, by packet size",
+                self.named(h)
+            );
+            figures.push(Figured::rate(
+                &format!("capacity_hop{h}_bps"),
+                &name,
+                figure,
+            ));
+        }
     }
 
     fn queue_figures(&self, l: &Loaded, figures: &mut Vec<Figured>) {

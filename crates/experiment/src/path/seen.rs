@@ -1,5 +1,6 @@
 //! Facts of a recording about a path: the hosts on it, and the round trips of each in each phase.
 
+use super::by_size::Sample;
 use base::record::Recording;
 use std::collections::BTreeMap;
 
@@ -68,6 +69,8 @@ pub struct Seen {
     pub no_echo: Option<String>,
     /// Details of the events about the budget.
     pub budget: Vec<String>,
+    /// Rounds of packets of one size: begin, end, block and bytes.
+    pub sized: Vec<(i64, i64, usize, u32)>,
     targets: BTreeMap<String, Series>,
     /// Round trips of the session, by send time.
     session: BTreeMap<i64, f64>,
@@ -84,6 +87,7 @@ impl Seen {
             landmarks: Vec::new(),
             no_echo: None,
             budget: Vec::new(),
+            sized: sized(recording),
             targets: BTreeMap::new(),
             session: BTreeMap::new(),
         };
@@ -133,6 +137,22 @@ impl Seen {
         all.filter(|(_, (sent, _))| (phase.from_ns..phase.to_ns).contains(sent))
             .map(|(seq, v)| (*seq, *v))
             .collect()
+    }
+
+    /// Round trips of the packets of several sizes to a hop.
+    pub fn by_size(&self, hop: usize) -> Vec<Sample> {
+        let series = self.targets.get(&format!("hop{hop}"));
+        let rows = series.into_iter().flatten();
+        let answered = rows.filter_map(|(_, (sent, ms))| Some((*sent, (*ms)?)));
+        let sample = |(sent, ms)| {
+            let round = self.sized.iter().find(|r| (r.0..r.1).contains(&sent))?;
+            Some(Sample {
+                block: round.2,
+                bytes: round.3,
+                ms,
+            })
+        };
+        answered.filter_map(sample).collect()
     }
 
     /// Target that stands for the whole path: the session, or without one a kind of probe that the server answers.
@@ -201,6 +221,24 @@ impl Seen {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all
     }
+}
+
+/// Rounds of one size, from the events before each.
+fn sized(recording: &Recording) -> Vec<(i64, i64, usize, u32)> {
+    #[derive(serde::Deserialize)]
+    struct Round {
+        block: usize,
+        bytes: u32,
+    }
+    let path = recording.event.iter().filter(|e| &*e.kind == "path");
+    let events: Vec<_> = path.filter(|e| e.subject.starts_with("sized")).collect();
+    let ends = events.iter().skip(1).map(|e| e.t_ns).chain([i64::MAX]);
+    let rounds = events.iter().zip(ends).filter_map(|(e, end)| {
+        let Round { block, bytes } = serde_json::from_str(&e.detail).ok()?;
+        (block < 1000).then_some((e.t_ns, end, block, bytes))
+    });
+    // The last round of a run that was cut short has no end.
+    rounds.filter(|r| r.1 < i64::MAX).collect()
 }
 
 fn phases(recording: &Recording) -> Vec<Phase> {

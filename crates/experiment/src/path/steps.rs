@@ -7,6 +7,7 @@
 //! events of the kind `path` describe the hops.
 
 use super::Params;
+use super::by_size::{self, TIMES};
 use crate::ask::{Answer, Ask, End, Path, Trace, Tracing};
 use crate::course::{Course, OfCourse};
 use crate::host::{Counted, Fresh, Load, Probing, Stopped};
@@ -40,6 +41,8 @@ struct State {
     loading: bool,
     /// True once there is a session.
     agreed: bool,
+    /// Hops that answered, and true if they did over IPv6.
+    found: (usize, bool),
     /// True while there is a tracer.
     traces: bool,
 }
@@ -93,6 +96,7 @@ impl Run {
         self.course.ask(Ask::Trace(Trace::Open(tracing))).await;
         self.state.borrow_mut().traces = true;
         self.discover().await;
+        self.by_size().await;
         let on = Trace::On(self.params.interval);
         self.course.ask(Ask::Trace(on)).await;
         self.phases().await;
@@ -148,6 +152,7 @@ impl Run {
             let began = self.course.now();
             let round = Trace::Round {
                 hops: tried,
+                bytes: None,
                 within: FIRST,
             };
             let Some(Answer::Path(path)) = self.course.ask(Ask::Trace(round)).await else {
@@ -157,10 +162,52 @@ impl Run {
             let note = format!("{tried} hops tried");
             self.tick("finding the hops", took, FIRST, note).await;
             farthest = path.hops.len();
+            self.state.borrow_mut().found = (farthest, path.server.is_ipv6());
             if path.ends() {
                 return;
             }
         }
+    }
+
+    /// Rounds of packets of several sizes, each after an event with its block and size. Sizes take turns within a block.
+    async fn by_size(&self) {
+        let (hops, v6) = self.state.borrow().found;
+        let sizes = by_size::sizes(v6);
+        let each = TIMES * sizes.len();
+        let rounds = if hops > 0 {
+            self.params.blocks * each
+        } else {
+            0
+        };
+        let whole = self.params.interval * rounds as u64;
+        let start = self.course.now();
+        for n in 0..rounds {
+            let began = self.course.now();
+            let bytes = sizes[n % sizes.len()];
+            let detail = json!({ "block": n / each, "bytes": bytes }).to_string();
+            self.course
+                .act(Action::event("path", "sized", detail))
+                .await;
+            let round = Trace::Round {
+                hops,
+                bytes: Some(bytes),
+                within: FIRST,
+            };
+            if self.course.ask(Ask::Trace(round)).await.is_none() {
+                return;
+            }
+            let note = format!("packets of {bytes} B");
+            let elapsed = began.saturating_since(start);
+            loop {
+                self.tick("capacity by size", elapsed, whole, note.clone())
+                    .await;
+                if self.course.now().saturating_since(began) >= self.params.interval {
+                    break;
+                }
+            }
+        }
+        let end = Action::event("path", "sized_end", "");
+        self.course.act(end).await;
     }
 
     async fn phases(&self) {

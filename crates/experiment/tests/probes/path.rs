@@ -1,9 +1,11 @@
 //! A path in virtual time: rounds of datagrams over hops that queue, vary and answer as the test says.
 
-use super::{figure, near};
+use super::{figure, line, near, over};
+use base::Bytes;
 use base::record::{Delay, Event, Meta, Recording, Status};
 use base::rng::{Rng, Streams, uniform};
 use experiment::{Outcome, ProbeSpec};
+use sim::bufferbloat::Plan;
 use stats::Figure;
 
 /// What one hop adds to whatever passes it, ms.
@@ -321,4 +323,33 @@ fn the_share_of_the_first_hop_in_the_whole_round_trip_is_told() {
     near(&outcome, "first_hop_share", 302.0 / 484.0, 0.01);
     near(&outcome, "first_hop_idle_ms", 302.0, 0.5);
     near(&outcome, "server_idle_ms", 484.0, 0.5);
+}
+
+/// The second router lies behind the link: its growth with the size is that of the link's rate up.
+#[test]
+fn packets_of_several_sizes_tell_the_capacity_of_the_link() {
+    let (mut held, mut told) = (0, 0);
+    for seed in 1..=25 {
+        let mut rng = Streams::new(seed).stream("capacity");
+        let rate = 1e6 * (30.0_f64).powf(uniform(&mut rng));
+        let up = format!(
+            "rate = \"{rate:.0} bit/s\"\ndelay = \"{:.1} ms\"\njitter = \"uniform:width=0.1ms\"",
+            1.0 + 20.0 * uniform(&mut rng)
+        );
+        let plan = Plan::new(line(&up), seed);
+        let asked = "path:blocks=6,load=none,idle=5 s";
+        let outcome = over(asked, &plan, Bytes::new(100_000_000));
+        let first = cannot_tell(&outcome, "capacity_hop1_bps");
+        assert!(first.contains("not grow"), "seed {seed}: {first}");
+        if let Figure::Is { value, low, high } = *outcome.figure("capacity_hop2_bps") {
+            told += 1;
+            held += i32::from((low..=high).contains(&rate));
+            assert!(
+                (value / rate - 1.0).abs() < 0.35,
+                "seed {seed}: {value} of {rate}"
+            );
+        }
+    }
+    eprintln!("seeds 1 to 25: {held} of {told} intervals hold the rate");
+    assert!(told >= 23 && held * 100 >= told * 80, "{held} of {told}");
 }

@@ -70,7 +70,8 @@ impl Probes {
             patience,
         };
         let key = peer.probe_key().map_err(|e| refused(e.to_string()))?;
-        let mut wire = Wire::open(Kind::Udp, server, clock).map_err(local("open a UDP socket"))?;
+        let mut wire = Wire::open(Kind::Udp, server, clock, &access.outlet)
+            .map_err(local("open a UDP socket"))?;
         if at_driver {
             wire.stamp_at_driver()
                 .map_err(local("ask for times of the driver"))?;

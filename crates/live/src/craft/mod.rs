@@ -275,7 +275,7 @@ impl Run<'_> {
         } else {
             ([0u16; 8], 0).into()
         };
-        let socket = passage::socket(any, far)
+        let socket = passage::socket(any, far, &peer.access.outlet)
             .map_err(CraftError::socket("open a UDP socket for a train"))?;
         let greeted = mono_ns();
         let ready = self.greet(&stream, &socket, token, &stop);

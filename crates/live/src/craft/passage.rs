@@ -1,6 +1,7 @@
 //! End of a train on a connected socket: it sends a program, or stamps arrivals.
 
 use crate::clock::{Clock, mono_ns};
+use crate::outlet::Outlet;
 use crate::probe::host;
 use crate::timestamp::{self, Batch};
 use base::Duration;
@@ -30,7 +31,7 @@ const BATCH: usize = 64;
 const SOCKET_BYTES: usize = 8 << 20;
 
 /// Opens a UDP socket for one train, at `local` and connected to `far`.
-pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
+pub fn socket(local: SocketAddr, far: SocketAddr, outlet: &Outlet) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     if local.is_ipv6() {
         socket.set_only_v6(false)?;
@@ -38,6 +39,7 @@ pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
     if local.port() != 0 {
         socket.set_reuse_port(true)?;
     }
+    outlet.bind(&socket)?;
     socket.bind(&local.into())?;
     socket.connect(&far.into())?;
     // More than the system's limit needs CAP_NET_ADMIN; what is lost for want of room is counted.

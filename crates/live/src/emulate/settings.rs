@@ -5,6 +5,7 @@
 use super::EmulateError;
 use super::offload;
 use super::wire::{here, netlink};
+use crate::outlet::Outlet;
 use crate::path;
 use crate::traffic::interface_towards;
 use rtnetlink::RouteMessageBuilder;
@@ -16,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// # Errors
 /// If the kernel refuses the route.
 pub fn set_initial_window(to: IpAddr, packets: u32) -> Result<(), EmulateError> {
-    let gateway = path::towards(to).map(|g| g.address);
+    let gateway = path::towards(to, &Outlet::default()).map(|g| g.address);
     let interface =
         interface_towards(SocketAddr::new(to, 1)).map_err(|e| EmulateError::Kernel {
             operation: format!("find the interface towards {to}"),

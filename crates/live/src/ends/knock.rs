@@ -3,12 +3,13 @@
 use super::trouble;
 use super::watch::Watch;
 use crate::clock::{Clock, mono_ns};
+use crate::load::Peer;
+use crate::outlet::Outlet;
 use crate::tally::Tally;
-use crate::traffic::interface_towards;
-use crate::udp::socket_to;
 use base::Duration;
 use experiment::ask::{Back, Connected, Kind, Knock, Tried, Trouble};
 use measure::control::listen::Transport;
+use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -17,13 +18,13 @@ const MOST: usize = 65_536;
 
 /// Makes a connection and closes it.
 pub(super) fn connected(
-    to: SocketAddr,
-    patience: Duration,
+    (to, patience): (SocketAddr, Duration),
+    outlet: &Outlet,
     clock: Clock,
     tally: &Tally,
 ) -> Connected {
     let began = mono_ns();
-    let made = open(to, patience, tally);
+    let made = open((to, patience), outlet, tally);
     let took = mono_ns() - began;
     if let Ok(stream) = &made {
         tally.connection(stream);
@@ -36,23 +37,33 @@ pub(super) fn connected(
 }
 
 /// Connects, and counts an attempt that fails.
-fn open(to: SocketAddr, patience: Duration, tally: &Tally) -> io::Result<TcpStream> {
+fn open(
+    (to, patience): (SocketAddr, Duration),
+    outlet: &Outlet,
+    tally: &Tally,
+) -> io::Result<TcpStream> {
     let began = mono_ns();
-    TcpStream::connect_timeout(&to, patience.to_std()).inspect_err(|e| {
+    let connect = || {
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        outlet.bind(&socket)?;
+        socket.connect_timeout(&to.into(), patience.to_std())?;
+        Ok(socket.into())
+    };
+    connect().inspect_err(|e| {
         let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
         tally.attempt(to, e, took);
     })
 }
 
 /// Knocks at all at once: a firewall that filters them costs its time only once.
-pub(super) fn all(knocks: &[Knock], server: SocketAddr, tally: &Tally) -> Vec<Tried> {
+pub(super) fn all(knocks: &[Knock], peer: &Peer, tally: &Tally) -> Vec<Tried> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = knocks
             .iter()
             .map(|knock| {
                 scope.spawn(move || match knock.transport {
-                    Transport::Tcp => connect(knock, server, tally),
-                    Transport::Udp => send(knock, tally),
+                    Transport::Tcp => connect(knock, peer, tally),
+                    Transport::Udp => send(knock, &peer.access.outlet, tally),
                 })
             })
             .collect();
@@ -71,29 +82,30 @@ fn refusal(t: &Trouble) -> Option<Back> {
     }
 }
 
-fn connect(knock: &Knock, server: SocketAddr, tally: &Tally) -> Tried {
+fn connect(knock: &Knock, peer: &Peer, tally: &Tally) -> Tried {
+    let outlet = &peer.access.outlet;
     let watch = match knock.watched {
         true => {
-            let interface = interface_towards(server).ok();
+            let interface = outlet.towards(peer.server).ok();
             interface.and_then(|name| Watch::start(&name, knock.at.port()))
         }
         false => None,
     };
-    let tried = talk(knock, tally);
+    let tried = talk(knock, outlet, tally);
     Tried {
         first: watch.and_then(Watch::first),
         ..tried
     }
 }
 
-fn talk(knock: &Knock, tally: &Tally) -> Tried {
+fn talk(knock: &Knock, outlet: &Outlet, tally: &Tally) -> Tried {
     let mut tried = Tried {
         connected: false,
         back: Back::Nothing,
         trouble: None,
         first: None,
     };
-    let mut stream = match open(knock.at, knock.patience, tally) {
+    let mut stream = match open((knock.at, knock.patience), outlet, tally) {
         Ok(stream) => stream,
         Err(e) => {
             let trouble = trouble(&e);
@@ -129,7 +141,7 @@ fn exchange(stream: &mut TcpStream, knock: &Knock, said: &mut Vec<u8>) -> io::Re
     Ok(())
 }
 
-fn send(knock: &Knock, tally: &Tally) -> Tried {
+fn send(knock: &Knock, outlet: &Outlet, tally: &Tally) -> Tried {
     let mut tried = Tried {
         connected: false,
         back: Back::Nothing,
@@ -137,15 +149,15 @@ fn send(knock: &Knock, tally: &Tally) -> Tried {
         first: None,
     };
     // A socket that this host does not give brings nothing back.
-    if let Err(e) = datagrams(knock, tally, &mut tried) {
+    if let Err(e) = datagrams(knock, outlet, tally, &mut tried) {
         tried.trouble = Some(trouble(&e));
     }
     tried
 }
 
-fn datagrams(knock: &Knock, tally: &Tally, tried: &mut Tried) -> io::Result<()> {
+fn datagrams(knock: &Knock, outlet: &Outlet, tally: &Tally, tried: &mut Tried) -> io::Result<()> {
     let (at, payload) = (knock.at, &knock.says);
-    let socket = socket_to(at)?;
+    let socket = outlet.socket_to(at)?;
     let each = knock.patience / u64::from(knock.tries.max(1));
     for _ in 0..knock.tries {
         let until = mono_ns() + each.as_nanos() as i64;

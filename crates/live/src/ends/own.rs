@@ -2,9 +2,9 @@
 
 use super::trouble;
 use crate::clock::{mono_ns, wall_ns};
+use crate::outlet::Outlet;
 use crate::sys::option;
 use crate::timestamp::{enable, enable_headers, receive, set_hops, set_tos, set_whole};
-use crate::udp::any;
 use base::Duration;
 use experiment::ask::{Extension, Heard, Kind, Marking, Opening, Trouble};
 use std::io;
@@ -22,19 +22,18 @@ pub(super) struct Own {
 
 impl Own {
     /// Binds a socket to the local address that leads there.
-    pub fn free(toward: SocketAddr) -> io::Result<Own> {
-        let scout = UdpSocket::bind(any(toward))?;
-        scout.connect(toward)?;
-        let ip = scout.local_addr()?.ip();
+    pub fn free(toward: SocketAddr, outlet: &Outlet) -> io::Result<Own> {
+        let ip = outlet.socket_to(toward)?.local_addr()?.ip();
         let socket = UdpSocket::bind((ip, 0))?;
+        outlet.bind(&socket)?;
         enable_headers(socket.as_raw_fd(), ip.is_ipv6(), false)?;
         // Without stamps, the time of taking a datagram stands for that of its arrival.
         let _ = enable(socket.as_raw_fd(), false);
         Ok(Own { socket, to: None })
     }
 
-    pub fn towards(to: SocketAddr, opening: &Opening) -> io::Result<Own> {
-        let socket = crate::udp::socket_to(to)?;
+    pub fn towards(to: SocketAddr, opening: &Opening, outlet: &Outlet) -> io::Result<Own> {
+        let socket = outlet.socket_to(to)?;
         enable_headers(socket.as_raw_fd(), to.is_ipv6(), false)?;
         if let Some(whole) = opening.whole {
             set_whole(socket.as_raw_fd(), to.is_ipv6(), whole)?;

@@ -3,6 +3,7 @@
 use super::LoadError;
 use super::kernel::{choose_congestion, lift_send_buffer, random_bytes};
 use crate::clock::mono_ns;
+use crate::outlet::Outlet;
 use crate::pipe::Pipe;
 use base::Duration;
 use measure::control::seal::ClientEnd;
@@ -30,6 +31,8 @@ pub struct Access {
     pub pin: Option<Pin>,
     /// Addresses that the user has named beside the server's. A client sends to no others, whatever a server says.
     pub also: Vec<IpAddr>,
+    /// Interface that all sockets are bound to.
+    pub outlet: Outlet,
 }
 
 impl Access {
@@ -162,6 +165,7 @@ impl Peer {
             Type::STREAM,
             Some(Protocol::TCP),
         )
+        .and_then(|socket| self.access.outlet.bind(&socket).map(|()| socket))
         .map_err(unreachable)?;
         // Before the connection exists: switching later would leave the pacing of the one before.
         choose_congestion(SockRef::from(&socket), congestion)?;

@@ -12,7 +12,7 @@ use measure::control::{
     Accepted, ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId,
 };
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -305,12 +305,7 @@ impl Worker {
         done: &mut Done,
     ) -> End {
         let to = SocketAddr::new(self.plan.peer.server.ip(), accepted.udp_port);
-        let any: SocketAddr = if to.is_ipv4() {
-            ([0u8; 4], 0).into()
-        } else {
-            ([0u16; 8], 0).into()
-        };
-        let socket = match UdpSocket::bind(any).and_then(|s| s.connect(to).map(|()| s)) {
+        let socket = match self.plan.peer.access.outlet.socket_to(to) {
             Ok(s) => s,
             Err(e) => return End::Failed(e),
         };

@@ -214,6 +214,7 @@ impl Prober {
             Type::STREAM.nonblocking(),
             Some(Protocol::TCP),
         )?;
+        self.plan.peer.access.outlet.bind(&socket)?;
         // By its default, any kernel can.
         let _ = choose_congestion(SockRef::from(&socket), None);
         socket.set_tcp_nodelay(true)?;

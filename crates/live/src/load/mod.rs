@@ -8,6 +8,7 @@ pub(crate) mod exchange;
 pub(crate) mod flow;
 mod foreign;
 pub(crate) mod kernel;
+pub mod lent;
 pub(crate) mod paced;
 pub(crate) mod pump;
 mod turn;

@@ -3,6 +3,7 @@
 use super::tls::{Session, Tls};
 use crate::clock::Clock;
 use crate::load::kernel::close_abruptly;
+use crate::outlet::Outlet;
 use crate::probe::wire::told;
 use base::{Duration, Time};
 use measure::asker::{Answer, Asker};
@@ -15,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct Fresh {
     pub asker: Asker,
     pub remote: SocketAddr,
+    pub outlet: Outlet,
     /// Request to send once connected; without it, the connection itself is the answer.
     request: Option<String>,
     /// TLS around the request, if any.
@@ -45,13 +47,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Fresh {
     pub fn new(
         asker: Asker,
-        remote: SocketAddr,
+        (remote, outlet): (SocketAddr, Outlet),
         request: Option<String>,
         tls: Option<Tls>,
     ) -> Fresh {
         Fresh {
             asker,
             remote,
+            outlet,
             request,
             tls,
             under_way: Vec::new(),
@@ -100,6 +103,7 @@ impl Fresh {
     fn connect(&self) -> io::Result<TcpStream> {
         let domain = Domain::for_address(self.remote);
         let socket = Socket::new(domain, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        self.outlet.bind(&socket)?;
         socket.set_tcp_nodelay(true)?;
         match socket.connect(&self.remote.into()) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),

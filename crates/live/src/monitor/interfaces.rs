@@ -137,10 +137,14 @@ impl Interfaces {
 fn reached(interface: &Seen, probed: &[Probed], out: &Out) -> Option<bool> {
     let mut asked = false;
     for p in probed {
-        let by_it = p
-            .local()
-            .is_some_and(|ip| interface.addresses.contains(&ip))
-            || interface.addresses.contains(&p.remote().ip());
+        let by_it = match p.interface() {
+            Some(bound) => bound == interface.name,
+            None => {
+                let local = p.local();
+                local.is_some_and(|ip| interface.addresses.contains(&ip))
+                    || interface.addresses.contains(&p.remote().ip())
+            }
+        };
         let Some(status) = out.status.get(p.name()).filter(|_| by_it) else {
             continue;
         };

@@ -6,8 +6,9 @@ use super::tls::Tls;
 use super::{MonitorPlan, Out};
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
+use crate::outlet::Outlet;
 use crate::probe::host::{boot_id, random};
-use crate::probe::wire::{Found, Kind, Wall, Wire, local_towards, told};
+use crate::probe::wire::{Found, Kind, Wall, Wire, told};
 use crate::resolve;
 use crate::timestamp::Batch;
 use base::record::Text;
@@ -85,6 +86,9 @@ pub struct Probed {
     target: Target,
     name: Text,
     how: How,
+    outlet: Outlet,
+    /// Number of the outlet's interface when its sockets were opened.
+    index: u32,
     /// Time of the last answer, which decides when the name is looked up again.
     answered_at: Time,
 }
@@ -208,6 +212,12 @@ impl Probed {
             };
             Asker::new(params, first_slot)
         };
+        let outlet = access.outlet.or(target.interface.as_deref());
+        let far = || (remote, outlet.clone());
+        let access = &Access {
+            outlet: outlet.clone(),
+            ..access.clone()
+        };
         let how = match &target.kind {
             TargetKind::Server(_) => {
                 let key = (access.key.is_none() && access.pin.is_some())
@@ -232,7 +242,7 @@ impl Probed {
                 let lasting = Lasting::new(params, clock.now(), first_slot, rng);
                 How::Server {
                     lasting: Box::new(lasting),
-                    wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
+                    wire: Box::new(Wire::open(Kind::Udp, remote, clock, &outlet).map_err(socket)?),
                     key,
                 }
             }
@@ -245,13 +255,13 @@ impl Probed {
                 };
                 How::Echo {
                     asker: Box::new(asker()),
-                    wire: Box::new(Wire::open(Kind::Icmp, remote, clock).map_err(socket)?),
+                    wire: Box::new(Wire::open(Kind::Icmp, remote, clock, &outlet).map_err(socket)?),
                     question,
                 }
             }
             TargetKind::Stamp { .. } => How::Echo {
                 asker: Box::new(asker()),
-                wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
+                wire: Box::new(Wire::open(Kind::Udp, remote, clock, &outlet).map_err(socket)?),
                 question: Question::Stamp {
                     // Zero would be no session of RFC 8972.
                     ssid: u16::from_be_bytes(random().map_err(socket)?).max(1),
@@ -259,28 +269,30 @@ impl Probed {
             },
             TargetKind::Dns { name, .. } => How::Echo {
                 asker: Box::new(asker()),
-                wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
+                wire: Box::new(Wire::open(Kind::Udp, remote, clock, &outlet).map_err(socket)?),
                 question: Question::Dns {
                     query: dns::encode(0, name).unwrap_or_default(),
                     first_id: u16::from_be_bytes(random().map_err(socket)?),
                     rcode: 0,
                 },
             },
-            TargetKind::Tcp { .. } => How::Fresh(Box::new(Fresh::new(asker(), remote, None, None))),
+            TargetKind::Tcp { .. } => How::Fresh(Box::new(Fresh::new(asker(), far(), None, None))),
             TargetKind::Http { host, port, path } => {
                 let ask = Some(request(host, *port, 80, path));
-                How::Fresh(Box::new(Fresh::new(asker(), remote, ask, None)))
+                How::Fresh(Box::new(Fresh::new(asker(), far(), ask, None)))
             }
             TargetKind::Https { host, port, path } => {
                 let tls = Tls::new(host).map_err(socket)?;
                 let ask = Some(request(host, *port, 443, path));
-                How::Fresh(Box::new(Fresh::new(asker(), remote, ask, Some(tls))))
+                How::Fresh(Box::new(Fresh::new(asker(), far(), ask, Some(tls))))
             }
         };
         Ok(Probed {
             target: target.clone(),
             name,
             how,
+            index: outlet.index(),
+            outlet,
             answered_at: clock.now(),
         })
     }
@@ -310,8 +322,13 @@ impl Probed {
     pub fn local(&self) -> Option<IpAddr> {
         match &self.how {
             How::Server { wire, .. } | How::Echo { wire, .. } => wire.local,
-            How::Fresh(fresh) => local_towards(fresh.remote),
+            How::Fresh(fresh) => fresh.outlet.local_towards(fresh.remote),
         }
+    }
+
+    /// Interface that the sockets are bound to.
+    pub fn interface(&self) -> Option<&str> {
+        self.outlet.interface()
     }
 
     pub fn remote(&self) -> SocketAddr {
@@ -519,10 +536,14 @@ impl Probed {
         let (new_local, old_local) = match &self.how {
             How::Fresh(_) => (None, None),
             How::Server { wire, .. } | How::Echo { wire, .. } => {
-                (local_towards(new_remote), wire.local)
+                (self.outlet.local_towards(new_remote), wire.local)
             }
         };
-        let moved = new_local.is_some() && new_local != old_local;
+        // A socket stays bound to the interface that was there, not to its successor of the same name.
+        let index = self.outlet.index();
+        let anew = index != 0 && index != self.index;
+        self.index = if anew { index } else { self.index };
+        let moved = new_local.is_some() && (anew || new_local != old_local);
         if new_remote == remote && !moved {
             return;
         }
@@ -531,14 +552,17 @@ impl Probed {
             shown(old_local),
             shown(new_local)
         );
+        let outlet = &self.outlet;
         match &mut self.how {
-            How::Server { lasting, wire, .. } => match Wire::open(Kind::Udp, new_remote, clock) {
-                Ok(new) => {
-                    **wire = new;
-                    lasting.handle_new_path(now, detail);
+            How::Server { lasting, wire, .. } => {
+                match Wire::open(Kind::Udp, new_remote, clock, outlet) {
+                    Ok(new) => {
+                        **wire = new;
+                        lasting.handle_new_path(now, detail);
+                    }
+                    Err(e) => lasting.note_trouble(now, &e.to_string()),
                 }
-                Err(e) => lasting.note_trouble(now, &e.to_string()),
-            },
+            }
             How::Echo {
                 asker,
                 wire,
@@ -548,7 +572,7 @@ impl Probed {
                     Question::Icmp { .. } => Kind::Icmp,
                     Question::Stamp { .. } | Question::Dns { .. } => Kind::Udp,
                 };
-                match Wire::open(kind, new_remote, clock) {
+                match Wire::open(kind, new_remote, clock, outlet) {
                     Ok(new) => {
                         **wire = new;
                         out.event(clock.unix_ns(), "address", &self.name, detail);

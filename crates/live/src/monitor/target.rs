@@ -40,6 +40,9 @@ pub enum TargetKind {
 pub struct Target {
     pub kind: TargetKind,
     pub interval: Duration,
+    /// Interface that its sockets are bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +67,8 @@ fn hint(e: &io::Error, target: &str) -> &'static str {
     let denied = matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES));
     if denied && target.starts_with("icmp:") {
         ". Ping needs CAP_NET_RAW, or a group within net.ipv4.ping_group_range"
+    } else if e.raw_os_error() == Some(libc::ENODEV) {
+        ". The interface of --interface is not there"
     } else {
         ""
     }
@@ -111,6 +116,7 @@ impl Target {
         let target = Target {
             kind,
             interval: own.unwrap_or(usual),
+            interface: None,
         };
         if target.interval < least || target.interval > LONGEST {
             return Err(TargetError::Interval {
@@ -122,8 +128,16 @@ impl Target {
         Ok(target)
     }
 
-    /// Name in the recording: our own server is `udp`, as in `tailback test`.
+    /// Name in the recording, with its interface after a percent sign: our own server is `udp`, as in `tailback test`.
     pub fn name(&self) -> String {
+        let name = self.kind_name();
+        match &self.interface {
+            Some(interface) => format!("{name}%{interface}"),
+            None => name,
+        }
+    }
+
+    fn kind_name(&self) -> String {
         match &self.kind {
             TargetKind::Server(_) => "udp".into(),
             TargetKind::Icmp(host) => format!("icmp:{host}"),

@@ -8,6 +8,7 @@ pub use gateway::{Gateway, towards};
 
 use crate::clock::Clock;
 use crate::craft::CraftError;
+use crate::outlet::Outlet;
 use crate::tally::Tally;
 use base::record::Row;
 use base::{Duration, Time};
@@ -26,6 +27,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Destination of a tracer's probes and of its rows.
 pub(crate) struct Line<'a> {
     pub server: IpAddr,
+    pub outlet: &'a Outlet,
     pub clock: Clock,
     pub rows: &'a Sender<Row>,
     pub tally: &'a Tally,
@@ -50,15 +52,28 @@ impl Tracing {
                     clock, rows, tally, ..
                 } = line;
                 let (rows, tally) = ((*rows).clone(), (*tally).clone());
-                let tracer = Tracer::open(line.server, tracing.hops, *clock, rows, tally);
+                let tracer = Tracer::open(
+                    (line.server, line.outlet),
+                    tracing.hops,
+                    *clock,
+                    rows,
+                    tally,
+                );
                 let mut tracer = tracer.map_err(CraftError::socket("trace the route"))?;
                 tracer.echoes_within = tracing.echoes_within;
                 tracer.landmarks.clone_from(&tracing.landmarks);
                 *self = Tracing::Still(Box::new(tracer));
                 Ok(Answer::Done)
             }
-            (Trace::Round { hops, within }, Tracing::Still(mut tracer)) => {
-                let sent = tracer.round(*hops);
+            (
+                Trace::Round {
+                    hops,
+                    bytes,
+                    within,
+                },
+                Tracing::Still(mut tracer),
+            ) => {
+                let sent = tracer.round(*hops, *bytes);
                 tracer.listen(*within, true);
                 let path = tracer.path(None);
                 *self = Tracing::Still(tracer);
@@ -120,7 +135,7 @@ impl Rounds {
                 let mut due = clock.now();
                 while !its_stop.load(Ordering::Relaxed) {
                     let hops = tracer.known();
-                    if let Err(e) = tracer.round(hops) {
+                    if let Err(e) = tracer.round(hops, None) {
                         return (tracer, Err(e));
                     }
                     let half = due + interval / 2;

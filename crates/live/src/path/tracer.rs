@@ -6,6 +6,7 @@
 //! the eight bytes that it must (RFC 792), the router's address does.
 
 use crate::clock::Clock;
+use crate::outlet::Outlet;
 use crate::probe::host::random;
 use crate::probe::wire::{Found, Kind, Wall, Wire};
 use crate::tally::Tally;
@@ -23,8 +24,9 @@ use std::sync::mpsc::Sender;
 const NOBODY: u16 = 33_434;
 /// A probe unanswered for this long is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
-/// From one datagram of a round to the next.
+/// From one datagram of a round to the next, and to the next large one: 1400 bytes take so long at 224 kbit/s.
 const APART: Duration = Duration::from_millis(2);
+const SIZED_APART: Duration = Duration::from_millis(50);
 /// From one ICMP echo to the next, where so many fit into the time that all of a round may take.
 const ECHO_APART: Duration = Duration::from_millis(30);
 /// Interval at which sockets are read; the kernel has stamped the packets that wait there.
@@ -58,6 +60,7 @@ pub struct Tracer {
     rows: Sender<Row>,
     wire: Wire,
     server: IpAddr,
+    outlet: Outlet,
     token: u64,
     next: u64,
     open: BTreeMap<u64, Open>,
@@ -81,13 +84,13 @@ impl Tracer {
     /// # Errors
     /// No datagram socket, or no route.
     pub fn open(
-        server: IpAddr,
+        (server, outlet): (IpAddr, &Outlet),
         most: usize,
         clock: Clock,
         rows: Sender<Row>,
         tally: Tally,
     ) -> io::Result<Tracer> {
-        let mut wire = Wire::open(Kind::Udp, (server, NOBODY).into(), clock)?;
+        let mut wire = Wire::open(Kind::Udp, (server, NOBODY).into(), clock, outlet)?;
         wire.listen_to_hops();
         Ok(Tracer {
             clock,
@@ -96,6 +99,7 @@ impl Tracer {
             rows,
             wire,
             server,
+            outlet: outlet.clone(),
             token: u64::from_be_bytes(random()?),
             next: 0,
             open: BTreeMap::new(),
@@ -152,28 +156,30 @@ impl Tracer {
     ///
     /// # Errors
     /// This host refuses to send.
-    pub fn round(&mut self, hops: usize) -> io::Result<()> {
+    pub fn round(&mut self, hops: usize, bytes: Option<u32>) -> io::Result<()> {
         let seq = self.seq;
         self.seq += 1;
         let hops = hops.min(self.hops.len());
         for i in 0..hops {
-            self.send((i + seq as usize) % hops + 1, seq)?;
-            self.rest(APART);
+            self.send((i + seq as usize) % hops + 1, seq, bytes)?;
+            self.rest(if bytes.is_some() { SIZED_APART } else { APART });
         }
         Ok(())
     }
 
-    fn send(&mut self, hop: usize, seq: i64) -> io::Result<()> {
+    fn send(&mut self, hop: usize, seq: i64, bytes: Option<u32>) -> io::Result<()> {
         let number = self.next;
         self.next += 1;
-        let mut payload = [0; LEN];
+        let headers = crate::load::paced::headers(self.wire.remote) as usize;
+        let len = bytes.map_or(LEN, |b| (b as usize).saturating_sub(headers));
+        let mut payload = vec![0; len.max(LEN)];
         payload[..8].copy_from_slice(&self.token.to_be_bytes());
         payload[8..16].copy_from_slice(&number.to_be_bytes());
-        payload[16..].copy_from_slice(&(hop as u64).to_be_bytes());
+        payload[16..LEN].copy_from_slice(&(hop as u64).to_be_bytes());
         self.wire.set_ttl(hop as u8)?;
         let before = self.clock.now();
         self.wire.send(&payload, Some(number))?;
-        self.tally.datagram(self.wire.remote, LEN);
+        self.tally.datagram(self.wire.remote, payload.len());
         let open = Open {
             hop,
             seq,
@@ -231,7 +237,7 @@ impl Tracer {
 
     fn open_echo(&self, hop: usize, address: IpAddr) -> io::Result<Echo> {
         Ok(Echo {
-            wire: Wire::open(Kind::Icmp, (address, 0).into(), self.clock)?,
+            wire: Wire::open(Kind::Icmp, (address, 0).into(), self.clock, &self.outlet)?,
             id: u16::from_be_bytes(random()?),
             target: match hop {
                 0 => "icmp".into(),

@@ -155,7 +155,7 @@ impl Prober {
             patience: plan.patience,
         };
         let key = peer.probe_key().map_err(|e| ProbeError::Key(Arc::new(e)))?;
-        let mut wire = Wire::open(Kind::Udp, server, clock)
+        let mut wire = Wire::open(Kind::Udp, server, clock, &plan.access.outlet)
             .map_err(|e| gone(&e, server).unwrap_or_else(|| local("open a UDP socket")(e)))?;
         let asked_at = clock.now();
         wire.set_tos(plan.tos)

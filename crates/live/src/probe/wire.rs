@@ -1,6 +1,7 @@
 //! Datagram socket whose kernel stamps the departure and arrival of each datagram; all probes use it.
 
 use crate::clock::Clock;
+use crate::outlet::Outlet;
 use crate::timestamp::{self, Batch, NetError, SentNumbers, compare_clocks};
 use base::{Duration, Time};
 use measure::clock::WallClock;
@@ -114,7 +115,7 @@ impl Wire {
 
     /// # Errors
     /// Such a socket is not allowed, or there is no route.
-    pub fn open(kind: Kind, remote: SocketAddr, clock: Clock) -> io::Result<Wire> {
+    pub fn open(kind: Kind, remote: SocketAddr, clock: Clock, outlet: &Outlet) -> io::Result<Wire> {
         let v6 = remote.is_ipv6();
         let domain = Domain::for_address(remote);
         let (socket, raw) = match kind {
@@ -135,6 +136,7 @@ impl Wire {
                 }
             }
         };
+        outlet.bind(&socket)?;
         let fd = socket.as_raw_fd();
         timestamp::enable(fd, true)?;
         timestamp::enable_headers(fd, v6, false)?;
@@ -352,11 +354,4 @@ pub fn told(errno: i32) -> String {
         libc::ECONNREFUSED => "nothing listens on its port (ICMP port unreachable)".into(),
         other => io::Error::from_raw_os_error(other).to_string(),
     }
-}
-
-/// Local address of packets to `remote`; `None` without a route.
-pub fn local_towards(remote: SocketAddr) -> Option<IpAddr> {
-    let socket = Socket::new(Domain::for_address(remote), Type::DGRAM, None).ok()?;
-    socket.connect(&remote.into()).ok()?;
-    Some(socket.local_addr().ok()?.as_socket()?.ip())
 }

@@ -14,6 +14,7 @@ use crate::craft::passage::{self, QUIET_NS, Waits};
 use crate::load::ceiling::HEADERS;
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
+use crate::outlet::Outlet;
 use crate::sys::option::unacknowledged;
 use base::Duration;
 use base::program::Program;
@@ -88,7 +89,7 @@ pub fn serve(
     let Some(far) = shown(host, began, &|| open.address()) else {
         return finish(stream, &flow, &End::Stalled, shared);
     };
-    let socket = passage::socket(udp.local_addr()?, far)?;
+    let socket = passage::socket(udp.local_addr()?, far, &Outlet::default())?;
     let watcher = Watcher::start(&socket, program, direction == Direction::Down);
     stream.say(&Response::Ready, began + SHOWN_WITHIN_NS, shared)?;
     let until = mono_ns() + (program.time() + DRAIN).as_nanos() as i64;

@@ -121,7 +121,7 @@ async fn all(asked: &Asked, plan: Plan, stop: &AtomicBool) {
 impl Asked {
     async fn one(&self, seq: i64) {
         let began = mono_ns();
-        let connecting = tokio::net::TcpStream::connect(self.web.server);
+        let connecting = self.web.outlet.connect(self.web.server);
         let stream = match timeout(PATIENCE, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(e)) => {

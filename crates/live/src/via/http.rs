@@ -13,6 +13,7 @@ use super::{ViaError, ndt7, open};
 use crate::clock::mono_ns;
 use crate::load::kernel::close_abruptly;
 use crate::load::pump::Payload;
+use crate::outlet::Outlet;
 use base::record::Direction;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -66,6 +67,7 @@ pub(super) struct Connected {
 pub(super) struct Web {
     pub target: Target,
     pub server: SocketAddr,
+    pub outlet: Outlet,
     tls: Option<Arc<ClientConfig>>,
     /// Path of the object to download, and of the one that takes uploads.
     download: String,
@@ -86,7 +88,11 @@ impl Web {
     ///
     /// # Errors
     /// An unreachable server, a certificate that is not trusted, or a server that offers no load.
-    pub fn open(target: &Target, server: SocketAddr, ca: Option<&Path>) -> Result<Web, ViaError> {
+    pub fn open(
+        target: &Target,
+        (server, outlet): (SocketAddr, &Outlet),
+        ca: Option<&Path>,
+    ) -> Result<Web, ViaError> {
         let alpn: &[&[u8]] = match target.kind {
             Kind::Ndt7 => &[b"http/1.1"],
             _ => &[b"h2", b"http/1.1"],
@@ -94,6 +100,7 @@ impl Web {
         let mut web = Web {
             target: target.clone(),
             server,
+            outlet: outlet.clone(),
             tls: target.tls.then(|| settings(ca, alpn)).transpose()?,
             download: target.path.clone(),
             upload: None,
@@ -131,7 +138,8 @@ impl Web {
 
     /// Connects, and completes the handshake of TLS.
     pub async fn connect(&self, congestion: Option<&str>) -> Result<Connected, ViaError> {
-        self.shelter(open(self.server, congestion)?).await
+        self.shelter(open(self.server, &self.outlet, congestion)?)
+            .await
     }
 
     /// Completes the handshake of TLS on a connection, if the server wants it.

@@ -11,6 +11,7 @@ use super::flow::{Flow, VANISHED_AFTER};
 use super::open;
 use crate::load::kernel::{close_abruptly, random_bytes};
 use crate::load::pump::{End, Payload, Pump};
+use crate::outlet::Outlet;
 use base::record::Direction;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -67,13 +68,13 @@ pub(super) struct Control {
 /// # Errors
 /// An unreachable server, one that is busy or refuses, or one that is no iperf3.
 pub(super) fn begin(
-    server: SocketAddr,
+    (server, outlet): (SocketAddr, &Outlet),
     spec: &Spec,
 ) -> Result<(Control, Vec<TcpStream>), ViaError> {
     let until = Instant::now() + 2 * PATIENCE;
     let mut control = Control {
         server,
-        stream: open(server, None)?,
+        stream: open(server, outlet, None)?,
         streams: Vec::new(),
         sends: spec.direction == Direction::Up,
         ending: false,
@@ -86,7 +87,7 @@ pub(super) fn begin(
     let congestion = spec.congestion.filter(|_| control.sends);
     let mut streams = Vec::new();
     for _ in 0..spec.flows {
-        let stream = open(server, congestion)?;
+        let stream = open(server, outlet, congestion)?;
         { &stream }
             .write_all(&cookie)
             .and_then(|()| stream.try_clone())

@@ -8,6 +8,7 @@ use crate::clock::{Clock, mono_ns};
 use crate::load::event;
 use crate::load::flow::Gauge;
 use crate::load::pump::Payload;
+use crate::outlet::Outlet;
 use crate::tally::Tally;
 use base::Bytes;
 use base::record::{Direction, Row};
@@ -23,6 +24,7 @@ use std::thread::JoinHandle;
 pub(super) struct Far {
     pub target: Target,
     pub server: SocketAddr,
+    pub outlet: Outlet,
     pub web: Option<Arc<http::Web>>,
     pub clock: Clock,
     pub rows: Sender<Row>,
@@ -105,9 +107,9 @@ impl Load {
             congestion,
         };
         let asked = named.or((plan.direction == Direction::Down).then_some("cubic"));
-        let begun = match iperf3::begin(far.server, &spec(asked)) {
+        let begun = match iperf3::begin((far.server, &far.outlet), &spec(asked)) {
             Err(ViaError::Refused { .. } | ViaError::Talk { .. }) if asked != named => {
-                iperf3::begin(far.server, &spec(None))
+                iperf3::begin((far.server, &far.outlet), &spec(None))
             }
             begun => begun,
         };

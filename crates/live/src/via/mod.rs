@@ -22,6 +22,7 @@ use crate::craft::CraftError;
 use crate::load::NoSuchCongestionControl;
 use crate::load::kernel::{choose_congestion, lift_send_buffer};
 use crate::monitor::TargetError;
+use crate::outlet::Outlet;
 use crate::sockets::Counters;
 use crate::tally::Tally;
 use base::program::{Sending, Train};
@@ -100,10 +101,15 @@ impl ViaError {
 ///
 /// # Errors
 /// An unreachable server, or a congestion control that the kernel lacks.
-fn open(server: SocketAddr, congestion: Option<&str>) -> Result<TcpStream, ViaError> {
+fn open(
+    server: SocketAddr,
+    outlet: &Outlet,
+    congestion: Option<&str>,
+) -> Result<TcpStream, ViaError> {
     let unreachable = |source| ViaError::Unreachable { server, source };
     let domain = Domain::for_address(server);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(unreachable)?;
+    outlet.bind(&socket).map_err(unreachable)?;
     choose_congestion(SockRef::from(&socket), congestion)?;
     lift_send_buffer(&socket);
     socket
@@ -125,6 +131,8 @@ pub struct Setup {
     pub so_far: Arc<Mutex<Recording>>,
     /// Interface whose counters are read; by default the one towards the server.
     pub interface: Option<String>,
+    /// Interface that all sockets are bound to.
+    pub outlet: Outlet,
 }
 
 /// Host of a test against a foreign server. Dropping it ends all that runs.
@@ -152,17 +160,18 @@ impl Foreign {
             target,
             server,
             clock,
+            ref outlet,
             ..
         } = setup;
         let web = match target.kind {
             Kind::Iperf3 => None,
             _ => Some(Arc::new(http::Web::open(
                 &target,
-                server,
+                (server, outlet),
                 setup.ca.as_deref(),
             )?)),
         };
-        let way = Way::find(&target, server, clock).map_err(ViaError::NoProbes)?;
+        let way = Way::find(&target, (server, outlet), clock).map_err(ViaError::NoProbes)?;
         Ok(Foreign {
             probes: None,
             fresh: None,
@@ -174,6 +183,7 @@ impl Foreign {
                 target,
                 server,
                 web,
+                outlet: setup.outlet,
                 clock,
                 rows: setup.rows,
                 tally: Tally::default(),

@@ -6,6 +6,7 @@ use crate::load::Access;
 use crate::monitor::probed::Probed;
 use crate::monitor::{self, clocks::Clocks};
 use crate::monitor::{LOOK, LOOK_SENDS, MonitorPlan, Out, TargetError, TargetKind, wait_for};
+use crate::outlet::Outlet;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::tally::Tally;
 use crate::timestamp::Batch;
@@ -34,16 +35,22 @@ const SIZES: (u64, u64) = (24, 92);
 pub(super) struct Way {
     target: monitor::Target,
     server: SocketAddr,
+    outlet: Outlet,
 }
 
 impl Way {
-    fn new(kind: TargetKind, server: SocketAddr) -> Way {
+    fn new(kind: TargetKind, server: SocketAddr, outlet: &Outlet) -> Way {
         let interval = match kind {
             TargetKind::Icmp(_) => ECHO,
             _ => CONNECT,
         };
         Way {
-            target: monitor::Target { kind, interval },
+            target: monitor::Target {
+                kind,
+                interval,
+                interface: None,
+            },
+            outlet: outlet.clone(),
             server,
         }
     }
@@ -52,9 +59,13 @@ impl Way {
     ///
     /// # Errors
     /// The reason why nothing is answered that may be asked.
-    pub fn find(target: &Target, server: SocketAddr, clock: Clock) -> Result<Way, String> {
+    pub fn find(
+        target: &Target,
+        (server, outlet): (SocketAddr, &Outlet),
+        clock: Clock,
+    ) -> Result<Way, String> {
         let host = server.ip().to_canonical().to_string();
-        let echo = Way::new(TargetKind::Icmp(host.clone()), server);
+        let echo = Way::new(TargetKind::Icmp(host.clone()), server, outlet);
         let refused = match echo.answers(clock) {
             Ok(true) => return Ok(echo),
             Ok(false) => format!("{host} does not answer ICMP echo"),
@@ -62,7 +73,7 @@ impl Way {
         };
         if target.takes_handshakes() {
             let port = server.port();
-            return Ok(Way::new(TargetKind::Tcp { host, port }, server));
+            return Ok(Way::new(TargetKind::Tcp { host, port }, server, outlet));
         }
         Err(format!(
             "no probe can measure the delay: {refused}, and a server of iperf3 takes no connections beside its test. Try `tailback serve` at the far end, or a server that answers ping"
@@ -194,7 +205,10 @@ impl Driver {
         let streams = Streams::new(u64::from_be_bytes(seed));
         // A moment for the kernel's receive times to begin.
         let first = clock.now() + Duration::from_millis(50);
-        let access = Access::default();
+        let access = Access {
+            outlet: way.outlet.clone(),
+            ..Access::default()
+        };
         let plan = MonitorPlan::default();
         let probed = Probed::open(&way.target, &plan, &access, clock, (first, 0), &streams)?;
         let (own, came) = channel();

@@ -21,6 +21,7 @@ use live::clock::Clock;
 use live::load::Access;
 use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, TargetKind};
 use live::notify::Manager;
+use live::outlet::Outlet;
 use live::web::Web;
 pub(crate) use metrics::escaped;
 use modem::ModemReader;
@@ -117,17 +118,7 @@ impl Plan {
     /// # Errors
     /// Two targets of one name, and intervals out of their ranges.
     fn check(&self) -> anyhow::Result<()> {
-        let names: Vec<String> = self.monitor.targets.iter().map(Target::name).collect();
-        for (i, name) in names.iter().enumerate() {
-            if names[..i].contains(name) {
-                return Err(usage(match self.monitor.targets[i].kind {
-                    TargetKind::Server(_) => {
-                        "two servers: run one monitor for each, with its own --output".to_owned()
-                    }
-                    _ => format!("{name} is given twice"),
-                }));
-            }
-        }
+        unique(&self.monitor.targets)?;
         if self.monitor.traffic_interval < Duration::from_millis(10) {
             return Err(usage("--traffic-interval must be at least 10 ms"));
         }
@@ -156,6 +147,54 @@ impl Plan {
 pub fn targets(names: &[String], interval: Duration) -> anyhow::Result<Vec<Target>> {
     let read = |t: &String| Target::parse(t, interval).map_err(|e| usage(e.to_string()));
     names.iter().map(read).collect()
+}
+
+/// The targets through each of several interfaces. One alone needs no names of its own.
+///
+/// # Errors
+/// Two targets of one name.
+pub fn through(targets: Vec<Target>, interfaces: &[String]) -> anyhow::Result<Vec<Target>> {
+    unique(&targets)?;
+    if interfaces.len() < 2 {
+        return Ok(targets);
+    }
+    let by = |target: &Target, name: &String| Target {
+        interface: Some(name.clone()),
+        ..target.clone()
+    };
+    let all = targets
+        .iter()
+        .flat_map(|t| interfaces.iter().map(move |name| by(t, name)));
+    Ok(all.collect())
+}
+
+/// # Errors
+/// Two targets of one name.
+fn unique(targets: &[Target]) -> anyhow::Result<()> {
+    let names: Vec<String> = targets.iter().map(Target::name).collect();
+    for (i, name) in names.iter().enumerate() {
+        if names[..i].contains(name) {
+            return Err(usage(match targets[i].kind {
+                TargetKind::Server(_) => {
+                    "two servers: run one monitor for each, with its own --output".to_owned()
+                }
+                _ => format!("{name} is given twice"),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Access through the one interface that the plan names; of several, each target names its own.
+fn bound(plan: &Plan, access: &Access) -> Access {
+    let one = match &plan.monitor.interfaces[..] {
+        [one] => Some(one.as_str()),
+        _ => None,
+    };
+    Access {
+        outlet: Outlet::of(one),
+        ..access.clone()
+    }
 }
 
 /// Recording of a monitor.
@@ -230,7 +269,8 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     });
     let modem = modem.transpose()?;
     let rows = writer.rows.clone();
-    let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
+    let access = bound(plan, access);
+    let monitor = match Monitor::new(plan.monitor.clone(), &access, clock, rows, &first_seq) {
         Ok(monitor) => monitor,
         Err(e) => {
             // The writer ends once nobody sends rows.

@@ -5,7 +5,7 @@ mod simulated;
 
 use crate::links::links_json;
 use crate::progress::{Event as News, Observer, Shared};
-use crate::session::{Embedded, End, Session, Watched};
+use crate::session::{Embedded, End, Session, Watched, reached, towards};
 use crate::{LogIn, Progress, usage};
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
@@ -15,6 +15,7 @@ use live::clock::Clock;
 use live::craft;
 use live::emulate::{self, NetNs};
 use live::load::{Access, Peer};
+use live::outlet::Outlet;
 use live::serve::{PortSet, ServeConfig};
 use live::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,7 @@ pub struct Plan {
     pub others: Option<BitsPerSec>,
     /// Upper limit on traffic, both directions combined.
     pub budget: Bytes,
-    /// Interface whose counters show cross traffic; by default the interface towards the server.
+    /// Interface that all sockets are bound to, and whose counters show cross traffic; by default the one towards the server.
     #[serde(default)]
     pub interface: Option<String>,
     /// Longest wait for cross traffic to end; without it the run gives up at once.
@@ -183,8 +184,11 @@ pub struct Ready<'p> {
 /// # Errors
 /// A server that is not found, links that this user may not emulate.
 pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
-    let given = access.clone();
-    let mut access = access.clone();
+    let mut given = access.clone();
+    if plan.server.is_some() {
+        given.outlet = Outlet::of(plan.interface.as_deref());
+    }
+    let mut access = given.clone();
     access.also.extend(&plan.also);
     let server = match (&plan.server, &plan.links[..]) {
         (Some(_), [_, ..]) => return Err(usage("give a server or links, not both")),
@@ -228,7 +232,7 @@ impl Ready<'_> {
         let Some(server) = &self.plan.server else {
             return self.once(observer);
         };
-        let log_in = &self.plan.log_in;
+        let log_in = &self.plan.log_in.through(&self.access.outlet);
         log_in.before(&self.plain_pages(), observer)?;
         match self.once(observer) {
             Ok(answer) => Ok(answer),
@@ -295,6 +299,7 @@ impl Ready<'_> {
     fn measure(&self, session: &Session, observer: &dyn Observer) -> anyhow::Result<()> {
         let mut watch = session.watch(observer);
         if let Some(server) = self.server {
+            reached(server, &self.access, observer)?;
             let access = self.access.clone();
             return probe(self.plan, (server, None), access, session, &mut watch);
         }
@@ -364,7 +369,7 @@ fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
         .title
         .clone()
         .unwrap_or_else(|| match (&plan.server, &names[..]) {
-            (Some(server), _) => format!("The line to {server}"),
+            (Some(server), _) => towards(server, plan.interface.as_deref()),
             (None, [name]) if plan.virtual_seed.is_some() => format!("Simulated link {name}"),
             (None, [name]) => format!("Emulated link {name}"),
             (None, names) => format!("Emulated links {}", names.join(", ")),

@@ -63,6 +63,9 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
 
 /// Writes the state of the modem, the load of the measuring host, and what it says about bad seconds.
 pub(super) fn this_host(page: &mut Page, s: &Statistics, notes: &mut Notes) {
+    if let Some(table) = host::uplinks(&s.uplinks) {
+        page.table(&table, notes);
+    }
     the_modem(page, s.modem.as_ref(), notes);
     if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
         page.table(&table, notes);

@@ -16,8 +16,11 @@ const ECHO: usize = 24;
 const ERROR: usize = 52;
 /// Time after which an unanswered probe is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
-/// Interval of the datagrams of a round.
+/// Interval of the datagrams of a round, and of one of large datagrams.
 const APART: Duration = Duration::from_millis(2);
+const SIZED_APART: Duration = Duration::from_millis(50);
+/// Headers of IPv4 and UDP.
+const HEADERS: u32 = 28;
 /// Landmarks are numbered like hops, from beyond the last that a hop limit can name.
 const BEYOND: usize = 256;
 
@@ -84,8 +87,12 @@ impl World {
         };
         Ok(match trace {
             Trace::Open(_) => Answer::Done,
-            Trace::Round { hops, within } => {
-                self.round(*hops);
+            Trace::Round {
+                hops,
+                bytes,
+                within,
+            } => {
+                self.round(*hops, *bytes);
                 let until = self.now + *within;
                 while self.now < until && self.traces() {
                     self.step(until);
@@ -137,14 +144,14 @@ impl World {
             return;
         };
         match echo {
-            false => self.round(tracer.known()),
+            false => self.round(tracer.known(), None),
             true => self.echo_round(),
         }
         self.lose_old();
         self.at(self.now + interval / 2, Due::Round(!echo));
     }
 
-    fn round(&mut self, hops: usize) {
+    fn round(&mut self, hops: usize, bytes: Option<u32>) {
         let Some(tracer) = &mut self.tracer else {
             return;
         };
@@ -153,10 +160,12 @@ impl World {
         let hops = hops.min(tracer.hops.len());
         for i in 0..hops {
             let hop = (i + seq as usize) % hops + 1;
-            self.probe_hop(hop, seq, false);
+            let payload = bytes.map_or(DATAGRAM, |b| b.saturating_sub(HEADERS) as usize);
+            self.probe_hop(hop, seq, Some(payload));
             // The rounds of a tracer that is on are events, which do not advance the time.
             if self.tracer.as_ref().is_some_and(|t| t.interval.is_none()) {
-                self.advance(self.now + APART);
+                let apart = if bytes.is_some() { SIZED_APART } else { APART };
+                self.advance(self.now + apart);
             }
         }
     }
@@ -178,7 +187,7 @@ impl World {
                     },
                 });
             if answers {
-                self.probe_hop(hop, seq, true);
+                self.probe_hop(hop, seq, None);
             }
         }
     }
@@ -189,8 +198,9 @@ impl World {
         self.plan.network.routers.get(i).copied()
     }
 
-    fn probe_hop(&mut self, hop: usize, seq: i64, echo: bool) {
-        let (now, router) = (self.now, self.router(hop));
+    /// Sends a datagram with this payload, or an echo.
+    fn probe_hop(&mut self, hop: usize, seq: i64, payload: Option<usize>) {
+        let (now, router, echo) = (self.now, self.router(hop), payload.is_none());
         let Some(tracer) = &mut self.tracer else {
             return;
         };
@@ -213,7 +223,7 @@ impl World {
             }
             return;
         }
-        let len = if echo { ECHO } else { DATAGRAM };
+        let len = payload.unwrap_or(ECHO);
         let shape = Shape::plain(IpAddr::V4(FAR[0]), len);
         self.post(Direction::Up, shape, Then::Hop(number));
     }
