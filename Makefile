@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws spin-draws pattern-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -97,6 +97,12 @@ l4s-draws: ## Prague and CUBIC over random queues in virtual time: the table of 
 
 nqb-draws: ## NQB and CUBIC over random queues in virtual time: the table of docs/book/probe/nqb.md
 	NQB_SEED=$(SEED) $(CARGO) test --release --workspace --test probes nqb:: -- --nocapture
+
+spin-draws: ## spin-bit round trips of QUIC endpoints over random paths in virtual time: the table of docs/book/flows.md
+	SPIN_SEED=$(SEED) SPIN_COUNT=100 $(CARGO) test --release --workspace --test spin draws -- --nocapture
+
+pattern-draws: ## patterns of radio and satellite links in random recordings: the table of docs/book/patterns.md
+	PATTERN_SEED=$(SEED) PATTERN_COUNT=100 $(CARGO) test --release --workspace --test patterns draws -- --nocapture
 
 VIA_COUNT ?= 3
 via-draws: ## tests over servers of other protocols on random links, half a minute each: the table of docs/book/via.md

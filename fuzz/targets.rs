@@ -69,6 +69,7 @@ const TARGETS: &[Target] = &[
     target("quote", quote, quotes, 1),
     target("application", application, applications, 4),
     target("foreign", foreign, foreign_messages, 1),
+    target("flows", flows, flow_packets, 4),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
     target("program", program, programs, 2),
@@ -230,6 +231,100 @@ fn applications() -> Vec<Vec<u8>> {
     let record = [&[22, 3, 1][..], &(hello.len() as u16).to_be_bytes(), &hello].concat();
     let answer = b"\0\x01\x81\x80\0\x01\0\x01\0\0\0\0\x03www\x07example\x03net\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01";
     vec![packet, pieces, hello, record, answer.to_vec()]
+}
+
+/// IP packets of up to 255 bytes, each behind its length.
+fn flows(mut bytes: &[u8]) {
+    let mut flows = measure::flows::Flows::default();
+    let mut count = 0;
+    while let Some((packet, rest)) = bytes
+        .split_first()
+        .and_then(|(n, rest)| rest.split_at_checked(usize::from(*n)))
+    {
+        let record = capture::Record {
+            t_ns: Some(count * 1_000_000),
+            link: capture::LinkType::RAW,
+            interface: 0,
+            original_len: packet.len() as u32,
+            data: packet,
+        };
+        if let Some(frame) = capture::frame::parse(&record) {
+            flows.packet(count * 1_000_000, &frame);
+        }
+        (bytes, count) = (rest, count + 1);
+    }
+    let found = flows.finish();
+    let packets = |f: &measure::flows::Flow| f.directions.iter().map(|d| d.packets).sum::<u64>();
+    assert!(found.flows.iter().map(packets).sum::<u64>() <= count as u64);
+}
+
+/// A spinning QUIC flow, and an AccECN handshake with a counter and an option.
+fn flow_packets() -> Vec<Vec<u8>> {
+    let packet = |is_up: bool, protocol: u8, ports: [u16; 2], rest: &[u8]| {
+        let total = (24 + rest.len()) as u16;
+        let mut p = vec![total as u8, 0x45, 3];
+        p.extend(total.to_be_bytes());
+        p.extend([
+            0,
+            0,
+            0,
+            0,
+            64,
+            protocol,
+            0,
+            0,
+            10,
+            0,
+            0,
+            1 + u8::from(!is_up),
+            10,
+            0,
+            0,
+            1 + u8::from(is_up),
+        ]);
+        let [a, b] = if is_up { ports } else { [ports[1], ports[0]] };
+        p.extend(a.to_be_bytes());
+        p.extend(b.to_be_bytes());
+        p.extend(rest);
+        p
+    };
+    let spin = |i: u8| {
+        let value = if i % 4 < 2 { 0x40 } else { 0x60 };
+        packet(i % 2 == 0, 17, [5000, 443], &[0, 9, 0, 0, value])
+    };
+    let tcp = |is_up, flags: [u8; 2], options: &[u8]| {
+        let offset = ((20 + options.len()) as u8 / 4) << 4;
+        let head = [
+            0,
+            0,
+            0,
+            1,
+            0,
+            0,
+            0,
+            1,
+            offset | flags[0],
+            flags[1],
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
+        packet(is_up, 6, [5000, 80], &[&head[..], options].concat())
+    };
+    let option = [172, 11, 0, 0, 9, 0, 0, 7, 0, 0, 5, 1];
+    vec![
+        (0..60).flat_map(spin).collect(),
+        [
+            tcp(true, [1, 0xc2], &[]),
+            tcp(false, [0, 0x92], &[]),
+            tcp(true, [0, 0x90], &[]),
+            tcp(true, [1, 0xd0], &option),
+        ]
+        .concat(),
+    ]
 }
 
 fn spec() -> FlowSpec {

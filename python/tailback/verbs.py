@@ -739,6 +739,7 @@ def analyse(
     together: bool = False,
     hidden_queue: bool = False,
     queue: bool = False,
+    patterns: bool = False,
     every: Duration | None = None,
     tables: Path | None = None,
     rate_up: str | None = None,
@@ -775,6 +776,8 @@ def analyse(
             [default: false]
         queue: Estimate the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product
             and their ratio [default: false]
+        patterns: Look for patterns of radio and satellite links: reconfiguration each 15 s, scheduling grants,
+            DRX cycles, handovers [default: false]
         every: Interval between RTT samples, with --hidden-queue [default: 1s]
         tables: Print the tables that this file lays out, with published values beside the computed ones
         rate_up: Uplink rate, to find the times at which the uplink was full [default: estimated, if possible]
@@ -787,7 +790,7 @@ def analyse(
     return _call(
         ("analyse",),
         {"recordings": recordings},
-        {"markdown": markdown, "csv": csv, "statistics": statistics, "full": full, "from_": from_, "to": to, "zone": zone, "window": window, "sliding": sliding, "span": span, "exclude": exclude, "exclude_faults": exclude_faults, "limits": limits, "services": services, "fail": fail, "together": together, "hidden_queue": hidden_queue, "queue": queue, "every": every, "tables": tables, "rate_up": rate_up, "rate_down": rate_down, "target": target, "threads": threads},
+        {"markdown": markdown, "csv": csv, "statistics": statistics, "full": full, "from_": from_, "to": to, "zone": zone, "window": window, "sliding": sliding, "span": span, "exclude": exclude, "exclude_faults": exclude_faults, "limits": limits, "services": services, "fail": fail, "together": together, "hidden_queue": hidden_queue, "queue": queue, "patterns": patterns, "every": every, "tables": tables, "rate_up": rate_up, "rate_down": rate_down, "target": target, "threads": threads},
         not_json=("csv", "markdown", "tables"),
         progress=progress,
     )
@@ -1153,6 +1156,7 @@ def trace(
     annotate: Path | None = None,
     output: Path | None = None,
     csv: Path | None = None,
+    flows: bool = False,
     traffic: bool = False,
     step: Duration | None = None,
     home: Iterable[str] | str | None = None,
@@ -1167,7 +1171,7 @@ def trace(
 
     Args:
         files: Captures to read; several are read in order, as parts of one
-        top: Number of directions to show, those with the most data first [default: 20]
+        top: Number of directions or flows to show, those with the most data first [default: 20]
         each: Read each capture as a run of its own: mean and standard deviation of each figure, by directory.
             Directories stand for the captures in them. With --traffic: the laws of each capture, by the hour
             and by TCP's share [default: false]
@@ -1180,6 +1184,8 @@ def trace(
         output: Keep every connection and packet as a recording (Parquet tables), for `tailback analyse` and
             `tailback report`
         csv: Directory to write the tables to, as CSV
+        flows: List every flow instead of TCP connections: DSCP, ECN, marks that receivers report, and QUIC with
+            version, server name and the round trips of its spin bit [default: false]
         traffic: Describe the traffic as a whole: arrival rates, sizes and gaps of TCP, UDP and both, the
             distributions that fit them, the Hurst parameter, traffic by service and server, and unsolicited
             packets [default: false]
@@ -1192,13 +1198,13 @@ def trace(
         duration: Stop after this time, such as 10min
         write: Write the captured packets to this file as well, as pcapng
         snaplen: Bytes of each packet to read and keep: 192 hold the headers, 2048 also the names of servers
-            [default: 192, with --traffic 2048]
+            [default: 192, with --traffic or --flows 2048]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("trace",),
         {"files": files},
-        {"top": top, "each": each, "keep_copies": keep_copies, "plots": plots, "connection": connection, "annotate": annotate, "output": output, "csv": csv, "traffic": traffic, "step": step, "home": home, "far": far, "live": live, "duration": duration, "write": write, "snaplen": snaplen},
+        {"top": top, "each": each, "keep_copies": keep_copies, "plots": plots, "connection": connection, "annotate": annotate, "output": output, "csv": csv, "flows": flows, "traffic": traffic, "step": step, "home": home, "far": far, "live": live, "duration": duration, "write": write, "snaplen": snaplen},
         not_json=(),
         progress=progress,
     )

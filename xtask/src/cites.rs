@@ -238,6 +238,7 @@ const TITLES: &[(u32, &str)] = &[
         "Simple Two-Way Active Measurement Protocol Optional Extensions",
     ),
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
+    (8999, "Version-Independent Properties of QUIC"),
     (9000, "QUIC: A UDP-Based Multiplexed and Secure Transport"),
     (9001, "Using TLS to Secure QUIC"),
     (9002, "QUIC Loss Detection and Congestion Control"),
@@ -250,6 +251,7 @@ const TITLES: &[(u32, &str)] = &[
     (9112, "HTTP/1.1"),
     (9113, "HTTP/2"),
     (9293, "Transmission Control Protocol (TCP)"),
+    (9312, "Manageability of the QUIC Transport Protocol"),
     (
         9330,
         "Low Latency, Low Loss, and Scalable Throughput (L4S) Internet Service: Architecture",

@@ -28,6 +28,7 @@ pub mod moments;
 pub mod monitor_state;
 pub mod overload;
 pub mod passive;
+pub mod patterns;
 pub mod phases;
 pub mod points;
 pub mod queue;

@@ -54,6 +54,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("analyse @a.rec --json", 0, "answer"),
     ("analyse @a.rec --statistics --json", 0, "statistics"),
     ("analyse @a.rec @b.rec --json", 0, "comparison"),
+    ("analyse @a.rec --patterns --json", 0, "patterns"),
     (
         "analyse @a.rec --hidden-queue --rate-up 700kbit/s --json",
         0,
@@ -98,6 +99,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         "trace-ends",
     ),
     ("trace @link.pcapng --traffic --json", 0, "trace-traffic"),
+    ("trace @link.pcapng --flows --json", 0, "trace-flows"),
     ("trace @link.pcapng --each --json", 0, "trace-each"),
     (
         "import @ping.txt --start 2026-05-04T15:55:00Z --output @i.rec --json",

@@ -170,7 +170,9 @@ macro_rules! presets {
         }),+];
     };
 }
-presets!("adsl", "cable", "lte", "gprs", "shdsl", "fiber");
+presets!(
+    "adsl", "cable", "lte", "gprs", "shdsl", "fiber", "starlink", "5g", "wifi", "docsis31", "pon"
+);
 
 /// Keys of a direction with their meaning, for help and messages.
 pub const DIRECTION_KEYS: &[(&str, &str)] = &[

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod control;
 pub mod dns;
 pub mod ends;
+pub mod flows;
 pub mod guest;
 pub mod handshake;
 pub mod icmp;

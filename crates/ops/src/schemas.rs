@@ -19,6 +19,10 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("neighbours", schema_for!(crate::neighbours::Answer)),
         ("export", schema_for!(crate::export::Exported)),
         ("model", schema_for!(crate::model::Document)),
+        (
+            "patterns",
+            schema_for!(Vec<crate::analyse::patterns::RecordingPatterns>),
+        ),
         ("report", schema_for!(crate::report::Answer)),
         ("server", schema_for!(crate::serve::Started)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),

@@ -22,6 +22,7 @@ use std::path::PathBuf;
         tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \
         tailback analyse adsl.rec lte.rec --together\n  \
         tailback analyse weeks.rec --services mine.toml --fail\n  \
+        tailback analyse satellite.rec --patterns\n  \
         tailback analyse weeks.rec --hidden-queue \\\n      \
         --rate-up 700kbit/s --from 2014-05-16T09:14"
 )]
@@ -88,6 +89,9 @@ pub struct Args {
     /// Estimate the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product and their ratio
     #[arg(long, conflicts_with_all = ["hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
     queue: bool,
+    /// Look for patterns of radio and satellite links: reconfiguration each 15 s, scheduling grants, DRX cycles, handovers
+    #[arg(long, conflicts_with_all = ["queue", "hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
+    patterns: bool,
     /// Interval between RTT samples, with --hidden-queue
     #[arg(
         long,
@@ -141,6 +145,7 @@ impl Args {
             together: self.together,
             hidden_queue: self.hidden_queue.then_some(self.every),
             queue: self.queue,
+            patterns: self.patterns,
             tables: self.tables,
             rate_up: self.rate_up,
             rate_down: self.rate_down,

@@ -21,6 +21,7 @@ use std::path::PathBuf;
         tailback trace home.pcap --plots figures \\\n      \
         --connection '192.0.2.1:40000>198.51.100.7:80'\n  \
         tailback trace --traffic edge.pcap --plots figures\n  \
+        tailback trace --flows edge.pcap\n  \
         tailback trace --each cubic/ reno/ --plots figures\n  \
         tailback trace --traffic --each week/ --plots figures\n  \
         tailback trace near.pcap --far far.pcap -o path.rec\n  \
@@ -31,7 +32,7 @@ pub struct Args {
     /// Captures to read; several are read in order, as parts of one
     #[arg(value_name = "FILE", required_unless_present = "live")]
     files: Vec<PathBuf>,
-    /// Number of directions to show, those with the most data first
+    /// Number of directions or flows to show, those with the most data first
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Read each capture as a run of its own: mean and standard deviation of each figure, by directory. Directories stand
@@ -60,6 +61,10 @@ pub struct Args {
     /// Print everything as JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// List every flow instead of TCP connections: DSCP, ECN, marks that receivers report, and QUIC with version, server name
+    /// and the round trips of its spin bit
+    #[arg(long, conflicts_with_all = ["traffic", "far", "each", "connection", "annotate", "output", "csv", "plots"])]
+    flows: bool,
     #[command(flatten)]
     traffic: TrafficArgs,
     #[command(flatten)]
@@ -106,7 +111,7 @@ struct LiveArgs {
     #[arg(long, value_name = "FILE.pcapng", requires = "live")]
     write: Option<PathBuf>,
     /// Bytes of each packet to read and keep: 192 hold the headers, 2048 also the names of servers [default: 192, with
-    /// --traffic 2048]
+    /// --traffic or --flows 2048]
     #[arg(long, value_name = "BYTES", requires = "live", value_parser = clap::value_parser!(u32).range(96..=65_536))]
     snaplen: Option<u32>,
 }
@@ -130,9 +135,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             interface,
             duration,
             write,
-            snaplen: snaplen.unwrap_or(if traffic { 2048 } else { 192 }),
+            snaplen: snaplen.unwrap_or(if traffic || args.flows { 2048 } else { 192 }),
         }),
         traffic: traffic.then_some(TrafficPlan { step, home }),
+        flows: args.flows,
         each: args.each,
         keep_copies: args.keep_copies,
         connection: args.connection,

@@ -425,7 +425,7 @@ fn port_to(frame: &Frame<'_>) -> u16 {
 }
 
 /// Server of a session whose begin is unknown: the end with a known port, otherwise that with the lower one.
-fn likely_server(ends: [(Address, u16); 2], is_tcp: bool) -> (Address, u16) {
+pub(crate) fn likely_server(ends: [(Address, u16); 2], is_tcp: bool) -> (Address, u16) {
     let is_known = ends.map(|e| service(e.1, is_tcp).is_some());
     match is_known {
         [true, false] => ends[0],

@@ -3,6 +3,7 @@
 mod counted;
 pub mod hidden_queue;
 mod layout;
+pub(crate) mod patterns;
 pub(crate) mod probes;
 mod spans;
 
@@ -64,6 +65,8 @@ pub struct Plan {
     pub hidden_queue: Option<Duration>,
     /// True to judge the queue alone.
     pub queue: bool,
+    /// True to look for patterns of radio and satellite links alone.
+    pub patterns: bool,
     /// File that lays out the tables.
     pub tables: Option<PathBuf>,
     /// Uplink rate; by default estimated, if possible.
@@ -91,6 +94,8 @@ pub struct Answer {
 pub enum Found {
     /// Queue of each recording.
     Queues(Vec<WhichQueue>),
+    /// Patterns of radio and satellite links in each recording.
+    Patterns(Vec<patterns::RecordingPatterns>),
     /// Answer of one probe's recording.
     Probe(Box<(ProbeAnswer, Meta)>),
     /// Several recordings of one kind of probe, by name.
@@ -180,6 +185,16 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
             ));
         }
         return Ok(plain(queues(plan, observer)?));
+    }
+    if plan.patterns {
+        if plan.asks_for_statistics() {
+            return Err(usage(
+                "--patterns reads whole recordings: leave out all other options but --json",
+            ));
+        }
+        let one = |path: &PathBuf| patterns::of(Source { path, observer });
+        let all: anyhow::Result<Vec<_>> = plan.recordings.iter().map(one).collect();
+        return Ok(plain(Found::Patterns(all?)));
     }
     if !plan.asks_for_statistics()
         && let Some(found) = by_kind(plan, observer)?
@@ -414,6 +429,7 @@ impl Answer {
     fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         match &self.found {
             Found::Queues(all) => all.iter().try_for_each(|q| pretty(q, out)),
+            Found::Patterns(all) => pretty(all, out),
             Found::Probe(probe) => pretty(&probe.0, out),
             Found::Probes(named) => pretty(&named.iter().map(|(_, a)| a).collect::<Vec<_>>(), out),
             Found::Capture(loaded) => {
@@ -440,6 +456,7 @@ impl Answer {
                 let text = all.iter().map(|q| terminal::which_queue(q, style));
                 text.collect()
             }
+            Found::Patterns(all) => patterns::text(all, style),
             Found::Probe(probe) => terminal::probe(&probe.0, &probe.1, style),
             Found::Probes(named) => {
                 terminal::captioned(&report::again::tables(named), style)
@@ -495,6 +512,7 @@ impl Answer {
                 form(&tables)
             }
             Found::Queues(_)
+            | Found::Patterns(_)
             | Found::Probe(_)
             | Found::Probes(_)
             | Found::Capture(_)

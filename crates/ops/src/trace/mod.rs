@@ -7,6 +7,7 @@ mod background_capture;
 mod each;
 mod ends;
 mod expert;
+mod flows;
 mod input;
 mod keep;
 mod live;
@@ -25,6 +26,7 @@ mod view;
 pub use background_capture::{BackgroundCapture, Passed};
 pub use each::Answer as EachAnswer;
 pub use ends::Answer as EndsAnswer;
+pub use flows::Answer as FlowsAnswer;
 pub use packets::Packets;
 pub use plan::{Live, Plan, TrafficPlan};
 pub(crate) use plots::{Span, page, svg};
@@ -50,11 +52,12 @@ pub enum Found {
     Packets(Box<Packets>),
     Traffic(Box<TrafficAnswer>),
     Ends(Box<EndsAnswer>),
+    Flows(Box<FlowsAnswer>),
     Each(Box<EachAnswer>),
 }
 
-/// Schemas of what `tailback trace --json` prints: of captures, of captures at both ends, with --traffic, and with --each.
-pub(crate) fn schemas() -> [(&'static str, Schema); 4] {
+/// Schemas of what `tailback trace --json` prints: of captures, of captures at both ends, with --traffic, with --flows, and with --each.
+pub(crate) fn schemas() -> [(&'static str, Schema); 5] {
     [
         (
             "trace",
@@ -62,6 +65,7 @@ pub(crate) fn schemas() -> [(&'static str, Schema); 4] {
         ),
         ("trace-ends", ends::schema()),
         ("trace-traffic", schema_for!(traffic::Whole)),
+        ("trace-flows", schema_for!(flows::Whole)),
         ("trace-each", schema_for!(each::Whole)),
     ]
 }
@@ -89,6 +93,11 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         let found = Found::Traffic(Box::new(found));
         return Ok(Answer { found, failed });
     }
+    if plan.flows {
+        let (found, failed) = flows::run(plan, observer)?;
+        let found = Found::Flows(Box::new(found));
+        return Ok(Answer { found, failed });
+    }
     if !plan.far.is_empty() {
         return Ok(whole(Found::Ends(Box::new(ends::run(plan, observer)?))));
     }
@@ -109,6 +118,7 @@ impl Answer {
             Found::Packets(p) => p.text(width),
             Found::Traffic(t) => t.text(width),
             Found::Ends(e) => e.text(width),
+            Found::Flows(f) => f.text(width),
             Found::Each(e) => e.text(width),
         }
     }
@@ -122,6 +132,7 @@ impl Answer {
             Found::Packets(p) => p.json(out),
             Found::Traffic(t) => t.json(out),
             Found::Ends(e) => e.json(out),
+            Found::Flows(f) => f.json(out),
             Found::Each(e) => e.json(out),
         };
         written.map_err(std::io::Error::from)?;

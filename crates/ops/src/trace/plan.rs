@@ -17,6 +17,8 @@ pub struct Plan {
     pub live: Option<Live>,
     /// Settings for figures of the traffic as a whole, instead of connections.
     pub traffic: Option<TrafficPlan>,
+    /// True to list ECN, DSCP and QUIC of every flow, instead of connections.
+    pub flows: bool,
     /// True to read each capture as a run of its own; directories stand for the captures in them.
     pub each: bool,
     /// True to count packets that were captured twice as two.
@@ -42,6 +44,7 @@ impl Default for Plan {
             far: Vec::new(),
             live: None,
             traffic: None,
+            flows: false,
             each: false,
             keep_copies: false,
             connection: None,
