@@ -141,7 +141,7 @@ pub fn targets_note(s: &Statistics) -> String {
         false => lasting(high),
     };
     format!(
-        "IPDV: mean size of the difference of two successive round trips (RFC 3393). There: share of the time outside \
+        "IPDV: mean size of the difference of two successive round trips (RFC 3393). Uptime: share of the time outside \
          outages. An outage lasts at least {from}."
     )
 }
@@ -169,7 +169,7 @@ pub fn targets(s: &Statistics) -> Table {
         "95 %".into(),
         "99 %".into(),
         "IPDV".into(),
-        Column::from("there %"),
+        Column::from("uptime %"),
         "outages".into(),
     ];
     let plain = |f: &Figure| match f.value() {
