@@ -37,10 +37,12 @@ __all__ = [
     "hub_revoke",
     "import_",
     "list_",
+    "load",
     "man",
     "mark",
     "model",
     "monitor",
+    "neighbours",
     "probe",
     "prove",
     "report",
@@ -79,7 +81,8 @@ def test(
     interval: Duration | None = None,
     longest: Duration | None = None,
     budget: str | None = None,
-    interface: str | None = None,
+    interface: Iterable[str] | str | None = None,
+    load_from: str | None = None,
     hold_off: Duration | bool | None = None,
     no_wait: bool = False,
     contract: str | None = None,
@@ -121,7 +124,11 @@ def test(
         longest: Upper limit on a loaded phase, warm-up included [default: 15 s after the warm-up, or 40 round
             trips under load]
         budget: Upper limit on traffic, both directions combined [default: 400MB]
-        interface: Interface whose counters show cross traffic [default: the interface towards the server]
+        interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
+            several, such as modems, the link through each is measured in turn, and the answers stand side by
+            side [default: as the kernel routes to the server]
+        load_from: Second machine behind the same link that makes the loads, by ssh(1), so that this host's own
+            queue stays empty; it needs this program. Trains above the link's rate are left out
         hold_off: Wait until there is no cross traffic, at most this long, before the test starts
         no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
             [default: false]
@@ -136,7 +143,7 @@ def test(
     return _call(
         ("test",),
         {"server": server},
-        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "load_from": load_from, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
         not_json=("full",),
         progress=progress,
     )
@@ -159,7 +166,7 @@ def probe(
     ipv4: bool = False,
     ipv6: bool = False,
     budget: str | None = None,
-    interface: str | None = None,
+    interface: Iterable[str] | str | None = None,
     hold_off: Duration | bool | None = None,
     no_wait: bool = False,
     beside_others: bool = False,
@@ -196,7 +203,9 @@ def probe(
         ipv4: Use IPv4 only [default: false]
         ipv6: Use IPv6 only [default: false]
         budget: Upper limit on traffic, both directions combined [default: 100MB]
-        interface: Interface whose counters show cross traffic [default: the interface towards the server]
+        interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
+            several, such as modems, the link through each is measured in turn, and the answers stand side by
+            side [default: as the kernel routes to the server]
         hold_off: Wait until there is no cross traffic, at most this long, instead of giving up
         no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
             [default: false]
@@ -260,8 +269,9 @@ def monitor(
         interval: Interval between probes, 1 ms to 1 h [default: 100 ms]
         ipv4: Use IPv4 only
         ipv6: Use IPv6 only
-        interface: Interface whose traffic and availability are recorded; may be repeated [default: the
-            interface towards the first target]
+        interface: Interface whose traffic and availability are recorded, and that the probes are bound to;
+            through each of several, such as modems, every target is probed [default: the interface towards the
+            first target]
         traffic_interval: Interval between readings of the interface's counters [default: 100 ms]
         lost_after: Time after which an unanswered probe is lost; an answer after that is recorded as late
             [default: 10 s]
@@ -360,6 +370,58 @@ def mark(
         {"recording": recording, "text": text},
         {"at": at, "zone": zone, "mark_on": mark_on},
         not_json=(),
+        progress=progress,
+    )
+
+
+def neighbours(
+    *,
+    interface: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Find the hosts and services of this host's own subnet.
+
+    Args:
+        interface: Interface whose subnet is asked [default: the interface towards the Internet]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("neighbours",),
+        {},
+        {"interface": interface},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def load(
+    server: str,
+    *,
+    budget: str | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Load a link for the test of another machine.
+
+    Args:
+        server: Server: a name or address, with :PORT if it is not the default port
+        budget: Upper limit on the payload of all loads, both directions combined [default: 2GB]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("load",),
+        {"server": server},
+        {"budget": budget, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6},
+        not_json=None,
         progress=progress,
     )
 

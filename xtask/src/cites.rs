@@ -10,6 +10,11 @@ const TITLES: &[(u32, &str)] = &[
     (768, "User Datagram Protocol"),
     (791, "Internet Protocol"),
     (792, "Internet Control Message Protocol"),
+    (
+        826,
+        "An Ethernet Address Resolution Protocol: Or Converting Network Protocol Addresses to 48.bit Ethernet Address for Transmission on Ethernet Hardware",
+    ),
+    (863, "Discard Protocol"),
     (1035, "Domain names - implementation and specification"),
     (1071, "Computing the Internet checksum"),
     (1191, "Path MTU discovery"),
@@ -50,6 +55,7 @@ const TITLES: &[(u32, &str)] = &[
         "An Extension to the Selective Acknowledgement (SACK) Option for TCP",
     ),
     (2923, "TCP Problems with Path MTU Discovery"),
+    (3021, "Using 31-Bit Prefixes on IPv4 Point-to-Point Links"),
     (3032, "MPLS Label Stack Encoding"),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
@@ -166,6 +172,8 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (6691, "TCP Options and Maximum Segment Size (MSS)"),
     (6761, "Special-Use Domain Names"),
+    (6762, "Multicast DNS"),
+    (6763, "DNS-Based Service Discovery"),
     (6817, "Low Extra Delay Background Transport (LEDBAT)"),
     (6864, "Updated Specification of the IPv4 ID Field"),
     (6891, "Extension Mechanisms for DNS (EDNS(0))"),

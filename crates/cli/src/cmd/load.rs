@@ -14,7 +14,7 @@ use ops::load::Plan;
         and no other, as any client of that server does.",
     after_help = "Examples:\n  \
         tailback test far.example --load-from laptop\n  \
-        ssh laptop tailback load far.example"
+        tailback load far.example --budget 500MB"
 )]
 pub struct Args {
     /// Server: a name or address, with :PORT if it is not the default port

@@ -6,10 +6,9 @@
 //! rows become rows of the measuring host, on that host's clock.
 
 use crate::clock::Clock;
-use crate::sockets::Sockets;
 use base::record::{Cell, Row, TableId};
 use base::{Bytes, Duration};
-use experiment::Host as _;
+use experiment::Host;
 use experiment::host::{Ended, Load, Loaded};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -59,7 +58,7 @@ enum Said {
 /// # Errors
 /// Output that nobody takes.
 pub fn lend(
-    mut host: Sockets<'_>,
+    mut host: impl Host,
     (input, mut out): (impl Read + Send + 'static, impl Write),
     rows: &Receiver<Row>,
     budget: Bytes,
@@ -147,7 +146,7 @@ fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     (read.is_ok() && line.ends_with(b"\n")).then_some(line)
 }
 
-fn carry_out(host: &mut Sockets, order: Order, wait: &mut dyn FnMut(Said) -> bool) -> Said {
+fn carry_out(host: &mut impl Host, order: Order, wait: &mut dyn FnMut(Said) -> bool) -> Said {
     let done = match order {
         Order::Clock => return Said::Clock(host.unix_ns()),
         Order::Collect => return Said::Ended(host.collect()),
