@@ -330,11 +330,11 @@ impl World {
                 }
                 Some(_) => {}
             }
-        } else if let Some(id) = end.stream {
-            if let Ok(mut chunks) = c.recv_stream(id).read(true) {
-                while let Ok(Some(_)) = chunks.next(usize::MAX) {}
-                let _ = chunks.finalize();
-            }
+        } else if let Some(id) = end.stream
+            && let Ok(mut chunks) = c.recv_stream(id).read(true)
+        {
+            while let Ok(Some(_)) = chunks.next(usize::MAX) {}
+            let _ = chunks.finalize();
         }
         let mut buffer = Vec::new();
         while let Some(t) = c.poll_transmit(now, 1, &mut buffer) {
@@ -361,18 +361,12 @@ impl World {
             .iter()
             .flatten()
             .filter_map(|h| h.link.next_wakeup());
-        let timers = self
-            .ends
-            .iter()
-            .filter_map(|e| e.connection.as_ref())
-            .map(|_| Time::MAX);
         let writes = self
             .ends
             .iter()
             .filter(|_| draw.writes.is_some())
             .map(|e| e.next_write);
         links
-            .chain(timers)
             .chain(writes.filter(|t| *t > self.now))
             .min()
             .unwrap_or(Time::MAX)
