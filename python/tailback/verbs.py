@@ -394,38 +394,6 @@ def neighbours(
     )
 
 
-def load(
-    server: str,
-    *,
-    budget: str | None = None,
-    key_file: Path | None = None,
-    pin: str | None = None,
-    ipv4: bool = False,
-    ipv6: bool = False,
-    progress: Progress = None,
-) -> Answer:
-    """Load a link for the test of another machine.
-
-    Args:
-        server: Server: a name or address, with :PORT if it is not the default port
-        budget: Upper limit on the payload of all loads, both directions combined [default: 2GB]
-        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
-            the line)
-        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
-            inside TLS 1.3, and UDP probes are signed
-        ipv4: Use IPv4 only [default: false]
-        ipv6: Use IPv6 only [default: false]
-        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
-    """
-    return _call(
-        ("load",),
-        {"server": server},
-        {"budget": budget, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6},
-        not_json=None,
-        progress=progress,
-    )
-
-
 def serve(
     *,
     listen: Iterable[str] | str | None = None,
@@ -552,6 +520,38 @@ def serve_keys_remove(
         ("serve", "keys", "remove"),
         {"name": name},
         {"keys": keys, "fingerprint": fingerprint},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def load(
+    server: str,
+    *,
+    budget: str | None = None,
+    key_file: Path | None = None,
+    pin: str | None = None,
+    ipv4: bool = False,
+    ipv6: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Load a link for the test of another machine.
+
+    Args:
+        server: Server: a name or address, with :PORT if it is not the default port
+        budget: Upper limit on the payload of all loads, both directions combined [default: 2GB]
+        key_file: File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to
+            the line)
+        pin: Public key of the server, sha256:…, as printed by `tailback serve`: control messages then travel
+            inside TLS 1.3, and UDP probes are signed
+        ipv4: Use IPv4 only [default: false]
+        ipv6: Use IPv6 only [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("load",),
+        {"server": server},
+        {"budget": budget, "key_file": key_file, "pin": pin, "ipv4": ipv4, "ipv6": ipv6},
         not_json=None,
         progress=progress,
     )

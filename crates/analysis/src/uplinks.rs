@@ -53,7 +53,7 @@ pub fn uplinks(rows: &[Availability], (from_ns, to_ns): (i64, i64)) -> Vec<Uplin
         }
     }
     let of = |(name, sums): (&str, [i64; 5])| {
-        let [watched_s, up_s, address_s, good_s, unasked_s] = sums.map(|ns| ns as f64 * 1e-9);
+        let [watched_s, up_s, address_s, good_s, unasked_s] = sums.map(|ns| ns as f64 / 1e9);
         let asked = watched_s - unasked_s;
         Uplink {
             interface: name.into(),

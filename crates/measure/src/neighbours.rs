@@ -132,11 +132,10 @@ impl Neighbours {
                 continue;
             };
             match record.data() {
-                AllRecordData::Ptr(ptr) if owner == TYPES => {
-                    if self.types.len() < MOST_TYPES {
-                        self.types.insert(kept(&ptr.ptrdname().to_string()));
-                    }
+                AllRecordData::Ptr(ptr) if owner == TYPES && self.types.len() < MOST_TYPES => {
+                    self.types.insert(kept(&ptr.ptrdname().to_string()));
                 }
+                AllRecordData::Ptr(_) if owner == TYPES => {}
                 AllRecordData::Ptr(_) => self.serves(from, service(&owner), None),
                 AllRecordData::Srv(srv) => self.serves(from, service(&owner), Some(srv.port())),
                 AllRecordData::A(a) => self.is_named(a.addr().into(), from, &owner),
@@ -187,10 +186,10 @@ impl Neighbours {
         for (key, value) in lines.take(64).filter_map(|l| l.split_once(':')) {
             match &*key.trim().to_ascii_lowercase() {
                 // The device's own number is no service.
-                "st" if !value.trim().starts_with("uuid:") => {
-                    if host.services.len() < MOST_SERVICES {
-                        host.services.insert(kept(value.trim()));
-                    }
+                "st" if !value.trim().starts_with("uuid:")
+                    && host.services.len() < MOST_SERVICES =>
+                {
+                    host.services.insert(kept(value.trim()));
                 }
                 "server" => host.software = Some(kept(value.trim())),
                 _ => {}

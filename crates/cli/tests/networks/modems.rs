@@ -123,8 +123,8 @@ fn tests_and_probes_measure_the_link_of_their_interface() {
                 "wan1",
             ];
             let (out, told) = run(&line, &dir, &args);
-            let answer = json(&out);
             assert!(out.status.success(), "{kind}: {told}");
+            let answer = json(&out);
             let all = answer.to_string();
             assert!(!all.contains("10.79.0."), "{kind}: {all}");
         }
