@@ -242,8 +242,8 @@ fn counters_for_prometheus_end_at_the_counts_of_the_recording() {
         let text = std::fs::read_to_string(dir.join("home.openmetrics.txt")).expect("text");
         assert!(text.ends_with("# EOF\n"));
         let last = |series: &str| -> f64 {
-            let lines = text.lines().filter(|l| l.starts_with(series));
-            let mut words = lines.last().expect(series).rsplit(' ').skip(1);
+            let mut lines = text.lines().filter(|l| l.starts_with(series));
+            let mut words = lines.next_back().expect(series).rsplit(' ').skip(1);
             words.next().expect("a value").parse().expect("a number")
         };
         let udp: Vec<&Delay> = recording

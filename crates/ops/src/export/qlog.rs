@@ -11,6 +11,7 @@ use anyhow::Context;
 use base::record::{Direction, Flow, Meta, Row, TableId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -95,36 +96,39 @@ fn sample(
     directory: &Path,
     flow: &Flow,
 ) -> anyhow::Result<()> {
-    if !files.contains_key(&flow.flow) {
-        let (way, host) = match flow.direction {
-            Direction::Up => ("up", "client"),
-            Direction::Down => ("down", "server"),
-        };
-        let path = directory.join(format!("flow-{}-{way}.sqlog", flow.flow));
-        let file =
-            disk::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        let mut out = BufWriter::new(file);
-        let head = json!({
-            "qlog_version": "0.3",
-            "qlog_format": "JSON-SEQ",
-            "title": format!("{}: flow {} {way}", meta.title, flow.flow),
-            "trace": {
-                "vantage_point": { "name": "tailback", "type": host },
-                "common_fields": {
-                    "protocol_type": ["TCP"],
-                    "time_format": "relative",
-                    "reference_time": meta.started_ns as f64 / 1e6,
-                },
-            },
-        });
-        record(&mut out, &head)?;
-        files.insert(flow.flow, Begun { path, out, rows: 0 });
-    }
-    let Some(begun) = files.get_mut(&flow.flow) else {
-        return Ok(());
+    let begun = match files.entry(flow.flow) {
+        Entry::Occupied(begun) => begun.into_mut(),
+        Entry::Vacant(place) => place.insert(begin(meta, directory, flow)?),
     };
     begun.rows += 1;
     record(&mut begun.out, &event(meta.started_ns, flow))
+}
+
+/// Begins the file of a flow.
+fn begin(meta: &Meta, directory: &Path, flow: &Flow) -> anyhow::Result<Begun> {
+    let (way, host) = match flow.direction {
+        Direction::Up => ("up", "client"),
+        Direction::Down => ("down", "server"),
+    };
+    let path = directory.join(format!("flow-{}-{way}.sqlog", flow.flow));
+    let file =
+        disk::create_new(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    let mut out = BufWriter::new(file);
+    let head = json!({
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "title": format!("{}: flow {} {way}", meta.title, flow.flow),
+        "trace": {
+            "vantage_point": { "name": "tailback", "type": host },
+            "common_fields": {
+                "protocol_type": ["TCP"],
+                "time_format": "relative",
+                "reference_time": meta.started_ns as f64 / 1e6,
+            },
+        },
+    });
+    record(&mut out, &head)?;
+    Ok(Begun { path, out, rows: 0 })
 }
 
 fn event(started_ns: i64, flow: &Flow) -> Value {
@@ -153,6 +157,6 @@ fn event(started_ns: i64, flow: &Flow) -> Value {
 }
 
 fn record(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
-    write!(out, "\u{1e}{value}\n")?;
+    writeln!(out, "\u{1e}{value}")?;
     Ok(())
 }
