@@ -290,7 +290,7 @@ fn flow_packets() -> Vec<Vec<u8>> {
     };
     let spin = |i: u8| {
         let value = if i % 4 < 2 { 0x40 } else { 0x60 };
-        packet(i % 2 == 0, 17, [5000, 443], &[0, 9, 0, 0, value])
+        packet(i.is_multiple_of(2), 17, [5000, 443], &[0, 9, 0, 0, value])
     };
     let tcp = |is_up, flags: [u8; 2], options: &[u8]| {
         let offset = ((20 + options.len()) as u8 / 4) << 4;

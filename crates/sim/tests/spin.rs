@@ -393,7 +393,7 @@ fn run(draw: &Draw) -> Outcome {
         world.drive(0, draw);
         world.drive(1, draw);
         if world.now >= sample {
-            sample = sample + Duration::from_millis(5);
+            sample += Duration::from_millis(5);
             if let Some((_, c)) = &world.ends[sender].connection {
                 own_ms.push(c.rtt().as_secs_f64() * 1e3);
             }

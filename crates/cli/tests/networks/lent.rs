@@ -113,7 +113,7 @@ fn the_second_machine_loads_the_link_and_the_figures_are_those_of_the_link() {
             .and_then(|n| n.parse().ok())
             .expect("a count");
         assert!(sent > 1_500_000, "{sent}");
-        let recording = store::read(&dir.join("t.rec")).expect("a recording");
+        let recording = store::read(dir.join("t.rec")).expect("a recording");
         let (first, last) = (
             recording.meta.started_ns,
             recording.meta.ended_ns.expect("an end"),

@@ -184,7 +184,7 @@ fn a_monitor_probes_through_all_modems_and_goes_on_after_one_is_plugged_in_again
         std::thread::sleep(std::time::Duration::from_secs(3));
         plug(&line, &holder, 1);
         assert!(child.wait().expect("it ends").success());
-        let recording = store::read(&dir.join("m.rec")).expect("a recording");
+        let recording = store::read(dir.join("m.rec")).expect("a recording");
         let begin = recording.meta.started_ns;
         let answered = |target: &str, from: i64, to: i64| {
             let its = recording.delay.iter().filter(|d| {
