@@ -182,6 +182,7 @@ const TITLES: &[(u32, &str)] = &[
     (6937, "Proportional Rate Reduction for TCP"),
     (6946, "Processing of IPv6 \"Atomic\" Fragments"),
     (7323, "TCP Extensions for High Performance"),
+    (7464, "JavaScript Object Notation (JSON) Text Sequences"),
     (
         7567,
         "IETF Recommendations Regarding Active Queue Management",

@@ -98,12 +98,13 @@ fn what_cannot_be_measured_has_one_exit_code() {
 }
 
 /// Verbs without an answer of their own in figures, and the reason.
-const NO_JSON: [(&str, &str); 4] = [
+const NO_JSON: [(&str, &str); 5] = [
     (
         "hub",
         "runs until it is stopped; `fleet status --json` tells its state",
     ),
     ("agent", "runs until it is stopped"),
+    ("load", "obeys a test on another machine, which has the answer"),
     ("completions", "prints a script"),
     ("man", "writes pages"),
 ];
