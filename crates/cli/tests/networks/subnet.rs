@@ -68,6 +68,12 @@ fn respond(group: Ipv4Addr, port: u16, stop: &AtomicBool, answer: &dyn Fn(&[u8])
     }
 }
 
+/// Command that gives an interface of an emulated line IPv6, which those lack.
+fn with_v6(interface: &str) -> String {
+    let of = format!("/proc/sys/net/ipv6/conf/{interface}");
+    format!("echo 0 > {of}/disable_ipv6 && echo 0 > {of}/addr_gen_mode")
+}
+
 #[test]
 fn hosts_and_services_of_the_own_subnet_are_found_and_no_others() {
     testkit::real_time_beside(|| {
@@ -80,12 +86,17 @@ fn hosts_and_services_of_the_own_subnet_are_found_and_no_others() {
             line.near(),
             &format!(
                 "ip link add lan0 type veth peer name lan1 && ip link set lan1 netns {pid} &&
-                 ip addr add 10.88.0.2/26 dev lan0 && ip link set lan0 up"
+                 ip addr add 10.88.0.2/26 dev lan0 && {} && ip link set lan0 up",
+                with_v6("lan0")
             ),
         );
         sh(
             line.far(),
-            "for i in 1 7 9; do ip addr add 10.88.0.$i/26 dev lan1; done; ip link set lan1 up; sleep 2",
+            &format!(
+                "for i in 1 7 9; do ip addr add 10.88.0.$i/26 dev lan1; done
+                 {} && ip link set lan1 up; sleep 2",
+                with_v6("lan1")
+            ),
         );
         let stop = Arc::<AtomicBool>::default();
         let (mdns, ssdp) = (stop.clone(), stop.clone());
