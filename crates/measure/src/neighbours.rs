@@ -63,6 +63,7 @@ pub struct Host {
 /// Hosts so far, and the types of service that were heard of.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
+    /// Hosts by their addresses.
     pub hosts: BTreeMap<IpAddr, Host>,
     types: BTreeSet<String>,
     asked: BTreeSet<String>,

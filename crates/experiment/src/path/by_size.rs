@@ -38,7 +38,9 @@ pub fn sizes(v6: bool) -> [u32; 6] {
 pub struct Sample {
     /// Number of its block.
     pub block: usize,
+    /// Size of the IP packet.
     pub bytes: u32,
+    /// Round trip, ms.
     pub ms: f64,
 }
 
