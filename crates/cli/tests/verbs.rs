@@ -104,7 +104,10 @@ const NO_JSON: [(&str, &str); 5] = [
         "runs until it is stopped; `fleet status --json` tells its state",
     ),
     ("agent", "runs until it is stopped"),
-    ("load", "obeys a test on another machine, which has the answer"),
+    (
+        "load",
+        "obeys a test on another machine, which has the answer",
+    ),
     ("completions", "prints a script"),
     ("man", "writes pages"),
 ];
