@@ -33,7 +33,7 @@ impl Outlet {
         Outlet(interface.map(Arc::from))
     }
 
-    /// This outlet, or else the one of an interface.
+    /// Chooses this outlet, or the one of an interface if this is the kernel's choice.
     pub(crate) fn or(&self, interface: Option<&str>) -> Outlet {
         Outlet(self.0.clone().or_else(|| interface.map(Arc::from)))
     }

@@ -125,8 +125,8 @@ impl Answer {
             }
         }
         let mut text = format!(
-            "{} hosts answered in {} ({}), of {} datagrams.\n\n",
-            self.hosts.len(),
+            "{} answered in {} ({}), of {} datagrams.\n\n",
+            crate::counted(self.hosts.len() as u64, "host"),
             self.asked,
             self.interface,
             self.sent

@@ -175,7 +175,7 @@ impl Lender {
     /// Starts `ssh HOST tailback load …` with these arguments; its rows go to `rows`.
     ///
     /// # Errors
-    /// It cannot be started, or does not answer.
+    /// Failure to start, or no answer.
     pub fn open(
         host: &str,
         arguments: &[String],

@@ -37,9 +37,7 @@ pub(super) fn write(
     output: &Path,
     target: Option<&str>,
 ) -> anyhow::Result<(Vec<Written>, Vec<String>)> {
-    let wanted = target
-        .map(|t| probes::one_target(from, Some(t)))
-        .transpose()?;
+    let wanted = probes::only(from, target)?;
     let (rows, others) = in_one_file(output, |out| {
         let mut results = Results {
             out,

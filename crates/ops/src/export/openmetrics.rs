@@ -79,9 +79,7 @@ pub(super) fn write(
     output: &Path,
     target: Option<&str>,
 ) -> anyhow::Result<(Vec<Written>, Vec<String>)> {
-    let wanted = target
-        .map(|t| probes::one_target(from, Some(t)))
-        .transpose()?;
+    let wanted = probes::only(from, target)?;
     let mut all: BTreeMap<String, Series> = BTreeMap::new();
     let mut others = 0u64;
     probes::each(from, &mut |delay| {

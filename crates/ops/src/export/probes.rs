@@ -37,6 +37,11 @@ pub(super) fn one_target(from: Source<'_>, named: Option<&str>) -> anyhow::Resul
     }
 }
 
+/// The target that is named, if one is: the others are left out then.
+pub(super) fn only(from: Source<'_>, named: Option<&str>) -> anyhow::Result<Option<String>> {
+    named.map(|name| one_target(from, Some(name))).transpose()
+}
+
 /// Hands the probes over in the order of the recording.
 pub(super) fn each(from: Source<'_>, f: &mut dyn FnMut(&Delay)) -> anyhow::Result<()> {
     scan::each_row(from, TableId::Delay, &mut |row| {
