@@ -649,7 +649,7 @@ def control_run(
         ("control", "run"),
         {},
         {"config": config, "print_config": print_config, "wan": wan, "server": server, "apply": apply, "direction": direction, "law": law, "shape_up": shape_up, "shape_down": shape_down, "target": target, "cap": cap, "capacity": capacity, "no_ecn": no_ecn, "interval": interval, "overhead": overhead, "small": small, "exempt": exempt, "ipv4": ipv4, "ipv6": ipv6, "output": output, "title": title, "max_size": max_size, "duration": duration, "metrics": metrics, "dry_run": dry_run, "key_file": key_file, "pin": pin, "print_plan": print_plan},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 
@@ -1389,7 +1389,7 @@ def hub(
         ("hub",),
         {},
         {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "web": web, "web_token": web_token},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 
@@ -1411,7 +1411,7 @@ def hub_invite(
         ("hub", "invite"),
         {},
         {"name": name, "data": data},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 
@@ -1480,7 +1480,7 @@ def agent(
         ("agent",),
         {},
         {"data": data, "join": join, "agree": agree},
-        not_json=None,
+        not_json=(),
         progress=progress,
     )
 

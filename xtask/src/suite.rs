@@ -33,12 +33,15 @@ const WAITING: &[&str] = &[
 /// Binaries at once, and threads of each, while the processor is used and while tests wait.
 const BUSY: (usize, usize) = (2, 2);
 const PATIENT: (usize, usize) = (6, 4);
-/// A binary that takes longer hangs: it is ended, and named as such.
-const BOUND: Duration = Duration::from_secs(20 * 60);
+/// A binary that prints nothing for longer hangs: it is ended, and named as such. A bound on its whole time would end what
+/// only works on a slow machine.
+const SILENCE: Duration = Duration::from_secs(20 * 60);
 /// Time between two looks at the running binaries.
 const TICK: Duration = Duration::from_millis(50);
 /// Mark of what a test tells although it passes: `testkit::real_time` writes it.
 const REMARK: &str = "AGAIN ";
+/// Lines of each failed binary that are repeated at the end, where a reader of the last page sees them.
+const DIGEST: usize = 12;
 
 /// One process: a test binary, or the examples of the documentation.
 struct Job {
@@ -59,6 +62,8 @@ struct Done {
 struct Running {
     child: Child,
     began: Instant,
+    /// Length of its output when it last grew, and that time.
+    printed: (u64, Instant),
     done: Done,
 }
 
@@ -169,9 +174,11 @@ fn start(mut job: Job, logs: &Path) -> Result<Running> {
     job.command.stdin(Stdio::null());
     job.command.stdout(file.try_clone()?).stderr(file);
     let child = job.command.spawn();
+    let began = Instant::now();
     Ok(Running {
         child: child.with_context(|| format!("cannot start {}", job.name))?,
-        began: Instant::now(),
+        began,
+        printed: (0, began),
         done: Done {
             name: job.name,
             seconds: 0.0,
@@ -183,10 +190,13 @@ fn start(mut job: Job, logs: &Path) -> Result<Running> {
 
 /// True if the job has ended, or has hung and is ended here.
 fn is_over(job: &mut Running) -> Result<bool> {
-    let took = job.began.elapsed();
-    job.done.seconds = took.as_secs_f64();
+    job.done.seconds = job.began.elapsed().as_secs_f64();
     job.done.status = job.child.try_wait()?;
-    if job.done.status.is_none() && took > BOUND {
+    let length = std::fs::metadata(&job.done.output)?.len();
+    if length != job.printed.0 {
+        job.printed = (length, Instant::now());
+    }
+    if job.done.status.is_none() && job.printed.1.elapsed() > SILENCE {
         job.child.kill()?;
         job.child.wait()?;
         return Ok(true);
@@ -203,6 +213,21 @@ impl Done {
         let bytes = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
+
+    /// What failed, and why, in a few lines: the last tests under way if it was ended.
+    fn digest(&self) -> Vec<String> {
+        let text = self.text();
+        let lines: Vec<&str> = text.lines().collect();
+        if self.status.is_none() {
+            let ended = format!("ended after {:.0} s; its last lines:", self.seconds);
+            let last = &lines[lines.len().saturating_sub(DIGEST)..];
+            return [ended.as_str()].iter().chain(last).map(|l| (*l).to_owned()).collect();
+        }
+        let is_panic = |l: &&str| l.contains("panicked at");
+        let panics = (0..lines.len()).filter(|i| is_panic(&lines[*i]));
+        let told = panics.flat_map(|i| lines[i..].iter().take(3));
+        told.take(DIGEST).map(|l| (*l).to_owned()).collect()
+    }
 }
 
 fn show(done: &Done) {
@@ -218,11 +243,14 @@ fn show(done: &Done) {
     }
 }
 
-/// Prints the whole output of what failed, and a last line.
+/// Prints the whole output of what failed, then what failed in few lines, and a last line.
 fn report(all: &[Done], began: Instant) -> Result<()> {
     let failed: Vec<&Done> = all.iter().filter(|d| !d.has_passed()).collect();
     for done in &failed {
         println!("\n──── {} ────\n{}", done.name, done.text());
+    }
+    for done in &failed {
+        println!("\n{}:\n  {}", done.name, done.digest().join("\n  "));
     }
     let took = began.elapsed().as_secs_f64();
     println!(
@@ -261,13 +289,14 @@ mod tests {
         let jobs = vec![
             job("a/x", &script("one", "two")),
             job("a/y", &script("two", "one")),
-            job("b/z", "echo 'AGAIN z: it was late' >&2; echo whole; exit 3"),
+            job("b/z", "echo 'AGAIN z: it was late' >&2; echo \"thread 'z' panicked at z.rs:1:\"; echo whole; exit 3"),
         ];
         let all = at_once(jobs, (2, 7), &logs).expect("they run");
         let of = |name: &str| all.iter().find(|d| d.name == name).expect("it ran");
         assert!(of("a/x").has_passed() && of("a/y").has_passed());
         assert_eq!(of("a/x").text(), "7\n");
         assert!(!of("b/z").has_passed() && of("b/z").text().ends_with("whole\n"));
+        assert_eq!(of("b/z").digest(), ["thread 'z' panicked at z.rs:1:", "whole"]);
         assert!(report(&all, Instant::now()).is_err());
         assert!(report(&all[..0], Instant::now()).is_ok());
     }
@@ -275,10 +304,16 @@ mod tests {
     #[test]
     fn a_hanging_binary_is_ended() {
         let logs = testkit::TempDir::new("hang");
-        let mut running = start(job("a/x", "exec sleep 1000"), &logs).expect("it starts");
+        let script = "echo working; exec sleep 1000";
+        let mut running = start(job("a/x", script), &logs).expect("it starts");
+        while running.printed.0 == 0 {
+            assert!(!is_over(&mut running).expect("it prints"));
+        }
         assert!(!is_over(&mut running).expect("it runs"));
-        running.began = Instant::now().checked_sub(BOUND + TICK).expect("an uptime");
+        assert!(!is_over(&mut running).expect("it runs"));
+        running.printed.1 = Instant::now().checked_sub(SILENCE + TICK).expect("an uptime");
         assert!(is_over(&mut running).expect("it is ended"));
         assert!(running.done.status.is_none() && !running.done.has_passed());
+        assert_eq!(running.done.digest().last().expect("a line"), "working");
     }
 }

@@ -332,7 +332,7 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         return;
     };
     let server = house.serve();
-    let run = house.start(&["--apply"]);
+    let run = house.start(&["--apply", "--json"]);
     let far = FAR_V4.to_string();
     let second = house.output(&["run", "--wan", WAN, "--server", &far, "--apply"]);
     let told = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -354,6 +354,11 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         "{}",
         String::from_utf8_lossy(&ended.stderr)
     );
+    let answer: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let schema = include_str!("../../../schema/control-run.v1.json");
+    let schema = serde_json::from_str(schema).expect("a schema");
+    assert_eq!(testkit::schema::breach(&schema, &answer), None);
+    assert_eq!(answer["status"]["wan"], WAN);
     assert!(
         store::read_meta(house.dir.join("c.rec"))
             .expect("whole")

@@ -116,6 +116,50 @@ fn stored(data: &str) -> Vec<std::path::PathBuf> {
     all
 }
 
+/// First document on a process's standard output.
+fn first_document(child: &mut Child) -> Value {
+    let stream = serde_json::Deserializer::from_reader(child.stdout.take().unwrap());
+    let document = stream.into_iter::<Value>().next();
+    document.expect("it prints").expect("JSON")
+}
+
+#[track_caller]
+fn keeps(name: &str, value: &Value) {
+    let path = format!("../../schema/{name}.v1.json");
+    let schema = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(testkit::schema::breach(&schema, value), None, "{value}");
+}
+
+#[test]
+fn a_hub_and_an_agent_tell_programs_what_they_tell_people() {
+    let dir = TempDir::new("fleet-json");
+    let (data, home, plan) = (dir.at("hub"), dir.at("agent"), plan(&dir));
+    let spawn = |args: &[&str]| {
+        let mut command = program().command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let listen = ["--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", "--json"];
+    let mut hub = Running(spawn(&[&["hub", "--data", &data], &listen[..]].concat()));
+    let started = first_document(&mut hub.0);
+    keeps("hub", &started);
+    let web = started["dashboard"].as_str().expect("a dashboard");
+    assert!(web.starts_with("http://127.0.0.1:"), "{web}");
+    let invited = program().json(&[
+        "hub", "invite", "--data", &data, "--name", "village-17", "--json",
+    ]);
+    assert_eq!(invited["point"], "village-17");
+    let published = program().run(&["fleet", "plan", &plan, "--data", &data]);
+    assert!(published.status.success(), "{published:?}");
+    let url = format!("https://{}", started["listen"].as_str().unwrap());
+    let code = invited["code"].as_str().unwrap();
+    let join = ["--join", &url, code, "--agree", "--json"];
+    let mut agent = Running(spawn(&[&["agent", "--data", &home], &join[..]].concat()));
+    let news = first_document(&mut agent.0);
+    keeps("agent-news", &news);
+    assert_eq!(news["failed"], false, "{news}");
+}
+
 /// A monitor whose recordings change over each five seconds: every slot of its 20 ms is in one of them.
 #[test]
 fn a_monitor_goes_on_from_one_recording_to_the_next_without_a_gap() {

@@ -6,6 +6,7 @@ use schemars::{Schema, schema_for};
 pub fn all() -> Vec<(&'static str, Schema)> {
     let mut all = vec![
         ("control-place", schema_for!(crate::control::Place)),
+        ("control-run", schema_for!(crate::control::Answer)),
         ("control-status", schema_for!(live::control::Status)),
         (
             "counted-traffic",

@@ -3,7 +3,7 @@
 use crate::Outcome;
 use fleet::Invitation;
 use fleet::agent::{Address, Agent, News};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -24,6 +24,9 @@ pub struct Args {
     /// Agree to what a point sends, without the question; the text is shown in any case
     #[arg(long, requires = "join")]
     agree: bool,
+    /// Print the news as JSON on standard output, a document a line
+    #[arg(long)]
+    json: bool,
 }
 
 /// Shows what a point sends, and asks if that is right.
@@ -36,6 +39,14 @@ fn agrees(already: bool) -> anyhow::Result<bool> {
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Prints news as a line of JSON. Without a reader the agent goes on.
+fn tell(news: &News<'_>) {
+    let now = live::clock::wall_ns();
+    if let Ok(line) = serde_json::to_string(&news.line(now)) {
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -57,6 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut agent = Agent::open(&args.data, super::task::read)?;
     eprintln!("measuring as {}; Ctrl-C ends it", agent.point());
     let news = &mut |news: News<'_>| match news {
+        _ if args.json => tell(&news),
         News::Said(text) => eprintln!("{text}"),
         News::Failed(text) => eprintln!("tailback agent: {text}"),
     };

@@ -76,6 +76,9 @@ struct RunArgs {
     /// Print the plan as JSON and stop
     #[arg(long)]
     print_plan: bool,
+    /// Print the recording and the last state as JSON when the run ends
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -202,7 +205,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 print_json(&serde_json::to_value(ops::Plan::Control(Box::new(plan)))?)?;
                 return Ok(Outcome::Done);
             }
-            carry_out(&plan, &args.access.read()?)
+            carry_out(&plan, &args.access.read()?, args.json)
         }
         Command::Prove(args) => prove(*args),
         Command::Status(place) => ask(&place, Asked::Status),
@@ -233,12 +236,14 @@ fn ask(place: &PlaceArgs, asked: Asked) -> anyhow::Result<Outcome> {
 }
 
 /// Controls until the plan ends or is interrupted.
-pub fn carry_out(plan: &Plan, access: &Access) -> anyhow::Result<Outcome> {
+pub fn carry_out(plan: &Plan, access: &Access, json: bool) -> anyhow::Result<Outcome> {
     if !plan.settings.apply && !is_quiet() {
         eprintln!("tailback: a dry run: nothing is marked or dropped without --apply");
     }
     let answer = ops::control::run(plan, access, &mut Console::new())?;
-    if !is_quiet() {
+    if json {
+        print_json(&answer)?;
+    } else if !is_quiet() {
         eprintln!("tailback: {}", ops::control::line(&answer.status));
         eprintln!("tailback: recording: {}", answer.recording.display());
     }

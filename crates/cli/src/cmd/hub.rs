@@ -1,10 +1,10 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
 use super::hub_web::Dashboard;
-use super::{print, task};
+use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Hub, Quotas};
+use fleet::hub::{Hub, Invited, Quotas, Started};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,9 @@ pub struct Args {
     /// Token that readers of --web need [default: none on a loopback address, elsewhere a random one, which is printed]
     #[arg(long, value_name = "TEXT", requires = "web")]
     web_token: Option<String>,
+    /// Print the addresses and the key as JSON once the hub serves
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -50,6 +53,9 @@ enum Command {
         /// Name of the point: lower-case letters, digits and -
         #[arg(long, value_name = "NAME")]
         name: String,
+        /// Print the code as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// End the access of a point; its recordings stay
     Revoke {
@@ -77,22 +83,28 @@ pub struct Of {
     pub data: PathBuf,
 }
 
-/// Starts the dashboard and says its address.
-fn dashboard(data: &Path, listen: SocketAddr, token: Option<String>) -> anyhow::Result<Dashboard> {
+/// Starts the dashboard; returns it and its address.
+fn dashboard(data: &Path, listen: SocketAddr, token: Option<String>) -> anyhow::Result<(Dashboard, String)> {
     let token = match token {
         None if !listen.ip().is_loopback() => Some(live::web::new_token()?),
         given => given,
     };
     let dashboard = Dashboard::start(data, listen, token.clone())?;
     let query = token.map(|t| format!("?token={t}")).unwrap_or_default();
-    eprintln!("dashboard: http://{}/{query}", dashboard.address());
-    Ok(dashboard)
+    let address = format!("http://{}/{query}", dashboard.address());
+    eprintln!("dashboard: {address}");
+    Ok((dashboard, address))
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
-        Some(Command::Invite { of, name }) => {
+        Some(Command::Invite { of, name, json }) => {
             let code = Hub::open(&of.data, task::read)?.invite(&name)?;
+            if json {
+                let code = code.to_string();
+                print_json(&Invited { point: name, code })?;
+                return Ok(Outcome::Done);
+            }
             print(&format!("{code}\n"))?;
             eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}");
         }
@@ -106,13 +118,28 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 all: args.quota.map(Bytes::get),
             };
             let hub = Hub::open(&args.data, task::read)?.with_quotas(quotas);
-            eprintln!("key {}", hub.pin());
-            let _dashboard = match args.web {
+            let key = hub.pin().to_string();
+            eprintln!("key {key}");
+            let (_web, dashboard) = match args.web {
                 Some(listen) => Some(dashboard(&args.data, listen, args.web_token)?),
                 None => None,
+            }
+            .unzip();
+            let mut started = Started {
+                listen: args.listen,
+                key,
+                dashboard,
             };
-            let ready = &mut |address| eprintln!("hub at https://{address}; Ctrl-C ends it");
+            let mut told = Ok(());
+            let ready = &mut |address| {
+                eprintln!("hub at https://{address}; Ctrl-C ends it");
+                started.listen = address;
+                if args.json {
+                    told = print_json(&started);
+                }
+            };
             fleet::hub::serve(hub, args.listen, ready, &live::signal::interrupted)?;
+            told?;
         }
     }
     Ok(Outcome::Done)

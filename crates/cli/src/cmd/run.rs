@@ -51,10 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             };
             analyse::carry_out(p, format)
         }
-        Plan::Control(_) if args.json => Err(ops::usage(
-            "--json: control runs until it is stopped, and `tailback control status --json` tells its state",
-        )),
-        Plan::Control(p) => control::carry_out(p, &args.access.read()?),
+        Plan::Control(p) => control::carry_out(p, &args.access.read()?, args.json),
         Plan::Emulate(p) => emulate::carry_out(p, args.json),
         Plan::Compare(p) => compare::carry_out(p, args.json),
         Plan::Import(p) => import::carry_out(p, args.json),

@@ -106,8 +106,14 @@ fn tests_and_probes_measure_the_link_of_their_interface() {
         assert_eq!(compared["tests"][1]["name"], "wan1");
         assert!(dir.join("t-wan0.rec").exists() && dir.join("t-wan1.rec").exists());
 
-        // Sockets of our own and hops take the same interface.
-        for kind in ["nat:sockets=2,during=0 ms", "path:interval=100 ms"] {
+        // Sockets of our own, hops, trains and loads take the same interface. The far address is not that of the interface
+        // by which the server's datagrams leave.
+        for kind in [
+            "nat:sockets=2,during=0 ms",
+            "path:interval=100 ms",
+            "train:count=50,rate=1mbit",
+            "buffer:direction=down",
+        ] {
             let args = [
                 "probe",
                 kind,

@@ -92,6 +92,37 @@ pub enum News<'n> {
     Failed(&'n str),
 }
 
+/// News as a line of `tailback agent --json`.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "News of an agent")]
+pub struct NewsLine {
+    /// Time, UNIX ns.
+    pub time_ns: i64,
+    /// True if something failed.
+    pub failed: bool,
+    pub text: String,
+}
+
+impl News<'_> {
+    /// These news at this time, UNIX ns.
+    pub fn line(&self, time_ns: i64) -> NewsLine {
+        let (failed, text) = match self {
+            News::Said(text) => (false, text),
+            News::Failed(text) => (true, text),
+        };
+        NewsLine {
+            time_ns,
+            failed,
+            text: (*text).to_owned(),
+        }
+    }
+}
+
+/// Schema of each line that `tailback agent --json` prints.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(NewsLine)
+}
+
 /// Agent in its directory.
 pub struct Agent {
     home: PathBuf,

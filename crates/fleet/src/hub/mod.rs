@@ -25,7 +25,9 @@ use crate::wire::SignedPlan;
 use ledger::Ledger;
 use live::serve::{Tls, TlsKey};
 use measure::keys::Pin;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,9 +58,34 @@ pub struct Hub {
     whole: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// Schema of what `tailback fleet status --json` prints.
-pub fn schema() -> schemars::Schema {
-    schemars::schema_for!(Status)
+/// Addresses of a hub that has started. Its JSON is that of `tailback hub --json`.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "Hub")]
+pub struct Started {
+    /// Address and port for agents, HTTPS.
+    pub listen: SocketAddr,
+    /// Public key that agents pin when they join.
+    pub key: String,
+    /// Address of the dashboard, with its token; null without --web.
+    pub dashboard: Option<String>,
+}
+
+/// One-time code. Its JSON is that of `tailback hub invite --json`.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "Invitation")]
+pub struct Invited {
+    /// Name of the point that joins with it.
+    pub point: String,
+    pub code: String,
+}
+
+/// Names and schemas of what `tailback hub` and `tailback fleet status` print with --json.
+pub fn schemas() -> [(&'static str, schemars::Schema); 3] {
+    [
+        ("fleet-status", schemars::schema_for!(Status)),
+        ("hub", schemars::schema_for!(Started)),
+        ("invitation", schemars::schema_for!(Invited)),
+    ]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,14 +3,15 @@
 use super::ceiling::{Gate, HEADERS};
 use super::pump::{End, PEER_DONE, Payload, wait};
 use crate::clock::mono_ns;
+use crate::sys::message;
 use base::{BitsPerSec, Bytes, Duration};
 use measure::control::DatagramCount;
 use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, Message};
 use measure::control::inbox::PROOF_EVERY_NS;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
-use nix::sys::socket::{MsgFlags, SockaddrStorage, recv, send, sendto};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use nix::sys::socket::{MsgFlags, recv};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,18 +99,18 @@ impl Paced<'_> {
         end
     }
 
-    /// Sends to the address that the socket is connected to. `rate` is of whole IP packets. It is asked at intervals,
+    /// Sends to this address from this local one, or to the address that the socket is connected to. `rate` is of whole IP packets. It is asked at intervals,
     /// with the monotonic time and the number sent: zero is a pause, and none is the end. `on_sample` gets the same
     /// arguments.
     pub fn send(
         &self,
-        to: Option<SocketAddr>,
+        to: Option<(SocketAddr, IpAddr)>,
         rate: &mut dyn FnMut(i64, u64) -> Option<BitsPerSec>,
         payload_bytes: u16,
         filling: &Payload,
         on_sample: &mut dyn FnMut(i64, u64) -> ControlFlow<()>,
     ) -> End {
-        let far = to.map_or_else(|| self.socket.peer_addr(), Ok);
+        let far = to.map_or_else(|| self.socket.peer_addr(), |(far, _)| Ok(far));
         let far = match far {
             Ok(a) => a,
             Err(e) => return End::Failed(e),
@@ -120,7 +121,6 @@ impl Paced<'_> {
             gap.clamp(1, i64::MAX as u64 / 4) as i64
         };
         let (mut gap, mut paused, mut rate_due) = (TICK_NS, true, 0);
-        let address = to.map(SockaddrStorage::from);
         let mut bytes = filling.chunk(0)[..usize::from(payload_bytes).max(HEADER_LEN)].to_vec();
         let mut sample_due = mono_ns();
         let mut due = sample_due;
@@ -173,24 +173,24 @@ impl Paced<'_> {
             };
             bytes[..HEADER_LEN].copy_from_slice(&header.encode());
             let fd = self.socket.as_raw_fd();
-            let done = match &address {
-                Some(a) => sendto(fd, &bytes, a, MsgFlags::MSG_DONTWAIT),
-                None => send(fd, &bytes, MsgFlags::MSG_DONTWAIT),
+            let done = match to {
+                Some((far, here)) => message::send_to(fd, &bytes, far, Some(here), 0),
+                None => message::send(fd, &bytes),
             };
-            match done {
-                Ok(n) => {
+            match done.map_err(|e| (e.raw_os_error().map(Errno::from_raw), e)) {
+                Ok(()) => {
                     if let Some(gate) = self.gate {
-                        gate.book(now, n as u64 + HEADERS);
+                        gate.book(now, bytes.len() as u64 + HEADERS);
                     }
                     sent += 1;
                     due += gap;
                 }
                 // This host's own queue is full: it is the bottleneck, and what was not sent has no number.
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => due = now + gap.max(1_000_000),
-                Err(Errno::EINTR) => {}
+                Err((Some(Errno::EAGAIN | Errno::ENOBUFS), _)) => due = now + gap.max(1_000_000),
+                Err((Some(Errno::EINTR), _)) => {}
                 // The answer to an earlier datagram: nobody listens there any more.
-                Err(Errno::ECONNREFUSED) => break End::PeerClosed,
-                Err(e) => break End::Failed(e.into()),
+                Err((Some(Errno::ECONNREFUSED), _)) => break End::PeerClosed,
+                Err((_, e)) => break End::Failed(e),
             }
         };
         let _ = on_sample(mono_ns(), sent);

@@ -275,7 +275,6 @@ fn answer(
                 stream,
                 socket: udp,
                 shared,
-                client: stream.peer_addr()?.ip(),
                 rate,
                 payload_bytes,
             };

@@ -12,6 +12,7 @@ use crate::load::ceiling::{Gate, HEADERS};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
 use crate::load::pump::{End, Payload};
+use crate::sys::message;
 use crate::sys::option::{attach_filter, statement};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
@@ -20,7 +21,7 @@ use measure::control::inbox::Inbox;
 use measure::control::{DatagramCount, Detail, Sample};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,13 @@ use std::sync::{Arc, Mutex};
 /// Time for which a download waits for the datagram that shows it the path.
 pub const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
 
-type SharedInbox = Arc<Mutex<Inbox>>;
+/// Inbox of a flow, and the address of this host that its client knows: datagrams leave from there, even if the way to
+/// the client leads through an interface with another address.
+#[derive(Clone)]
+struct SharedInbox {
+    inbox: Arc<Mutex<Inbox>>,
+    here: IpAddr,
+}
 
 #[derive(Clone, Default)]
 pub struct Inboxes(Arc<Mutex<BTreeMap<u64, SharedInbox>>>);
@@ -38,26 +45,34 @@ pub struct Inboxes(Arc<Mutex<BTreeMap<u64, SharedInbox>>>);
 pub struct Open<'a> {
     inboxes: &'a Inboxes,
     pub token: u64,
-    inbox: SharedInbox,
+    shared: SharedInbox,
 }
 
 impl Inboxes {
-    pub fn open(&self, from: IpAddr) -> Open<'_> {
+    /// Opens an inbox for the client of this connection.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn open(&self, control: &TcpStream) -> io::Result<Open<'_>> {
         let token = u64::from_ne_bytes(random_bytes());
-        let inbox = Arc::new(Mutex::new(Inbox::new(from, token, random_bytes())));
-        lock(&self.0).insert(token, inbox.clone());
-        Open {
+        let from = control.peer_addr()?.ip();
+        let shared = SharedInbox {
+            inbox: Arc::new(Mutex::new(Inbox::new(from, token, random_bytes()))),
+            here: control.local_addr()?.ip().to_canonical(),
+        };
+        lock(&self.0).insert(token, shared.clone());
+        Ok(Open {
             inboxes: self,
             token,
-            inbox,
-        }
+            shared,
+        })
     }
 }
 
 impl Open<'_> {
     /// Address at which the client has proven that it receives.
     pub fn address(&self) -> Option<SocketAddr> {
-        lock(&self.inbox).address()
+        lock(&self.shared.inbox).address()
     }
 }
 
@@ -102,13 +117,13 @@ pub fn receive(socket: &UdpSocket, inboxes: &Inboxes, stop: &AtomicBool) -> io::
         let Some(header) = Header::decode(&buf[..n]) else {
             continue;
         };
-        let Some(inbox) = lock(&inboxes.0).get(&header.token).cloned() else {
+        let Some(SharedInbox { inbox, here }) = lock(&inboxes.0).get(&header.token).cloned() else {
             continue;
         };
         let answer = lock(&inbox).datagram(mono_ns(), from, &buf[..n]);
         if let Some(answer) = answer {
             // Lost or refused here, it will be asked for again.
-            let _ = socket.send_to(&answer, from);
+            let _ = message::send_to(socket.as_raw_fd(), &answer, from, Some(here), 0);
         }
     }
     Ok(())
@@ -134,7 +149,6 @@ pub struct Carrier<'a> {
     pub stream: &'a Line<'a>,
     pub socket: &'a UdpSocket,
     pub shared: &'a Shared,
-    pub client: IpAddr,
     pub rate: BitsPerSec,
     pub payload_bytes: u16,
 }
@@ -147,7 +161,7 @@ impl Carrier<'_> {
         direction: Direction,
         accept: impl FnOnce(&FlowPermit, u64) -> io::Result<i64>,
     ) -> io::Result<End> {
-        let open = self.shared.datagrams.open(self.client);
+        let open = self.shared.datagrams.open(self.stream)?;
         let began = accept(flow, open.token)?;
         let gate = Gate::new(&self.shared.ceiling);
         let paced = Paced {
@@ -162,7 +176,7 @@ impl Carrier<'_> {
         };
         let mut upward = Upward::new(self.rate, began);
         let came = || {
-            let inbox = lock(&open.inbox);
+            let inbox = lock(&open.shared.inbox);
             (inbox.bytes, inbox.count)
         };
         let end = match direction {
@@ -196,9 +210,9 @@ impl Carrier<'_> {
                     Some(to) => {
                         let filling = self.shared.payload.get_or_init(Payload::new);
                         let mut sent_rate = SentRate::default();
-                        let inbox = &open.inbox;
+                        let SharedInbox { inbox, here } = &open.shared;
                         paced.send(
-                            Some(to),
+                            Some((to, *here)),
                             &mut |now, sent| {
                                 let inbox = lock(inbox);
                                 if inbox.is_silent(now) {

@@ -84,12 +84,15 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Spent, text), shared);
     }
-    let open = shared.datagrams.open(peer.ip());
+    let open = shared.datagrams.open(stream)?;
     let (began, _) = accept(stream, &flow, "", open.token, shared)?;
     let Some(far) = shown(host, began, &|| open.address()) else {
         return finish(stream, &flow, &End::Stalled, shared);
     };
-    let socket = passage::socket(udp.local_addr()?, far, &Outlet::default())?;
+    // The client knows this address, whatever the way back.
+    let mut here = stream.local_addr()?;
+    here.set_port(udp.local_addr()?.port());
+    let socket = passage::socket(here, far, &Outlet::default())?;
     let watcher = Watcher::start(&socket, program, direction == Direction::Down);
     stream.say(&Response::Ready, began + SHOWN_WITHIN_NS, shared)?;
     let until = mono_ns() + (program.time() + DRAIN).as_nanos() as i64;

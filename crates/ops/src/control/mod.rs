@@ -122,7 +122,9 @@ impl Plan {
     }
 }
 
-/// Recording of a run, and its state at the end.
+/// Recording of a run, and its state at the end. Its JSON is that of `tailback control run --json`.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "Control run")]
 pub struct Answer {
     pub recording: PathBuf,
     pub status: Status,
