@@ -221,7 +221,11 @@ impl Done {
         if self.status.is_none() {
             let ended = format!("ended after {:.0} s; its last lines:", self.seconds);
             let last = &lines[lines.len().saturating_sub(DIGEST)..];
-            return [ended.as_str()].iter().chain(last).map(|l| (*l).to_owned()).collect();
+            return [ended.as_str()]
+                .iter()
+                .chain(last)
+                .map(|l| (*l).to_owned())
+                .collect();
         }
         let is_panic = |l: &&str| l.contains("panicked at");
         let panics = (0..lines.len()).filter(|i| is_panic(&lines[*i]));
@@ -289,14 +293,20 @@ mod tests {
         let jobs = vec![
             job("a/x", &script("one", "two")),
             job("a/y", &script("two", "one")),
-            job("b/z", "echo 'AGAIN z: it was late' >&2; echo \"thread 'z' panicked at z.rs:1:\"; echo whole; exit 3"),
+            job(
+                "b/z",
+                "echo 'AGAIN z: it was late' >&2; echo \"thread 'z' panicked at z.rs:1:\"; echo whole; exit 3",
+            ),
         ];
         let all = at_once(jobs, (2, 7), &logs).expect("they run");
         let of = |name: &str| all.iter().find(|d| d.name == name).expect("it ran");
         assert!(of("a/x").has_passed() && of("a/y").has_passed());
         assert_eq!(of("a/x").text(), "7\n");
         assert!(!of("b/z").has_passed() && of("b/z").text().ends_with("whole\n"));
-        assert_eq!(of("b/z").digest(), ["thread 'z' panicked at z.rs:1:", "whole"]);
+        assert_eq!(
+            of("b/z").digest(),
+            ["thread 'z' panicked at z.rs:1:", "whole"]
+        );
         assert!(report(&all, Instant::now()).is_err());
         assert!(report(&all[..0], Instant::now()).is_ok());
     }
@@ -311,7 +321,9 @@ mod tests {
         }
         assert!(!is_over(&mut running).expect("it runs"));
         assert!(!is_over(&mut running).expect("it runs"));
-        running.printed.1 = Instant::now().checked_sub(SILENCE + TICK).expect("an uptime");
+        running.printed.1 = Instant::now()
+            .checked_sub(SILENCE + TICK)
+            .expect("an uptime");
         assert!(is_over(&mut running).expect("it is ended"));
         assert!(running.done.status.is_none() && !running.done.has_passed());
         assert_eq!(running.done.digest().last().expect("a line"), "working");

@@ -146,7 +146,13 @@ fn a_hub_and_an_agent_tell_programs_what_they_tell_people() {
     let web = started["dashboard"].as_str().expect("a dashboard");
     assert!(web.starts_with("http://127.0.0.1:"), "{web}");
     let invited = program().json(&[
-        "hub", "invite", "--data", &data, "--name", "village-17", "--json",
+        "hub",
+        "invite",
+        "--data",
+        &data,
+        "--name",
+        "village-17",
+        "--json",
     ]);
     assert_eq!(invited["point"], "village-17");
     let published = program().run(&["fleet", "plan", &plan, "--data", &data]);

@@ -84,7 +84,11 @@ pub struct Of {
 }
 
 /// Starts the dashboard; returns it and its address.
-fn dashboard(data: &Path, listen: SocketAddr, token: Option<String>) -> anyhow::Result<(Dashboard, String)> {
+fn dashboard(
+    data: &Path,
+    listen: SocketAddr,
+    token: Option<String>,
+) -> anyhow::Result<(Dashboard, String)> {
     let token = match token {
         None if !listen.ip().is_loopback() => Some(live::web::new_token()?),
         given => given,

@@ -220,3 +220,69 @@ fn a_monitor_probes_through_all_modems_and_goes_on_after_one_is_plugged_in_again
         drop(server);
     });
 }
+
+/// Sends 6 Mbit/s of datagrams through an interface for some seconds.
+const FLOOD: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, sys.argv[2].encode())
+end = time.monotonic() + float(sys.argv[3])
+due = time.monotonic()
+while due < end:
+    s.sendto(bytes(972), (sys.argv[1], 9))
+    due += 8000 / 6e6
+    time.sleep(max(0, due - time.monotonic()))
+"#;
+
+/// The bottleneck may be the queue of the measuring host. The kernel tells a socket that asks for errors what that queue drops,
+/// as a failed call: those probes are lost, and nothing else is wrong.
+#[test]
+fn probes_that_the_own_queue_drops_are_lost() {
+    testkit::real_time_beside(|| {
+        let Some((line, _holder)) = set_up() else {
+            return;
+        };
+        sh(
+            line.near(),
+            "tc qdisc replace dev wan1 root handle 1: tbf rate 3mbit burst 4000 limit 60000 &&
+             tc qdisc add dev wan1 parent 1:1 pfifo limit 30",
+        );
+        let (dir, server) = (TempDir::new("modems"), serve(&line));
+        let icmp = format!("icmp:{FAR},20ms");
+        let monitor = ["monitor", FAR, &icmp, "--interval", "20ms"];
+        let rest = [
+            "--interface",
+            "wan1",
+            "-o",
+            "m.rec",
+            "-q",
+            "--duration",
+            "8s",
+        ];
+        let args = [&monitor[..], &rest].concat();
+        let mut child = command(&line, &dir, &args).spawn().expect("it starts");
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let mut flood = Command::new("python3");
+        flood.args(["-c", FLOOD, FAR, "wan1", "4"]);
+        line.near().command(&mut flood);
+        assert!(flood.status().expect("python3 runs").success());
+        assert!(child.wait().expect("it ends").success());
+        let recording = store::read(dir.join("m.rec")).expect("a recording");
+        // From the middle of the flood's four seconds.
+        let begin = recording.meta.started_ns + 3_000_000_000;
+        for target in ["udp", &format!("icmp:{FAR}")] {
+            let its = recording.delay.iter().filter(|d| {
+                *d.target == *target && (0..2_000_000_000).contains(&(d.sent_ns - begin))
+            });
+            let lost: Vec<bool> = its.map(|d| d.rtt_ns.is_none()).collect();
+            let share = lost.iter().filter(|l| **l).count() as f64 / lost.len() as f64;
+            // Each 20 ms one, and half of the flood's packets find no place. Probes come at other moments.
+            assert!(lost.len() > 80, "{target}: {} probes", lost.len());
+            assert!((0.2..0.97).contains(&share), "{target}: {share}");
+        }
+        let mut events = recording.event.iter();
+        let fault = events.find(|e| format!("{e:?}").contains("buffer space"));
+        assert!(fault.is_none(), "{fault:?}");
+        drop(server);
+    });
+}

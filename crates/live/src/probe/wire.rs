@@ -217,6 +217,12 @@ impl Wire {
                     self.tx.sent(probe);
                     return Ok(());
                 }
+                // This host's own full queue has dropped it: lost, as in any other queue. The kernel tells of that only
+                // sockets that ask for errors, and it has counted the datagram.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {
+                    self.tx.sent(probe);
+                    return Ok(());
+                }
                 // News of an earlier datagram: this one has not been tried yet.
                 Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {}
                 Err(e) if self.hops && e.raw_os_error().is_some_and(is_news) => {}
