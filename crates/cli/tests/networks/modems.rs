@@ -221,16 +221,18 @@ fn a_monitor_probes_through_all_modems_and_goes_on_after_one_is_plugged_in_again
     });
 }
 
-/// Sends 6 Mbit/s of datagrams through an interface for some seconds.
+/// Sends 6 Mbit/s of datagrams through an interface for some seconds, at random instants: in step with the probes it would find
+/// the queue full for all of them or for none.
 const FLOOD: &str = r#"
-import socket, sys, time
+import random, socket, sys, time
+random.seed(1)
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, sys.argv[2].encode())
 end = time.monotonic() + float(sys.argv[3])
 due = time.monotonic()
 while due < end:
     s.sendto(bytes(972), (sys.argv[1], 9))
-    due += 8000 / 6e6
+    due += random.expovariate(6e6 / 8000)
     time.sleep(max(0, due - time.monotonic()))
 "#;
 
@@ -248,7 +250,8 @@ fn probes_that_the_own_queue_drops_are_lost() {
              tc qdisc add dev wan1 parent 1:1 pfifo limit 30",
         );
         let (dir, server) = (TempDir::new("modems"), serve(&line));
-        let icmp = format!("icmp:{FAR},20ms");
+        // Not together with the others: of two that leave at once, the first may take the last place.
+        let icmp = format!("icmp:{FAR},27ms");
         let monitor = ["monitor", FAR, &icmp, "--interval", "20ms"];
         let rest = [
             "--interface",
@@ -276,9 +279,9 @@ fn probes_that_the_own_queue_drops_are_lost() {
             });
             let lost: Vec<bool> = its.map(|d| d.rtt_ns.is_none()).collect();
             let share = lost.iter().filter(|l| **l).count() as f64 / lost.len() as f64;
-            // Each 20 ms one, and half of the flood's packets find no place. Probes come at other moments.
-            assert!(lost.len() > 80, "{target}: {} probes", lost.len());
-            assert!((0.2..0.97).contains(&share), "{target}: {share}");
+            // Half of all packets find no place.
+            assert!(lost.len() > 60, "{target}: {} probes", lost.len());
+            assert!((0.3..0.7).contains(&share), "{target}: {share}");
         }
         let mut events = recording.event.iter();
         let fault = events.find(|e| format!("{e:?}").contains("buffer space"));
