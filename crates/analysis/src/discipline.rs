@@ -433,7 +433,7 @@ fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
     let z = (mean - 0.5) * (12.0 * n).sqrt();
     (lost > 0 || z < PREFERENCE).then(|| {
         format!(
-            "a line that loses {:.2} % by itself would look the same (without load it lost {lost} of {sent} probes), and losses come at any delay",
+            "a link that loses {:.2} % by itself would look the same (without load it lost {lost} of {sent} probes), and losses come at any delay",
             100.0 * share
         )
     })

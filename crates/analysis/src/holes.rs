@@ -1,14 +1,15 @@
 //! Gaps (stretches without a record) and outages (stretches without an answer).
 //!
 //! **Method.** A gap lasts from one sent probe to the next, if that is longer than ten intervals and than a slot. In an
-//! outage, probes were due for at least as long, and none was answered in time; probes that the network kept from
-//! leaving were due. Both begin and end at send times of probes, not at edges of slots. Availability is the share of
-//! the probed time outside outages. This is its only definition: reports and plots take it from here.
+//! outage, probes were due for at least as long, and none was answered in time. A stretch in which the network kept probes
+//! from leaving is an outage however short: no answer could have come. Both begin and end at send times of probes, not at
+//! edges of slots. Availability is the share of the probed time outside outages. This is its only definition: reports
+//! and plots take it from here.
 //!
-//! **Limits.** An outage shorter than ten intervals or than a slot does not count. A gap inside one slot is not seen.
-//! Excluded stretches are not looked at.
+//! **Limits.** An outage of lost probes that is shorter than ten intervals or than a slot does not count. A gap inside one
+//! slot is not seen. Excluded stretches are not looked at.
 
-use crate::series::{Series, slots::Slot};
+use crate::series::{KeptBack, Series, slots::Slot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
@@ -69,13 +70,14 @@ pub fn holes(series: &Series) -> Holes {
         availability: Figure::cannot_tell("no probe was due"),
         due: Vec::new(),
     };
-    let (mut probed, mut out) = (0, 0);
+    let (mut probed, mut out, kept_back) = (0, 0, series.kept_back());
     for stretch in stretches {
-        let found = outages(stretch, shortest, series.plan.interval_ns);
         let due = (
             stretch[0].first_sent_ns,
             end(stretch) + series.plan.interval_ns,
         );
+        let found = outages(stretch, shortest, series.plan.interval_ns);
+        let found = with_kept_back(found, &kept_back, due, series.plan.interval_ns);
         probed += due.1 - due.0;
         holes.due.push(due);
         out += found.iter().map(|o| o.to_ns - o.from_ns).sum::<i64>();
@@ -85,6 +87,41 @@ pub fn holes(series: &Series) -> Holes {
         holes.availability = Figure::exactly(1.0 - out as f64 / probed as f64);
     }
     holes
+}
+
+/// Adds the stretches in which the network kept probes from leaving to the outages of the time in which probes were due,
+/// and joins what overlaps.
+fn with_kept_back(
+    mut found: Vec<Outage>,
+    kept_back: &[KeptBack],
+    (begin, end): (i64, i64),
+    interval_ns: i64,
+) -> Vec<Outage> {
+    let first = kept_back.partition_point(|k| k.to_ns <= begin);
+    let within = kept_back[first..].iter().take_while(|k| k.from_ns < end);
+    found.extend(within.map(|k| Outage {
+        from_ns: k.from_ns.max(begin),
+        to_ns: k.to_ns.min(end),
+        lost: k.count,
+        ended: k.to_ns < end,
+        cause: String::new(),
+    }));
+    found.sort_by_key(|o| o.from_ns);
+    let mut apart: Vec<Outage> = Vec::new();
+    for o in found {
+        match apart.last_mut().filter(|last| o.from_ns <= last.to_ns) {
+            Some(last) => {
+                if o.to_ns > last.to_ns {
+                    (last.to_ns, last.ended) = (o.to_ns, o.ended);
+                }
+                // Those kept back may be counted in both.
+                let due = ((last.to_ns - last.from_ns) / interval_ns).max(1) as u64;
+                last.lost = last.lost.saturating_add(o.lost).min(due);
+            }
+            None => apart.push(o),
+        }
+    }
+    apart
 }
 
 fn end(stretch: &[&Slot]) -> i64 {

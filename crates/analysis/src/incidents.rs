@@ -227,25 +227,17 @@ fn interfaces(rows: &[Availability]) -> Vec<Incident> {
     found
 }
 
-/// Stretches in which the network kept `target`'s probes from leaving: from a refusal to send until the next answer,
-/// and while an interface was down or had no address. They are in order and do not overlap; one that nothing ended
-/// lasts to `end_ns`. A probe that was not sent for another reason, such as a stopped process, is in none of them.
+/// Stretches in which the network kept `target`'s probes from leaving: from a refusal to send until the next answer. An
+/// interface that was down or had no address counts where the target itself tells nothing: what is known of interfaces is
+/// coarse, and a probe may have waited for its session meanwhile. They are in order and do not overlap; one that nothing
+/// ended lasts to `end_ns`. A probe that was not sent for another reason, such as a stopped process, is in none of them.
 pub fn cut_off(
     events: &[Event],
     incidents: &[Incident],
     target: &str,
     end_ns: i64,
 ) -> Vec<(i64, i64)> {
-    let mut spans: Vec<(i64, i64)> = incidents
-        .iter()
-        .filter(|i| {
-            matches!(
-                i.kind,
-                IncidentKind::InterfaceDown | IncidentKind::NoAddress
-            ) && i.concerns(target)
-        })
-        .map(|i| (i.from_ns, i.to_ns))
-        .collect();
+    let mut spans: Vec<(i64, i64)> = Vec::new();
     let mut since = None;
     let faults = events
         .iter()
@@ -260,6 +252,18 @@ pub fn cut_off(
         }
     }
     spans.extend(since.map(|from| (from, end_ns)));
+    let own = spans.clone();
+    let is_down = |i: &&Incident| {
+        use IncidentKind::{InterfaceDown, NoAddress};
+        let is_told = own.iter().any(|o| o.0 <= i.to_ns && i.from_ns <= o.1);
+        matches!(i.kind, InterfaceDown | NoAddress) && i.concerns(target) && !is_told
+    };
+    spans.extend(
+        incidents
+            .iter()
+            .filter(is_down)
+            .map(|i| (i.from_ns, i.to_ns)),
+    );
     spans.retain(|(from, to)| from < to);
     spans.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::new();
@@ -454,7 +458,9 @@ mod tests {
         let found = incidents(&events, &rows);
         let spans = cut_off(&events, &found, "udp", 1_000 * S);
         let seconds: Vec<_> = spans.iter().map(|(a, b)| (a / S, b / S)).collect();
-        assert_eq!(seconds, [(100, 125), (300, 320), (900, 1_000)]);
+        // The answer at 115 s is known to the second, the interface only to five.
+        let told = [(100, 115), (120, 125), (300, 320), (900, 1_000)];
+        assert_eq!(seconds, told);
     }
 
     #[test]

@@ -325,6 +325,28 @@ fn time_in_which_the_network_kept_probes_from_leaving_is_an_outage_and_a_stopped
         (down.whole.lost, down.whole.cut_off, down.whole.not_sent),
         (0, 150, 150)
     );
+    // However short it is: 300 ms inside a slot, and one probe.
+    for length in [3, 1] {
+        let mut rows = answered(&[19 * MS; 3_000]);
+        rows[1_001..1_001 + length].fill((Status::NotSent, None));
+        let mut s = Series::new(Plan::new(&outline(3_000), cuts()).unwrap());
+        s.cut_off(vec![(100_100 * MS, 101_000 * MS)]);
+        for (i, (status, rtt_ns)) in rows.into_iter().enumerate() {
+            s.add(Probe {
+                sent_ns: i as i64 * 100 * MS,
+                rtt_ns,
+                status,
+            });
+        }
+        s.finish(1);
+        let t = analysed(&s, &[50 * MS]);
+        let share = t.availability.value().unwrap();
+        assert!((share - (1.0 - length as f64 / 3_000.0)).abs() < 1e-9);
+        let o = &t.outages[0];
+        let to_ns = 100_100 * MS + length as i64 * 100 * MS;
+        assert_eq!((o.from_ns, o.to_ns), (100_100 * MS, to_ns));
+        assert_eq!((o.lost, t.outages.len()), (length as u64, 1));
+    }
     // A process that was stopped says nothing about the network.
     let stopped = told(Status::NotSent, &[]);
     assert_eq!(stopped.availability.value(), Some(1.0));

@@ -166,9 +166,9 @@ impl Terminal {
             self.tick();
             self.stage = p.stage.into();
             let what = match p.stage {
-                "idle" => "the line at rest",
-                "down" => "a download fills the line",
-                "up" => "an upload fills the line",
+                "idle" => "the link at rest",
+                "down" => "a download fills the link",
+                "up" => "an upload fills the link",
                 "both" => "both at once",
                 "trains" => "trains of datagrams settle what the load left open",
                 _ => "waiting for a quiet line",

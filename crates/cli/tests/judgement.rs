@@ -35,7 +35,7 @@ fn grade_verdict_findings_and_uses_agree() {
         grades.push(grade.to_owned());
         let is_good = ["A+", "A"].contains(&grade);
         if is_good {
-            assert!(!verdict.contains("times what the line needs"), "{what}");
+            assert!(!verdict.contains("times what the link needs"), "{what}");
             for f in &answer.findings {
                 let is_bad = f.severity == Severity::Bad;
                 assert!(

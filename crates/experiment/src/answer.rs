@@ -250,7 +250,7 @@ impl ProbeAnswer {
         let events = recording.event.iter();
         for e in events.filter(|e| matches!(&*e.kind, "doubt" | "fault" | "cross_traffic")) {
             let what = match &*e.kind {
-                "cross_traffic" => format!("others used the line: {}", e.detail),
+                "cross_traffic" => format!("others used the link: {}", e.detail),
                 _ => format!("{}: {}", e.subject, e.detail),
             };
             outcome.doubts.push(what);
@@ -258,7 +258,7 @@ impl ProbeAnswer {
         for t in trains {
             if t.facts.overflowed > 0 {
                 outcome.doubts.push(format!(
-                    "{} datagrams of train {} ({}) reached the receiving host, which had no room for them: they count as lost and were not lost by the line",
+                    "{} datagrams of train {} ({}) reached the receiving host, which had no room for them: they count as lost and were not lost by the link",
                     t.facts.overflowed, t.number, t.facts.stage
                 ));
             }

@@ -27,11 +27,11 @@ pub enum Stopped {
         budget: Bytes,
     },
     #[error(
-        "others use the line: {down:.3} down, {up:.3} up while this sends nothing. Wait for them with --hold-off, or measure beside them with --beside-others"
+        "others use the link: {down:.3} down, {up:.3} up while this sends nothing. Wait for them with --hold-off, or measure beside them with --beside-others"
     )]
     Others { down: BitsPerSec, up: BitsPerSec },
     #[error(
-        "others kept using the line for {waited:.3}: {down:.3} down, {up:.3} up. Wait for them to finish, or leave out --hold-off: the report shows their share"
+        "others kept using the link for {waited:.3}: {down:.3} down, {up:.3} up. Wait for them to finish, or leave out --hold-off: the report shows their share"
     )]
     LineBusy {
         waited: Duration,
@@ -305,7 +305,7 @@ pub trait Host {
     fn load(&mut self, load: &Load) -> Result<(), Self::Error> {
         let _ = load;
         Err(Stopped::Cannot {
-            what: "load a line",
+            what: "load a link",
         }
         .into())
     }

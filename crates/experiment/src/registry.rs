@@ -107,7 +107,7 @@ mod tests {
                 let bytes: u64 = first.programs.iter().map(|p| p.bytes(48).get()).sum();
                 assert!(
                     bytes < 50_000,
-                    "{name} begins with {bytes} bytes on a line it does not know"
+                    "{name} begins with {bytes} bytes on a link it does not know"
                 );
             }
         }

@@ -487,7 +487,7 @@ impl<'a, H: Host + ?Sized> Run<'a, H> {
         Stage {
             name: match at_first {
                 true => "hold off".into(),
-                false => "looking for others on the line".into(),
+                false => "looking for others on the link".into(),
             },
             number: self.sendings,
             elapsed: waited,
@@ -495,7 +495,7 @@ impl<'a, H: Host + ?Sized> Run<'a, H> {
             rate_up: busy.filter(|_| at_first).map(|r| r.up),
             rate_down: busy.filter(|_| at_first).map(|r| r.down),
             note: match busy {
-                Some(_) if at_first => "others use the line".into(),
+                Some(_) if at_first => "others use the link".into(),
                 _ => String::new(),
             },
             ..Stage::default()
@@ -627,7 +627,7 @@ impl<'a, H: Host + ?Sized> Run<'a, H> {
                 before = self.tally();
             }
             let stage = Stage {
-                name: "looking for others on the line".into(),
+                name: "looking for others on the link".into(),
                 number,
                 elapsed,
                 whole,

@@ -209,7 +209,7 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     ),
     (
         "loss",
-        "loss on the line, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\", \"outage:start=10s,lasts=2s\"",
+        "loss on the link, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\", \"outage:start=10s,lasts=2s\"",
     ),
     (
         "reorder",

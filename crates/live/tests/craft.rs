@@ -204,8 +204,8 @@ fn what_exceeds_the_budget_is_not_sent_and_others_on_the_line_are_not_disturbed(
                 &plan(far),
                 &[sending(Direction::Up, &["5 x 50"])],
             );
-            let e = result.expect_err("others use the line").to_string();
-            assert!(e.contains("others use the line"), "{e}");
+            let e = result.expect_err("others use the link").to_string();
+            assert!(e.contains("others use the link"), "{e}");
             assert!(trains.is_empty());
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });

@@ -11,7 +11,7 @@ use stats::Figure;
 pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
     let known = h.laws.iter().any(|l| l.beside_truth.is_some());
     let caption = format!(
-        "{}{} to {}: a line of {} upwards ({}), a round trip each {}. The error is what was foreseen less what the next round trip \
+        "{}{} to {}: a link of {} upwards ({}), a round trip each {}. The error is what was foreseen less what the next round trip \
          says: base and rate are in both, so it does not show whether they are right.{}",
         match h.title.trim() {
             "" => String::new(),

@@ -225,7 +225,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                         }
                     }
                     @if answer.own_packets > 0 {
-                        section { p.evidence { "It put " (SIZE.print(answer.own_bytes as f64)) " on the line itself, in " (answer.own_packets) " packets." } }
+                        section { p.evidence { "It put " (SIZE.print(answer.own_bytes as f64)) " on the link itself, in " (answer.own_packets) " packets." } }
                     }
                 }
                 footer { p { "Written by " (meta.writer) ". This page fetches nothing." } }

@@ -121,17 +121,6 @@ fn figures(s: &Summary) -> Vec<(String, Cell)> {
     rows
 }
 
-/// Formats an availability. Probes that the network kept from leaving bound it, even if their outage is too short to
-/// count at this target's interval.
-fn there(share: f64, s: &Summary) -> String {
-    let slots = s.sent.saturating_add(s.cut_off).max(1);
-    let most = s.sent as f64 / slots as f64;
-    match share > most {
-        true => format!("≤ {}", nines(most)),
-        false => nines(share),
-    }
-}
-
 /// Returns the definitions of the figures of [`targets`].
 pub fn targets_note(s: &Statistics) -> String {
     let shortest = s.targets.iter().map(|t| t.shortest_hole_s);
@@ -142,7 +131,7 @@ pub fn targets_note(s: &Statistics) -> String {
     };
     format!(
         "IPDV: mean size of the difference of two successive round trips (RFC 3393). Uptime: share of the time outside \
-         outages. An outage lasts at least {from}."
+         outages. An outage lasts at least {from}, or the network kept probes from leaving."
     )
 }
 
@@ -178,14 +167,15 @@ pub fn targets(s: &Statistics) -> Table {
     };
     let rows = s.targets.iter().map(|t| {
         let w = &t.whole;
-        let there = t.availability.value().map(|share| there(share, w));
         let cells: Vec<Cell> = vec![
             plain(&w.loss_percent),
             plain(&w.rtt.point(0.5)),
             plain(&w.rtt.point(0.95)),
             plain(&w.rtt.point(0.99)),
             plain(&w.ipdv.mean_ms),
-            there.map_or(Cell::from("?"), Cell::Is),
+            t.availability
+                .value()
+                .map_or(Cell::from("?"), |share| Cell::Is(nines(share))),
             t.outages.len().to_string().into(),
         ];
         (t.target.as_str(), cells)

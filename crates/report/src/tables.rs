@@ -94,7 +94,7 @@ pub fn queues(answer: &Answer) -> Table {
     let figures: [(&str, Unit, Of); 9] = [
         ("The line needs (BDP)", SIZE, |d| &d.bdp_bytes),
         ("Too large by", TIMES, |d| &d.factor_too_large),
-        ("Rate of the line", RATE, |d| &d.link_rate_bps),
+        ("Rate of the link", RATE, |d| &d.link_rate_bps),
         ("Goodput", RATE, |d| &d.goodput_bps),
         ("Added p50", DELAY, |d| &d.added.p50_ms),
         ("Added p95", DELAY, |d| &d.added.p95_ms),

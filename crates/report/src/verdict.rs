@@ -62,11 +62,11 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         let reason = because(&a.queue_ms);
         return match a.added.p95_ms.value() {
             Some(ms) => format!(
-                "When this line {loads}s, one packet in twenty comes {} late or later; how long the queue is cannot be told: {reason}.",
+                "When this link {loads}s, one packet in twenty comes {} late or later; how long the queue is cannot be told: {reason}.",
                 DELAY.print(ms)
             ),
             None => format!(
-                "When this line {loads}s, packets wait, but how long cannot be told: {reason}."
+                "When this link {loads}s, packets wait, but how long cannot be told: {reason}."
             ),
         };
     };
@@ -77,9 +77,9 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
     let factor = match a.factor_too_large.value() {
         // A queue that an AQM keeps short is no buffer of a fixed size: its peaks are not too large.
         _ if a.queue_is == QueueIs::Controlled => String::new(),
-        Some(f) if f > FITTING_FACTOR => format!(", {bound}{} what the line needs", TIMES.print(f)),
+        Some(f) if f > FITTING_FACTOR => format!(", {bound}{} what the link needs", TIMES.print(f)),
         // A queue that was never seen full may be larger than measured.
-        Some(_) if a.queue_is != QueueIs::AtLeast => ", no more than the line needs".to_string(),
+        Some(_) if a.queue_is != QueueIs::AtLeast => ", no more than the link needs".to_string(),
         _ => String::new(),
     };
     let unknown = match a.discipline.is {
@@ -87,7 +87,7 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         _ => "",
     };
     format!(
-        "When this line {loads}s, packets wait {bound}{} in {queue}{size}{factor}.{unknown}",
+        "When this link {loads}s, packets wait {bound}{} in {queue}{size}{factor}.{unknown}",
         DELAY.print(ms)
     )
 }

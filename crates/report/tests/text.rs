@@ -22,7 +22,7 @@ fn the_verdict_comes_first_and_names_delay_kind_size_and_factor() {
     let (answer, recording) = sample::bloated_adsl();
     let out = text(&answer, &recording, PLAIN);
     let start: String = flat(&out).chars().take(260).collect();
-    assert!(start.contains("When this line uploads, packets wait 430 ms in a drop-tail queue of 37.6 kB, 22.4 times what the line needs. Grade F."), "{start}");
+    assert!(start.contains("When this link uploads, packets wait 430 ms in a drop-tail queue of 37.6 kB, 22.4 times what the link needs. Grade F."), "{start}");
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn a_queue_never_seen_full_is_said_to_be_at_least_so_large() {
     answer.up.discipline.is = Discipline::CannotTell;
     assert_eq!(
         report::verdict(&answer),
-        "When this line uploads, packets wait at least 430 ms in a queue of at least 37.6 kB. Which kind of queue it is did not show. Grade F."
+        "When this link uploads, packets wait at least 430 ms in a queue of at least 37.6 kB. Which kind of queue it is did not show. Grade F."
     );
     answer.up.queue_ms = Figure::cannot_tell("the load never filled it");
     assert_eq!(
         report::verdict(&answer),
-        "When this line uploads, one packet in twenty comes 420 ms late or later; how long the queue is cannot be told: the load never filled it. Grade F."
+        "When this link uploads, one packet in twenty comes 420 ms late or later; how long the queue is cannot be told: the load never filled it. Grade F."
     );
 }
 
@@ -95,7 +95,7 @@ fn a_queue_never_seen_full_is_not_called_small() {
     answer.up.queue_is = QueueIs::Size;
     assert!(
         report::verdict(&answer)
-            .contains("a drop-tail queue of 37.6 kB, no more than the line needs. Grade")
+            .contains("a drop-tail queue of 37.6 kB, no more than the link needs. Grade")
     );
 }
 
@@ -167,7 +167,7 @@ fn colour_is_only_used_where_asked_and_foreign_text_cannot_use_it() {
             ..PLAIN
         },
     );
-    assert!(coloured.contains("\u{1b}[1;31mWhen this line uploads"));
+    assert!(coloured.contains("\u{1b}[1;31mWhen this link uploads"));
     assert!(!coloured.contains("\u{1b}[2J") && !coloured.contains("\u{1b}]0"));
 }
 

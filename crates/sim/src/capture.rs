@@ -395,7 +395,7 @@ fn dropped(why: Reason) -> &'static str {
         Reason::TargetExceeded => "dropped by the queue: the delay target was exceeded",
         Reason::EarlyDrop => "dropped by the queue before it was full",
         Reason::FlowEvicted => "dropped by the queue to make room for another flow",
-        Reason::LineLoss => "lost on the line",
+        Reason::LineLoss => "lost on the link",
         Reason::Policed => "dropped by the policer in front of the queue",
     }
 }

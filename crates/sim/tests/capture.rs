@@ -183,7 +183,7 @@ fn a_packet_that_was_dropped_or_marked_says_so() {
         stats.dropped_for(Reason::TargetExceeded).packets,
     );
     assert!(lost > 5 && stats.marked.packets > 10, "{stats:?}");
-    assert_eq!(times("lost on the line"), lost);
+    assert_eq!(times("lost on the link"), lost);
     assert_eq!(times("dropped by the queue: the delay target"), late);
     // A packet that was marked may have been lost after it, or not have come out yet.
     let marked = times("marked CE by the queue");

@@ -46,7 +46,7 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
     let Some(curve) = Curve::of(rec) else {
         return cannot(
             vec!["the recording has fewer than 50 answered probes".into()],
-            "a recording of probes while the line is loaded",
+            "a recording of probes while the link is loaded",
         );
     };
     let Some(loaded) = curve.loaded() else {
@@ -55,7 +55,7 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
                 "the delay never stood above its least, {:.1} ms, for 10 s: no load, or one in a queue of its own",
                 curve.base_ms
             )],
-            "\"tailback test\", which loads the line and looks at the load's own packets too",
+            "\"tailback test\", which loads the link and looks at the load's own packets too",
         );
     };
     let inside = curve.within(&loaded);
@@ -130,7 +130,7 @@ fn drops_early(moves: Option<f64>, idle_most: f64) -> (bool, String) {
         Some(moves) if moves <= STEADY_RATE => (
             true,
             format!(
-                "the idle line loses less (at most {:.2} %), and the interface carried a steady rate (it moves by {:.0} %): packets are dropped long before the queue is full",
+                "the idle link loses less (at most {:.2} %), and the interface carried a steady rate (it moves by {:.0} %): packets are dropped long before the queue is full",
                 100.0 * idle_most,
                 100.0 * moves
             ),

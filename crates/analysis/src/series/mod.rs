@@ -11,6 +11,7 @@
 //! digits, and have no delay variation.
 
 mod block;
+mod kept_back;
 pub mod plan;
 pub mod slots;
 mod successive;
@@ -18,6 +19,7 @@ mod successive;
 use base::histogram::Histogram;
 use base::record::Status;
 pub use block::{Block, Counts, Probe, VARIATION_NS, overlaps};
+pub use kept_back::KeptBack;
 pub use plan::{Cuts, Outline, Plan};
 use slots::Slots;
 use successive::Successive;
@@ -60,6 +62,8 @@ pub struct Series {
     pub rounded: bool,
     /// Stretches in which the network kept probes from leaving, in order.
     cut_off: Vec<(i64, i64)>,
+    /// Probes that it kept from leaving.
+    kept_back: Vec<KeptBack>,
     /// True if round trips are not kept, only the data for gaps and outages.
     holes_only: bool,
     /// Thinned probes and their round trips so far.
@@ -86,6 +90,7 @@ impl Series {
             plan,
             rounded: false,
             cut_off: Vec::new(),
+            kept_back: Vec::new(),
             holes_only: false,
             thinned: (0, 0),
             at: 0,
@@ -135,6 +140,10 @@ impl Series {
         }
         if block.excluded.is_none() {
             self.slots.add(p, cut_off);
+            if cut_off {
+                let interval = self.plan.interval_ns;
+                kept_back::push(&mut self.kept_back, p.sent_ns, 1, interval);
+            }
         }
         if let (Some(rtt), true) = (p.rtt(), keeps_rtts) {
             let pair = self.successive.add(p.sent_ns, rtt);
@@ -211,6 +220,10 @@ impl Series {
         self.rounded |= !histogram.is_empty();
         if !excluded {
             self.slots.add_thinned(t_ns, interval_ns, counts, histogram);
+            if counts.cut_off > 0 {
+                let interval = self.plan.interval_ns;
+                kept_back::push(&mut self.kept_back, t_ns, counts.cut_off, interval);
+            }
         }
         Ok(())
     }
@@ -232,6 +245,11 @@ impl Series {
                 });
             }
         });
+    }
+
+    /// Stretches of the probes that the network kept from leaving, in order and apart.
+    pub fn kept_back(&self) -> Vec<KeptBack> {
+        kept_back::joined(self.kept_back.clone(), self.plan.interval_ns)
     }
 
     /// Blocks that figures count, in time order.

@@ -217,6 +217,35 @@ fn a_monitor_probes_through_all_modems_and_goes_on_after_one_is_plugged_in_again
             .iter()
             .filter(|a| a.reachable == Some(false) || !a.up);
         assert!(lost.clone().all(|a| &*a.interface == "wan1") && lost.count() > 0);
+
+        // While the interface was gone, probes were due and none left: one figure everywhere.
+        let (out, told) = run(&line, &dir, &["analyse", "m.rec", "--json"]);
+        assert!(out.status.success(), "{told}");
+        let analysed = json(&out);
+        for target in analysed["targets"].as_array().expect("targets") {
+            let name = target["target"].as_str().expect("a name");
+            let uptime = target["availability"]["value"]
+                .as_f64()
+                .expect("it can be told");
+            if name.ends_with("%wan1") {
+                assert!((0.5..0.9).contains(&uptime), "{name}: {uptime}");
+            }
+            let plot = [
+                "report",
+                "m.rec",
+                "--plot",
+                "availability",
+                "--target",
+                name,
+            ];
+            let (out, told) = run(&line, &dir, &[&plot[..], &["-o", "a.svg"]].concat());
+            assert!(out.status.success(), "{told}");
+            let svg = std::fs::read_to_string(dir.join("a.svg")).expect("a picture");
+            let (_, shown) = svg.split_once("Available for ").expect("the figure");
+            let (shown, _) = shown.split_once(" %").expect("a share");
+            let off = shown.parse::<f64>().expect("a number") - 100.0 * uptime;
+            assert!(off.abs() < 0.06, "{name}: {shown} of {uptime}");
+        }
         drop(server);
     });
 }

@@ -138,7 +138,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         return Outcome::cannot_tell("hardly anything of the flood arrived");
     };
     if !seen.overloaded {
-        return Outcome::cannot_tell("this host could not send more than the line carries");
+        return Outcome::cannot_tell("this host could not send more than the link carries");
     }
     let bucket = largest_bucket(trains);
     let tail = &seen.waits[seen.waits.len() * 2 / 3..];
@@ -182,7 +182,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     tell_apart(trains, train, &seen, &mut outcome);
     if let Some(early) = early {
         if is_managed(&early) {
-            outcome.says += " It drops before it is full, as a queue that is managed (AQM) does, or a line that loses: it is so long for a flood that never yields, and hardly for others.";
+            outcome.says += " It drops before it is full, as a queue that is managed (AQM) does, or a link that loses: it is so long for a flood that never yields, and hardly for others.";
         }
         outcome.figures.push(Figured::share(
             "lost_early",
@@ -205,10 +205,10 @@ fn not_flooded(params: &Params, trains: &[Train]) -> Outcome {
     let bounds = Bounds::of(params, trains);
     Outcome::cannot_tell(match scout.and_then(|s| received_rate(s, 0.0)) {
         Some(rough) if bounds.longest(2.0 * rough) < SHORTEST_FLOOD => format!(
-            "to flood a line of {} Mbit/s takes more time or traffic than was allowed",
+            "to flood a link of {} Mbit/s takes more time or traffic than was allowed",
             significant(rough / 1e6, 2)
         ),
-        Some(_) => "the run ended before the line was flooded".into(),
+        Some(_) => "the run ended before the link was flooded".into(),
         None => "nothing arrived".into(),
     })
 }
@@ -300,7 +300,7 @@ fn figures(seen: &Seen, queue_ms: &Figure, queue_bytes: &Figure, rate: Figure) -
             &format!("the same in packets of {} bytes", seen.packet),
             queue_packets(queue_bytes, seen.packet),
         ),
-        Figured::rate("link_bps", "rate of the line, whole IP packets", rate),
+        Figured::rate("link_bps", "rate of the link, whole IP packets", rate),
     ]
 }
 
@@ -470,7 +470,7 @@ fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcom
     let line = match (&own, refused > 0, seen.lost_on_line) {
         (_, false, _) => whole,
         (_, true, false) => Some(Figure::cannot_tell(
-            "the sending host's own interface is slower than the line, whose queue so never filled",
+            "the sending host's own interface is slower than the link, whose queue so never filled",
         )),
         (Some(own), true, true) => whole
             .zip(own.ms.value())
@@ -492,7 +492,7 @@ fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcom
                 figure("own_ms", "the same in time", Quantity::Time, own.ms),
                 figure(
                     "line_ms",
-                    "the queue of the line alone",
+                    "the queue of the link alone",
                     Quantity::Time,
                     line.unwrap_or_else(unknown),
                 ),
@@ -506,6 +506,6 @@ fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcom
     }
     if refused > 0 && !seen.lost_on_line {
         outcome.says +=
-            " It is the sending host's own queue: its interface is slower than the line.";
+            " It is the sending host's own queue: its interface is slower than the link.";
     }
 }

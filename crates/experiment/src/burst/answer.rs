@@ -135,7 +135,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             Figure::exactly(each as f64),
         ));
         outcome.advice.push(format!(
-            "Where two senders share this line, neither should send more than {each} datagrams at once."
+            "Where two senders share this link, neither should send more than {each} datagrams at once."
         ));
     }
     if let Some(long) = all.iter().find(|f| f.trials >= MOST_TRIALS) {

@@ -55,7 +55,7 @@ fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
     let capacity = carries.value();
     let free = |f: fn(&[Train], f64, f64) -> Figure| match capacity {
         Some(c) => free_of(f(trains, c, bits), carries),
-        None => Figure::cannot_tell("it needs what the line carries"),
+        None => Figure::cannot_tell("it needs what the link carries"),
     };
     let said = |method, of, key, figure, fails| Said {
         method,
@@ -84,7 +84,7 @@ fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
             "between",
             "trains_bps",
             pairs::dispersion(trains, bits),
-            "beside others neither of the two: more than is free, less than the line carries",
+            "beside others neither of the two: more than is free, less than the link carries",
         ),
         said(
             "streams",
@@ -92,7 +92,7 @@ fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
             "streams_bps",
             match capacity {
                 Some(c) => free_of(streams::free(trains, &line(trains, c)), carries),
-                None => Figure::cannot_tell("it needs what the line carries"),
+                None => Figure::cannot_tell("it needs what the link carries"),
             },
             "fair queueing shows a flow's share; what others send must last as long as the streams do",
         ),
@@ -132,7 +132,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let mut figures = vec![
         Figured::rate(
             "capacity_bps",
-            "the line carries, whole IP packets",
+            "the link carries, whole IP packets",
             carries.clone(),
         ),
         Figured::rate("available_bps", "of which free", free.clone()),
@@ -189,6 +189,6 @@ fn says(params: &Params, carries: &Figure, free: &Figure) -> String {
             "The line carries {c} Mbit/s {}; how much of it is free cannot be told.",
             params.direction
         ),
-        (None, _) => "Cannot tell what the line carries.".into(),
+        (None, _) => "Cannot tell what the link carries.".into(),
     }
 }

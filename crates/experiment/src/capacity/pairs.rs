@@ -84,14 +84,14 @@ pub fn capacity(trains: &[Train], bits: f64) -> Figure {
     let at = |p| stats::quantile_of_sorted(&sorted, p).unwrap_or(0.0);
     if at(0.75) - at(0.25) > SCATTER * at(0.5) {
         return Figure::cannot_tell(format!(
-            "pairs that met nobody came {:.3} to {:.3} ms apart: their time is not the line's (jitter, or several lines side by side)",
+            "pairs that met nobody came {:.3} to {:.3} ms apart: their time is not the link's (jitter, or several links side by side)",
             at(0.25) * 1e3,
             at(0.75) * 1e3
         ));
     }
     let sent = stats::sorted(&free.iter().map(|p| p.sent).collect::<Vec<_>>());
     if stats::quantile_of_sorted(&sent, 0.5).unwrap_or(0.0) > 0.8 * at(0.5) {
-        return Figure::cannot_tell("this host sends no faster than the line carries");
+        return Figure::cannot_tell("this host sends no faster than the link carries");
     }
     rate_of(&stats::quantile_figure(&times, 0.5), bits)
 }

@@ -105,7 +105,7 @@ fn rest(part: &Part) -> Vec<Finding> {
         };
         Alert::new(
             severity,
-            format!("a packet takes {} there and back although the line is at rest", DELAY.print(median)),
+            format!("a packet takes {} there and back although the link is at rest", DELAY.print(median)),
             "Talk overlaps in calls, games lag, and every click waits for several such round trips. It is the way itself, not a queue: a nearer server or another kind of line would help.",
         )
     });
@@ -124,8 +124,8 @@ fn rest(part: &Part) -> Vec<Finding> {
         };
         Alert::new(
             severity,
-            format!("packets are lost although the line is at rest: {told}"),
-            "Downloads crawl and calls break up, whoever uses the line. Look at the radio, the cable and the modem before anything else; a faster tariff would not help.",
+            format!("packets are lost although the link is at rest: {told}"),
+            "Downloads crawl and calls break up, whoever uses the link. Look at the radio, the cable and the modem before anything else; a faster tariff would not help.",
         )
     });
     let bursts = bursts(&part.rows);
@@ -386,7 +386,7 @@ fn too_large(
         severity,
         format!("the buffer {way} is too large: it holds {found}"),
         format!(
-            "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
+            "While {load} lasts, everything else on the link waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the link, cures it; a faster link alone does not.",
             DELAY.print(held)
         ),
     )

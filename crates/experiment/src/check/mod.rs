@@ -270,7 +270,7 @@ fn cannot(step: &Step, far: Far) -> Option<&'static str> {
             .resolvers
             .is_empty();
     (in_use && far == Far::Namespace)
-        .then_some("both ends are on this machine, and no resolver is beyond the emulated line")
+        .then_some("both ends are on this machine, and no resolver is beyond the emulated link")
 }
 
 /// Completed step: its kind, its own rows, and its answer.
@@ -516,7 +516,7 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
                 let way = part.spec.words().read::<crate::buffer::Params>().direction;
                 let (ms, bps) = (format!("buffer_{way}_ms"), format!("link_{way}_bps"));
                 take(&ms, "queue_ms", &format!("buffer {way}"), Time);
-                take(&bps, "link_bps", &format!("rate of the line {way}"), Rate);
+                take(&bps, "link_bps", &format!("rate of the link {way}"), Rate);
             }
             "dns" => take("dns_ms", "cold_ms", "lookup of a new name", Time),
             "rtt" => {
@@ -560,7 +560,7 @@ fn steps(parts: &[Part]) -> Table {
             "step",
             "asked",
             "took, s",
-            "put on the line, kB",
+            "put on the link, kB",
             "how it ended",
         ]
         .map(str::to_owned)

@@ -211,7 +211,7 @@ fn tell(note: &CollapseNote, outcome: &mut Outcome) {
     match note {
         CollapseNote::Round(_) => {}
         CollapseNote::Shortened { planned_s, to_s } => outcome.evidence.push(format!(
-            "rounds are {} s long instead of {} s: at the rate of this line the budget allows no more, see --budget",
+            "rounds are {} s long instead of {} s: at the rate of this link the budget allows no more, see --budget",
             significant(*to_s, 3),
             significant(*planned_s, 3)
         )),

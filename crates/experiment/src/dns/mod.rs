@@ -462,7 +462,7 @@ fn doubts(first: &Resolver, silent: bool) -> Vec<String> {
     let mut doubts = Vec::new();
     if silent {
         doubts.push(
-            "our server answered no probe meanwhile: the line's own round trip is unknown".into(),
+            "our server answered no probe meanwhile: the link's own round trip is unknown".into(),
         );
     }
     if let (Some(cold), Some(warm)) = (median(&first.cold), median(&first.warm))
@@ -503,7 +503,7 @@ fn figures(first: &Resolver, base: Option<f64>, roots: Option<&Roots>) -> Vec<Fi
         ),
         Figured::time(
             "base_ms",
-            "the line's round trip to our server",
+            "the link's round trip to our server",
             base_figure,
         ),
         Figured::share("unanswered", "unanswered", share),
@@ -548,7 +548,7 @@ fn table(blamed: &[(&Resolver, Blame)]) -> Table {
                     Blame::Resolver => "the resolver",
                     Blame::Recursion => "the resolver, for new names",
                     Blame::Distance => "its distance",
-                    Blame::Line => "the line",
+                    Blame::Line => "the link",
                     Blame::Silence => "the resolver: no answer",
                     Blame::Nobody => "nobody",
                     Blame::Unknown => "cannot tell",

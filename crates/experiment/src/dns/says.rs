@@ -11,7 +11,7 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
     let (cold, warm, way) = (median(&r.cold), median(&r.warm), r.way_ms());
     match why {
         Blame::Silence if r.cold.is_empty() && r.warm.is_empty() => format!(
-            "The resolver {name} answers nothing{}; the line reaches our server{}.",
+            "The resolver {name} answers nothing{}; the link reaches our server{}.",
             r.problem
                 .as_ref()
                 .map_or_else(String::new, |p| format!(": {p}")),
@@ -31,7 +31,7 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
             told(way)
         ),
         Blame::Recursion => format!(
-            "New names resolve slowly, and the line is not to blame: {name} takes {} for a name that it must ask for itself, {} for one that it knows; the way there and back is {}.",
+            "New names resolve slowly, and the link is not to blame: {name} takes {} for a name that it must ask for itself, {} for one that it knows; the way there and back is {}.",
             told(cold),
             told(warm),
             told(way)
@@ -42,7 +42,7 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
             told(base)
         ),
         Blame::Line => format!(
-            "Names resolve slowly because the line is: its own round trip of {} is in every lookup, and {name} adds {} to that.",
+            "Names resolve slowly because the link is: its own round trip of {} is in every lookup, and {name} adds {} to that.",
             told(base),
             told(cold.zip(way).map(|(c, w)| (c - w).max(0.0)))
         ),
@@ -108,10 +108,10 @@ pub(super) fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Al
         Blame::Line => (
             Severity::Warning,
             format!(
-                "the line's own round trip of {} is in every lookup",
+                "the link's own round trip of {} is in every lookup",
                 told(base)
             ),
-            "No resolver beyond the line can be faster. A caching resolver on this side of it would help with names asked for before.",
+            "No resolver beyond the link can be faster. A caching resolver on this side of it would help with names asked for before.",
         ),
         Blame::Unknown | Blame::Nobody => return None,
     };
@@ -153,7 +153,7 @@ pub(super) fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String>
     let mut lines = Vec::new();
     if let Some(base) = base {
         lines.push(format!(
-            "the line's smallest round trip to our server was {}",
+            "the link's smallest round trip to our server was {}",
             DELAY.print(base)
         ));
     }

@@ -75,7 +75,7 @@ fn advice(value: &impl Fn(&str) -> Option<f64>) -> Vec<String> {
         advice.push(format!(
             "Burst: at most {n} datagrams at once into an empty queue{}.",
             each.map_or(String::new(), |e| format!(
-                "; at most {e} each where two senders share the line"
+                "; at most {e} each where two senders share the link"
             ))
         ));
     }

@@ -114,7 +114,7 @@ impl<'a> Site<'a> {
         let of = if beside {
             "beside a load"
         } else {
-            "on the idle line"
+            "on the idle link"
         };
         match self.of(beside, |l| Some(l.load_ms)) {
             none if none.is_empty() => {
@@ -162,7 +162,7 @@ fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
             low: (l_low / i_high).max(0.0),
             high: l_high / i_low,
         },
-        (None, _) => Figure::cannot_tell("no load of the page on the idle line succeeded"),
+        (None, _) => Figure::cannot_tell("no load of the page on the idle link succeeded"),
         (_, None) => Figure::cannot_tell("no load of the page beside a load succeeded"),
         _ => Figure::cannot_tell("too few loads for an interval"),
     }
@@ -323,21 +323,21 @@ fn headline(
                 outcome.advice.push(advice.into());
             }
             format!(
-                "{page} takes {} to load on the idle line and {} under load: {verdict}.",
+                "{page} takes {} to load on the idle link and {} under load: {verdict}.",
                 DELAY.print(i),
                 DELAY.print(l)
             )
         }
         (Some(i), None) if !tried_beside => {
-            format!("{page} takes {} to load on the idle line.", DELAY.print(i))
+            format!("{page} takes {} to load on the idle link.", DELAY.print(i))
         }
         (Some(i), None) => format!(
-            "{page} takes {} to load on the idle line, and does not load under load.",
+            "{page} takes {} to load on the idle link, and does not load under load.",
             DELAY.print(i)
         ),
         (None, Some(l)) => {
             format!(
-                "{page} takes {} to load under load; on the idle line no load succeeded.",
+                "{page} takes {} to load under load; on the idle link no load succeeded.",
                 DELAY.print(l)
             )
         }

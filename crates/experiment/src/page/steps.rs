@@ -173,8 +173,8 @@ impl Run {
             let rate = self.course.loads().first().and_then(|l| l.rate);
             let stage = Stage {
                 name: match beside {
-                    true => "filling the line".into(),
-                    false => "letting the line rest".into(),
+                    true => "filling the link".into(),
+                    false => "letting the link rest".into(),
                 },
                 number: iteration as usize,
                 elapsed,

@@ -151,7 +151,7 @@ struct Path<'a> {
 fn answer(_: &Words, recording: &Recording) -> Outcome {
     let seen = Seen::of(recording);
     let Some(idle) = seen.phase(IDLE) else {
-        return Outcome::cannot_tell("the run ended before the line was looked at");
+        return Outcome::cannot_tell("the run ended before the link was looked at");
     };
     let end = seen.hops.iter().position(|h| h.is_server()).map(|i| i + 1);
     let path = Path {
@@ -558,11 +558,11 @@ impl Path<'_> {
             let up = l.phase.name == "up";
             let gateway = self.seen.gateway.is_some();
             out.push(match (s.behind, s.to, up) {
-                (0, Some(1), _) if gateway => "Between this host and its gateway: the Wi-Fi, or a cable that is slower than the line. Try it by cable, or \
+                (0, Some(1), _) if gateway => "Between this host and its gateway: the Wi-Fi, or a cable that is slower than the link. Try it by cable, or \
                     put fair queueing where Wi-Fi is sent from.".into(),
-                (0, Some(1), true) => "On the first stretch: an AQM on this host's own interface, at a rate a little below the line's, takes the queue away.".into(),
-                (1, Some(2), true) if gateway => "In the gateway or the modem behind it: an AQM with fair queueing there (fq_codel, CAKE) at a rate a little below the line's.".into(),
-                (_, _, false) if s.behind <= 1 => "At the provider's end of the access line: shape what comes in, in the gateway, to a little less than the line's rate.".into(),
+                (0, Some(1), true) => "On the first stretch: an AQM on this host's own interface, at a rate a little below the link's, takes the queue away.".into(),
+                (1, Some(2), true) if gateway => "In the gateway or the modem behind it: an AQM with fair queueing there (fq_codel, CAKE) at a rate a little below the link's.".into(),
+                (_, _, false) if s.behind <= 1 => "At the provider's end of the access line: shape what comes in, in the gateway, to a little less than the link's rate.".into(),
                 _ => format!("Beyond the access line, {}: nothing that this end can set; the provider can.", self.stretch(s)),
             });
         }
@@ -664,7 +664,7 @@ impl Path<'_> {
             })
             .collect();
         tables.push(Table::new(
-            "First and second hop, at rest and while the line is full",
+            "First and second hop, at rest and while the link is full",
             [
                 "phase",
                 "samples",

@@ -12,7 +12,7 @@ use stats::Figure;
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let way = params.direction;
     let Ok(plateau) = sweep::overload(way, PLAIN, trains) else {
-        return Outcome::cannot_tell("the run ended before the line's rate was seen");
+        return Outcome::cannot_tell("the run ended before the link's rate was seen");
     };
     let headers = trains.first().map_or(28, |t| t.facts.headers);
     let to = params.to.get() as u32;
@@ -54,7 +54,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         says: says(best_size, best.bps, longest, falls.first()),
         figures: figures(best_size, longest, headers, [edge(0), edge(1)]),
         advice: vec![format!(
-            "Send between {from} and {best_size} bytes: less wastes the line on headers, more is cut into fragments, of which every one must arrive."
+            "Send between {from} and {best_size} bytes: less wastes the link on headers, more is cut into fragments, of which every one must arrive."
         )],
         tables: vec![sizes_table(&held, line, longest, headers)],
         plots: vec![sizes_plot(&held, line, longest, headers)],

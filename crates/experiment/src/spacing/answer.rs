@@ -32,7 +32,7 @@ fn counts(train: &Train, targeted: f64) -> Counts {
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let larger = params.a.max(params.b).get() as u32;
     let Ok(plateau) = sweep::overload(params.direction, larger, trains) else {
-        return Outcome::cannot_tell("the run ended before the line's rate was seen");
+        return Outcome::cannot_tell("the run ended before the link's rate was seen");
     };
     let all = |name: &str| -> Vec<Counts> {
         of_stage(trains, name)
@@ -95,7 +95,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
 fn says(worst: &Counts, plateau: f64, [a1, b1, a2, b2]: [&Figure; 4], matters: bool) -> String {
     let percent = |f: &Figure| f.value().map_or("?".into(), |v| significant(v * 100.0, 3));
     format!(
-        "At {} Mbit/s, {} times what the line carries, pairs lose {} % of their first and {} % of their second datagrams; evenly spaced {} % and {} %.{}",
+        "At {} Mbit/s, {} times what the link carries, pairs lose {} % of their first and {} % of their second datagrams; evenly spaced {} % and {} %.{}",
         significant(worst.targeted / 1e6, 3),
         significant(worst.targeted / plateau, 3),
         percent(a1),

@@ -14,7 +14,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         _ if of_stage(trains, SCOUT).any(|t| t.lost() == t.sent()) => {
             return Outcome::cannot_tell("not one datagram of the first train arrived");
         }
-        _ => return Outcome::cannot_tell("the run ended before the line's rate was seen"),
+        _ => return Outcome::cannot_tell("the run ended before the link's rate was seen"),
     };
     let found = found(params, plateau);
     let held = held(trains, plateau);
@@ -114,7 +114,7 @@ fn says(
             significant(plateau / 1e6, 4),
         ),
         Figure::CannotTell { .. } => format!(
-            "No rate passed without loss, the lowest that was tried being {} Mbit/s: this line loses datagrams whatever the rate. Under overload {} Mbit/s come out.",
+            "No rate passed without loss, the lowest that was tried being {} Mbit/s: this link loses datagrams whatever the rate. Under overload {} Mbit/s come out.",
             significant(rates.iter().copied().fold(f64::INFINITY, f64::min) / 1e6, 3),
             significant(plateau / 1e6, 4),
         ),

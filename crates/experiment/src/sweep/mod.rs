@@ -114,7 +114,7 @@ pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, O
 /// Payload rate of arrivals of the last overload, with its interval.
 pub fn overloaded_rate(trains: &[Train]) -> Figure {
     of_stage(trains, "overload").last().map_or(
-        Figure::cannot_tell("the line was not overloaded"),
+        Figure::cannot_tell("the link was not overloaded"),
         |train| received_rate_figure(train, 0.5).widened(CLOCK),
     )
 }

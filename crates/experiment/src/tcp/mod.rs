@@ -423,7 +423,7 @@ fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
         let (ok, sent) = answered(t.break_began_ns, t.break_began_ns + t.break_ns);
         let blame = match 2 * ok > sent {
             true => "so the break was TCP's",
-            false => "so the line carried nothing",
+            false => "so the link carried nothing",
         };
         out.push(format!(
             "{} of {}: nothing moved for {} s; of the {sent} datagrams beside it {ok} were answered, {blame}.",

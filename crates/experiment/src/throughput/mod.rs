@@ -192,7 +192,7 @@ fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
             continue;
         }
         let why = format!(
-            "{} by datagrams and {} by {by}: this host or the far one lost or held back datagrams that the line would have carried",
+            "{} by datagrams and {} by {by}: this host or the far one lost or held back datagrams that the link would have carried",
             RATE.print(value),
             RATE.print(*bps)
         );
@@ -244,7 +244,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         }
     }
     let Some(idle) = idle else {
-        return Outcome::cannot_tell("it ended before the line was seen at rest");
+        return Outcome::cannot_tell("it ended before the link was seen at rest");
     };
     let (rest, rest_lost) = probed(recording, idle.clone());
     let short = bound_datagrams(&mut steps);
@@ -290,7 +290,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         let overload = s.step.method == Method::Datagrams && s.step.direction == Direction::Up;
         if let Some((bps, _)) = others.filter(|_| !overload) {
             out.doubts.push(format!(
-                "{way}, {told}: {} passed the interface that were not this run's; together with it that is what the line carries",
+                "{way}, {told}: {} passed the interface that were not this run's; together with it that is what the link carries",
                 RATE.print(bps)
             ));
         }

@@ -79,9 +79,9 @@ fn each_cause_of_slow_names_is_told_from_the_others() {
         (20.0, Some(19.0), 120.0, 200.0, "the resolver is to blame"),
         // 220 ms were acceptable in Catalán 2014, 1300 ms were not.
         (20.0, Some(19.0), 20.0, 220.0, "resolve soon"),
-        (20.0, Some(19.0), 20.0, 1300.0, "the line is not to blame"),
+        (20.0, Some(19.0), 20.0, 1300.0, "the link is not to blame"),
         (20.0, Some(210.0), 211.0, 300.0, "is far"),
-        (200.0, Some(201.0), 202.0, 280.0, "because the line is"),
+        (200.0, Some(201.0), 202.0, 280.0, "because the link is"),
         // On a slow line a resolver may be slow as well.
         (200.0, Some(201.0), 450.0, 500.0, "the resolver is to blame"),
         (20.0, None, 20.0, 80.0, "resolve soon"),

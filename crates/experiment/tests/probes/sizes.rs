@@ -46,7 +46,7 @@ fn the_documents_line_cuts_after_1452_and_2888_bytes_over_ipv6() {
     let first = &outcome.tables[1].rows[0];
     assert_eq!(
         first[0], first[2],
-        "below what the line carries nothing is lost"
+        "below what the link carries nothing is lost"
     );
 }
 

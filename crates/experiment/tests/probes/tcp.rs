@@ -171,7 +171,7 @@ fn a_break_is_the_lines_where_the_slow_flow_beside_has_it_too() {
         answer(&[one], line_breaks).evidence.join("\n")
     };
     assert!(broken(false).contains("so the break was TCP's"));
-    assert!(broken(true).contains("so the line carried nothing"));
+    assert!(broken(true).contains("so the link carried nothing"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(crate) fn analysed(
             let rate = full.as_ref().and_then(|f| f.rate_bps.value());
             let Some(rate) = rate else {
                 return Err(usage(format!(
-                    "{}: what the line carries upwards does not show in the traffic: give it with --rate-up, such as --rate-up 700kbit/s",
+                    "{}: what the link carries upwards does not show in the traffic: give it with --rate-up, such as --rate-up 700kbit/s",
                     from.display()
                 )));
             };

@@ -62,7 +62,7 @@ pub fn records(
     }
     if reader.dropped() > 0 {
         notes.note(format!(
-            "{name}: the capturing system itself dropped {} packets: what is missing here may not be missing on the line",
+            "{name}: the capturing system itself dropped {} packets: what is missing here may not be missing on the link",
             reader.dropped()
         ));
     }

@@ -228,7 +228,7 @@ pub(super) fn capture(
     match capture.sniffer.counts() {
         Ok((_, 0)) => {}
         Ok((seen, dropped)) => notes.push(format!(
-            "{name}: the kernel had no room for {dropped} of {seen} packets: what is missing here may not be missing on the line"
+            "{name}: the kernel had no room for {dropped} of {seen} packets: what is missing here may not be missing on the link"
         )),
         Err(e) => notes.push(format!("{e}: how many packets were missed is not known")),
     }

@@ -64,7 +64,7 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     if answer.own_packets > 0 {
         let sent = SIZE.print(answer.own_bytes as f64);
         let text = format!(
-            "It put {sent} on the line itself, in {} packets.",
+            "It put {sent} on the link itself, in {} packets.",
             answer.own_packets
         );
         page.paragraph(&text, 0, Some(Paint::Faint));

@@ -314,7 +314,7 @@ fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         let (why, paint) = match s.intervals {
             Some(n) if s.cause == ShiftCause::Instrument => (
                 format!(
-                    "{n} × the interval between probes: a fault of the instrument, not of the line"
+                    "{n} × the interval between probes: a fault of the instrument, not of the link"
                 ),
                 Some(Paint::Red),
             ),

@@ -75,15 +75,15 @@ pub fn bloated_adsl_at(probes_per_s: f64, seconds: f64) -> (Answer, Recording) {
     answer.findings = vec![
         Finding {
             severity: Severity::Bad,
-            says: "The upload queue is far too large: whoever uploads makes everybody on this line wait about 0.4 s.".into(),
+            says: "The upload queue is far too large: whoever uploads makes everybody on this link wait about 0.4 s.".into(),
             evidence: vec!["The delay added by an upload reaches 430 ms and falls to half when a packet is lost, 4 times in 16 s.".into()],
         },
-        Finding { severity: Severity::Note, says: "The download queue is larger than the line needs, yet calls still work.".into(), evidence: vec!["p95 added by a download: 61 ms.".into()] },
+        Finding { severity: Severity::Note, says: "The download queue is larger than the link needs, yet calls still work.".into(), evidence: vec!["p95 added by a download: 61 ms.".into()] },
         Finding { severity: Severity::Good, says: "No loss without load.".into(), evidence: vec![] },
     ];
     answer.advice = vec![
         Advice {
-            what: "Shape uploads to just below the line's rate and let a fair queue keep the delay short.".into(),
+            what: "Shape uploads to just below the link's rate and let a fair queue keep the delay short.".into(),
             on: "Linux".into(),
             commands: vec![
                 "tc qdisc replace dev eth0 root handle 1: htb default 10".into(),
@@ -92,7 +92,7 @@ pub fn bloated_adsl_at(probes_per_s: f64, seconds: f64) -> (Answer, Recording) {
             ],
             script: None,
         },
-        Advice { what: "Or set the buffer of the modem to what the line needs: 1.7 kB, two packets.".into(), on: "any router".into(), commands: vec![], script: None },
+        Advice { what: "Or set the buffer of the modem to what the link needs: 1.7 kB, two packets.".into(), on: "any router".into(), commands: vec![], script: None },
     ];
     (answer, recording)
 }

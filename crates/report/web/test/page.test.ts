@@ -770,6 +770,24 @@ test("on paper the static plots stand in for the live ones, dark on white", asyn
   await close(opened);
 });
 
+test("no heading, caption or button lies on a figure, whatever the width", async () => {
+  for (const name of ["adsl", "partial", "weeks", "networks", "gaps", "capture"]) {
+    for (const width of [390, 1280]) {
+      const opened = await open(name, { viewport: { width, height: 900 } });
+      const covered = await opened.page.evaluate(() => {
+        const box = (e: Element): DOMRect => e.getBoundingClientRect();
+        const drawn = [...document.querySelectorAll("canvas, figure svg")].filter((e) => box(e).width > 100 && box(e).height > 50);
+        const words = [...document.querySelectorAll("h1, h2, h3, h4, figcaption, figure button, p, summary")].filter((e) => box(e).height > 0);
+        const overlap = (a: DOMRect, b: DOMRect): boolean => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+        return { figures: drawn.length, on: words.flatMap((w) => drawn.filter((d) => !w.contains(d) && !d.contains(w) && overlap(box(w), box(d))).map(() => w.outerHTML.slice(0, 120))) };
+      });
+      assert.ok(covered.figures > 0, name);
+      assert.deepEqual(covered.on, [], `${name} at ${width} px`);
+      await close(opened);
+    }
+  }
+});
+
 test("headings, tables and plots are named for those who cannot see them", async () => {
   const opened = await open("adsl");
   const { page } = opened;
