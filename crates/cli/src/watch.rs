@@ -33,7 +33,7 @@ pub struct Terminal {
     face: Face,
     stage: String,
     /// Figures of the stage, last seen.
-    seen: String,
+    seen: Option<String>,
     /// Round trips of a test over the time since its begin, s and ms.
     points: Vec<(f64, Option<f64>)>,
     began: Option<std::time::Instant>,
@@ -63,7 +63,7 @@ impl Terminal {
             quiet,
             face,
             stage: String::new(),
-            seen: String::new(),
+            seen: None,
             points: Vec::new(),
             began: None,
             receiver: crate::face::face(),
@@ -80,11 +80,15 @@ impl Terminal {
 
     /// Leaves a line of a phase that is over on the terminal.
     fn tick(&mut self) {
-        let seen = std::mem::take(&mut self.seen);
-        if self.bar.is_some() && !seen.is_empty() {
-            let line = format!("✓ {}: {seen}", self.stage);
-            self.say(&shown(&line, stderr_style()));
-        }
+        let Some(seen) = self.seen.take().filter(|_| self.bar.is_some()) else {
+            return;
+        };
+        let stage = &self.stage;
+        let line = match seen.is_empty() {
+            true => format!("✓ {stage}"),
+            false => format!("✓ {stage}: {seen}"),
+        };
+        self.say(&shown(&line, stderr_style()));
     }
 
     fn told(&self, Told::Estimate { about, budget }: Told) {
@@ -171,7 +175,7 @@ impl Terminal {
                 "up" => "an upload fills the link",
                 "both" => "both at once",
                 "trains" => "trains of datagrams settle what the load left open",
-                _ => "waiting for a quiet line",
+                _ => "waiting for a quiet link",
             };
             if self.bar.is_none() {
                 self.say(&format!("{}: {what}", p.stage));
@@ -187,11 +191,14 @@ impl Terminal {
             .elapsed();
         self.points
             .push((at.as_secs_f64(), rtt.map(|d| d.as_millis_f64())));
-        let rtt = rtt.map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
-        let mut parts = vec![rtt];
+        let mut parts: Vec<String> = rtt.map(|d| format!("RTT {d:.3}")).into_iter().collect();
         parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
         parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
-        self.seen = clean(&parts.join(" · ")).into_owned();
+        // In virtual time the rows come at the end: no round trip is known until then.
+        self.seen = Some(clean(&parts.join(" · ")).into_owned());
+        if rtt.is_none() {
+            parts.insert(0, "no answer yet".into());
+        }
         let at_most = p.whole.saturating_sub(p.elapsed);
         parts.push(format!("at most {:.0} s", at_most.as_secs_f64()));
         if !p.note.is_empty() {
