@@ -354,6 +354,21 @@ fn time_in_which_the_network_kept_probes_from_leaving_is_an_outage_and_a_stopped
     assert_eq!(stopped.whole.cut_off, 0);
 }
 
+/// Stamps of real probes make an interval of 100.003 ms, which asked for slots of five seconds, and four seconds of loss
+/// were no outage.
+#[test]
+fn an_outage_is_found_whatever_the_interval_is_off_by() {
+    for off_ns in [-4_000, -1, 0, 1, 3_000, 40_000] {
+        let mut rows = answered(&[19 * MS; 160]);
+        rows[49..64].fill((Status::Lost, None));
+        let t = analysed(&series(&rows, 100 * MS + off_ns, cuts()), &[50 * MS]);
+        let found: Vec<u64> = t.outages.iter().map(|o| o.lost).collect();
+        assert_eq!(found, [15], "{off_ns}");
+        let share = t.availability.value().unwrap();
+        assert!((share - 145.0 / 160.0).abs() < 1e-3, "{off_ns}: {share}");
+    }
+}
+
 #[test]
 fn the_worst_window_is_found_to_the_slot() {
     let mut rows = answered(&[19 * MS; 36_000]);

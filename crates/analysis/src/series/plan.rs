@@ -42,8 +42,8 @@ const LENGTHS: [i64; 27] = [
 const BLOCKS: i64 = 480;
 /// Greatest number of slots of a recording.
 const SLOTS: i64 = 200_000;
-/// Number of probes that makes a slot worth keeping.
-const PROBES_A_SLOT: i64 = 20;
+/// Number of probes that makes a slot worth keeping: an outage is no shorter.
+const PROBES_A_SLOT: i64 = 10;
 
 /// Result of a first pass over the send times.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +165,8 @@ impl Plan {
             from_ns,
             to_ns,
             interval_ns,
-            slot_ns: up((PROBES_A_SLOT * interval_ns).max(span / SLOTS)),
+            // An interval of 100.01 ms, as stamps tell it, is one of 100 ms.
+            slot_ns: up((PROBES_A_SLOT * (interval_ns - interval_ns / 20)).max(span / SLOTS)),
             block_ns: down(wanted).max(up(interval_ns)),
             cuts,
         })
@@ -173,7 +174,7 @@ impl Plan {
 
     /// Least length of the gaps and outages that are looked for.
     pub fn shortest_hole_ns(&self) -> i64 {
-        self.slot_ns.max(10 * self.interval_ns)
+        self.slot_ns.max(PROBES_A_SLOT * self.interval_ns)
     }
 
     pub(super) fn probes_a_block(&self) -> usize {
