@@ -3,18 +3,22 @@
 //! **Rules.** Waits are compared over those tenths of a second in which CUBIC's datagrams wait. If single unmarked datagrams
 //! wait less than half as long, flows have queues of their own, and NQB adds nothing. If only those with DSCP 45 do, NQB
 //! has a queue of its own; if neither do, it has none. The queue is protected if single NQB datagrams wait less than half
-//! as long as those of the flow that cheats, or no queue forms, and if few of them are lost.
+//! as long as those of the flow that cheats, or if no queue forms although that flow fills the link, and if few of them are lost.
 
 use super::note::{NqbNote, Phase};
 use super::{NQB, PLAIN};
 use crate::flows::seen::Beside::{Equal, Shorter};
-use crate::flows::seen::{Codepoint, FlowSeen, LEAST_MS, Spread, beside, least_ms, tenths, waits};
+use crate::flows::seen::{
+    Codepoint, FlowSeen, LEAST_MS, Spread, beside, least_ms, requests_waited, tenths, waits,
+};
 use base::noted::Noted;
-use base::record::Recording;
+use base::record::{Direction, Recording};
 use std::collections::BTreeMap;
 
 /// Share of NQB datagrams lost beside a flow that cheats, from which on they are not protected.
 const LOST: f64 = 0.02;
+/// Rate of the flow that cheats, in parts of the honest one's, from which on it fills the link.
+const FILLS: f64 = 0.9;
 /// Share of datagrams that left this host late from which on the host shaped the queue.
 const LATE: f64 = 0.3;
 
@@ -70,13 +74,14 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Notes of a recording.
-    pub fn of(recording: &Recording) -> Notes {
+    /// Notes of a recording about a direction.
+    pub fn of(recording: &Recording, direction: Direction) -> Notes {
         let mut notes = Notes::default();
-        for (_, note) in NqbNote::all_of(recording) {
+        let all = NqbNote::all_of(recording).map(|n| n.1);
+        for note in all.filter(|n| n.direction() == direction) {
             match note {
-                NqbNote::Untried { why } => notes.untried = Some(why),
-                NqbNote::Markings { all } => notes.markings = all,
+                NqbNote::Untried { why, .. } => notes.untried = Some(why),
+                NqbNote::Markings { all, .. } => notes.markings = all,
                 NqbNote::Phase { phase, flows, .. } => {
                     notes.phases.insert(phase as u8, flows);
                 }
@@ -93,15 +98,20 @@ impl Notes {
             .find(|f| f.name == name)
     }
 
+    /// True if the direction was not tried.
+    pub fn is_empty(&self) -> bool {
+        self.untried.is_none() && self.phases.is_empty() && self.markings.is_empty()
+    }
+
     /// All flows of all phases.
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
     }
 }
 
-/// Verdict from a recording.
-pub fn judged(recording: &Recording) -> Judged {
-    judge(&Notes::of(recording))
+/// Verdict on a direction from a recording.
+pub fn judged(recording: &Recording, direction: Direction) -> Judged {
+    judge(&Notes::of(recording, direction))
 }
 
 pub(super) fn judge(notes: &Notes) -> Judged {
@@ -158,6 +168,9 @@ fn verdict(notes: &Notes, waits: Option<[Spread; 3]>, least: f64) -> Verdict {
             late.late, late.sent
         ));
     }
+    if let Some(why) = requests_waited(notes.flows()) {
+        return Verdict::Unknown(why);
+    }
     let Some([nqb, classic, sparse]) = waits.map(|w| w.map(|spread| spread[0])) else {
         return Verdict::Unknown("CUBIC built no queue".into());
     };
@@ -194,7 +207,10 @@ fn protection(notes: &Notes, cheated: Option<[Spread; 2]>, least: f64) -> Protec
     }
     let Some([honest, cheat]) = cheated else {
         let median = waits(nqb).quantile(0.5).map_or(f64::MAX, |ns| ns * 1e-6);
-        return match median < LEAST_MS {
+        // A flow that yields to losses before it has filled the link shows nothing.
+        let rate = |phase, name| notes.flow(phase, name).map_or(0.0, |f| f.rate_bps);
+        let fills = rate(Phase::Cheat, "cheat") >= FILLS * rate(Phase::Beside, "classic");
+        return match median < LEAST_MS && fills {
             true => Protection::Protected,
             false => Protection::Unknown("the flow that cheats built no queue".into()),
         };

@@ -20,7 +20,7 @@ use base::Duration;
 use base::record::Direction;
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    LONGEST, Listening, MOST_BYTES, MOST_ORDERS, MOST_QUOTES, Opened, Order, Place, Quoted,
+    Answer, LONGEST, Listening, MOST_BYTES, MOST_ORDERS, MOST_QUOTES, Opened, Order, Place, Quoted,
     Transport, Wanted,
 };
 use measure::control::post::Post;
@@ -74,6 +74,8 @@ struct Open {
     post: Post,
     ports: Vec<Option<Port>>,
     calls: Vec<Call>,
+    /// TOS bytes of the ports' sockets.
+    tos: Vec<u8>,
     buf: Vec<u8>,
     sent: u64,
     quotes: Option<Quotes>,
@@ -117,7 +119,12 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Busy, text), shared);
     };
-    let mut flow = match shared.quota.flow(permit, spec, Direction::Up, Use::Listen) {
+    // Ports that send datagrams for requests load the uplink, as downloads do: one client at a time.
+    let usage = match wanted.iter().any(|w| w.answer == Answer::Pull) {
+        true => (Direction::Down, Use::Datagrams),
+        false => (Direction::Up, Use::Listen),
+    };
+    let mut flow = match shared.quota.flow(permit, spec, usage.0, usage.1) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -148,6 +155,7 @@ pub fn serve(
             wanted.to_vec(),
             messages::answer,
         ),
+        tos: vec![0; ports.len()],
         ports,
         calls: Vec::new(),
         buf: vec![0; MOST_READ],
@@ -353,7 +361,7 @@ impl Open {
                 return Ok(End::TimeUp);
             }
             self.wait(stream);
-            self.take();
+            self.take(flow);
             self.serve_calls();
             if !flow.spend(self.sent) {
                 return Ok(End::Enough);
@@ -395,7 +403,7 @@ impl Open {
     }
 
     /// Takes arrivals, at most a fixed number of each port: a flood there does not keep the others waiting.
-    fn take(&mut self) {
+    fn take(&mut self, flow: &mut FlowPermit) {
         const AT_ONCE: usize = 64;
         for i in 0..self.ports.len() {
             match &self.ports[i] {
@@ -414,7 +422,22 @@ impl Open {
                         };
                         let Some(from) = got.from else { continue };
                         let bytes = &self.buf[..got.len];
-                        if let Some(answer) = self.post.datagram(i, (from, got.tos), bytes) {
+                        let at_ns = mono_ns().unsigned_abs();
+                        if let Some((pulled, tos)) = self.post.pull(i, from, bytes, at_ns) {
+                            // A hundred datagrams of a load must not outlast its budget.
+                            if !flow.spend(self.sent + pulled.len() as u64) {
+                                return;
+                            }
+                            if self.tos[i] != tos {
+                                let v6 = from.is_ipv6();
+                                self.tos[i] = match set_tos(socket.as_raw_fd(), v6, tos) {
+                                    Ok(()) => tos,
+                                    Err(_) => continue,
+                                };
+                            }
+                            let _ = socket.send_to(&pulled, from);
+                            self.sent += pulled.len() as u64;
+                        } else if let Some(answer) = self.post.datagram(i, (from, got.tos), bytes) {
                             // What this host does not send is lost, as on the way.
                             let _ = socket.send_to(&answer, from);
                             self.sent += answer.len() as u64;
@@ -562,6 +585,7 @@ impl Open {
             return malformed(format!("UDP port {listener} could not be opened"));
         };
         self.sent += sending.bytes.len() as u64;
+        self.tos[sending.listener] = 0;
         match send_marked(socket, &sending.bytes, sending.to, marking) {
             Ok(()) => Response::Ready,
             Err(e) => Response::Refused {

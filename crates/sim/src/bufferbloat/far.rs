@@ -7,12 +7,13 @@ use base::Duration;
 use experiment::ask::{Marking, Ports};
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, TOKEN_LEN, Transport, Wanted,
-    datagram, echo_number, mark,
+    Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, Pull, Pulled, TOKEN_LEN,
+    Transport, Wanted, datagram, echo_number, mark,
 };
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+const COOKIE: [u8; COOKIE_LEN] = [7; COOKIE_LEN];
 const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
 const FAR_PORT: u16 = 7_000;
 /// Answer of a middlebox in the server's name.
@@ -146,17 +147,34 @@ impl World {
             }
             return;
         }
+        let pull = Pull::decode(&came, &TOKEN).filter(|p| p.cookie == COOKIE);
+        if let (Answer::Pull, Some(pull)) = (wanted, pull) {
+            self.far.echoed[listener] += 1;
+            let pulled = Pulled {
+                number: pull.number,
+                count: self.far.echoed[listener],
+                at_ns: self.now.as_nanos(),
+            };
+            let datagram = Datagram {
+                from: to,
+                to: from,
+                bytes: pulled.encode(&TOKEN, usize::from(pull.len)),
+                tos: pull.tos,
+            };
+            self.send_down(datagram, None);
+            return;
+        }
         let ours = shows(&came);
         self.arrived(listener, from, &came, Vec::new());
         if let Some(arrival) = self.far.arrivals.last_mut() {
             arrival.tos = Some(datagram.tos);
         }
         let answer = match wanted {
-            Answer::Mark if came.len() >= KNOCK_LEN => {
-                let cookie = [7; COOKIE_LEN];
+            Answer::Mark | Answer::Pull if came.len() >= KNOCK_LEN => {
+                let cookie = COOKIE;
                 Knocked { from, cookie }.encode(&TOKEN).to_vec()
             }
-            Answer::Mark | Answer::Nothing => return,
+            Answer::Mark | Answer::Pull | Answer::Nothing => return,
             other => messages::answer(other, &TOKEN),
         };
         if ours && let Some(answer) = returned(block, answer) {

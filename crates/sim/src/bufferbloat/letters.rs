@@ -1,6 +1,6 @@
 //! Datagrams with contents, and the NAT that they pass.
 
-use super::network::{FAR, NEAR, NEAR_V6, Reached};
+use super::network::{FAR, NEAR, NEAR_V6, Policer, Reached};
 use super::world::{Body, Due, World};
 use crate::fragments::cut;
 use base::record::Direction;
@@ -243,9 +243,10 @@ impl World {
     }
 
     /// True if the policer drops a datagram.
-    fn policed(&mut self, datagram: &Datagram) -> bool {
+    fn policed(&mut self, direction: Direction, datagram: &Datagram) -> bool {
         let policer = self.plan.network.policer;
-        let Some(policer) = policer.filter(|p| p.which.has(datagram.tos)) else {
+        let its = |p: &Policer| p.direction == direction && p.which.has(datagram.tos);
+        let Some(policer) = policer.filter(its) else {
             return false;
         };
         let (level, at) = self.letters.policed;
@@ -283,7 +284,7 @@ impl World {
             }
             return;
         }
-        if self.policed(&datagram) {
+        if self.policed(Direction::Up, &datagram) {
             return;
         }
         let shape = Shape {
@@ -363,6 +364,9 @@ impl World {
 
     /// Sends a datagram from the far side, perhaps with a hop limit.
     pub fn send_down(&mut self, datagram: Datagram, hops: Option<u8>) {
+        if self.policed(Direction::Down, &datagram) {
+            return;
+        }
         if let Some(datagram) = self.routed(Direction::Down, datagram, hops) {
             let shape = Shape::plain(datagram.from.ip(), datagram.bytes.len());
             self.post(Direction::Down, shape, Then::Near(datagram));
