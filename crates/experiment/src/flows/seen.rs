@@ -14,6 +14,8 @@ pub type Waits = Sketch<5>;
 
 /// Width of the bins of [`FlowSeen::bins`], ms.
 pub const BIN_MS: u64 = 100;
+/// Bins of a second.
+const SECOND: usize = 10;
 /// Share of a phase at its start in which flows find their rate.
 const START: f64 = 0.3;
 /// Bins in which a flow's datagrams wait, from which on others are compared with it.
@@ -23,6 +25,8 @@ const SHORTER: f64 = 0.5;
 const EQUAL: f64 = 0.7;
 /// Least wait of a queue, and least difference of two waits, ms; on a slow link, packet times.
 pub const LEAST_MS: f64 = 1.5;
+/// Share of datagrams whose waits are looked at for that.
+const MOST: f64 = 0.75;
 /// Share of a wait from which on the uplink counts as its place.
 const REQUESTS: f64 = 0.3;
 const LEAST_PACKETS: f64 = 2.0;
@@ -70,7 +74,7 @@ pub struct FlowSeen {
     /// Datagrams that came back, of those sent in each 100 ms of the phase.
     #[serde(default)]
     pub counts: Vec<u32>,
-    /// Wait of requests on their way up that 95 % stay below, ms; null up.
+    /// Wait of requests on their way up that three quarters stay below, ms; null up.
     #[serde(default)]
     pub requests_ms: Option<f64>,
 }
@@ -137,31 +141,33 @@ pub fn tenths<const N: usize>(
 pub fn requests_waited<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Option<String> {
     let waited = |f: &FlowSeen| {
         let requests = f.requests_ms?;
-        let all = waits(f).quantile(0.95)? * 1e-6;
+        let all = waits(f).quantile(MOST)? * 1e-6;
         (requests > LEAST_MS && requests > all * REQUESTS).then_some((requests, all))
     };
     let most = flows.filter_map(waited).max_by(|a, b| a.0.total_cmp(&b.0));
     most.map(|(requests, all)| {
         format!(
-            "requests of 59 bytes waited up to {requests:.1} ms on their way up, of {all:.1} ms in all: the uplink was full, not the downlink"
+            "requests for datagrams waited {requests:.1} ms on their way up, of {all:.1} ms in all: the uplink was full, or the server is slow"
         )
     })
 }
 
-/// Rate of the second flow in parts of half the rate of both, by tenths of a second after the phase's start: 1 is fair.
+/// Rate of the second flow in parts of half the rate of both, after the phase's start: 1 is fair. The interval is that of
+/// seconds, because a flow's rate swings over many round trips.
 pub fn of_fair(first: &FlowSeen, second: &FlowSeen) -> Figure {
     let bins = first.counts.len().min(second.counts.len());
     let from = (bins as f64 * START).ceil() as usize;
     // The last tenth is cut off by the end of the phase.
     let range = from..bins.saturating_sub(1).max(from);
-    let pairs = std::iter::zip(&first.counts[range.clone()], &second.counts[range]);
-    let (mut both, mut seconds): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    for (a, b) in pairs {
-        both.push((f64::from(*a) + f64::from(*b)) / 2.0);
-        seconds.push(f64::from(*b));
-    }
+    let blocks = |counts: &[u32]| -> Vec<f64> {
+        let blocks = counts[range.clone()].chunks_exact(SECOND);
+        blocks.map(|b| f64::from(b.iter().sum::<u32>())).collect()
+    };
+    let seconds = blocks(&second.counts);
+    let halves = std::iter::zip(blocks(&first.counts), &seconds).map(|(a, b)| (a + b) / 2.0);
+    let both: Vec<f64> = halves.collect();
     let sum: f64 = both.iter().sum();
-    if both.len() < 2 * TENTHS || sum <= 0.0 {
+    if both.len() < 3 || sum <= 0.0 {
         return Figure::cannot_tell("both flows ran together for too short a time");
     }
     let (ratio, mean) = (seconds.iter().sum::<f64>() / sum, sum / both.len() as f64);
@@ -327,7 +333,7 @@ fn seen(
         rate_bps: (counted * PACKET * 8) as f64 / time.max(1e-3),
         counts: bins.iter().map(|b| b.1).collect(),
         requests_ms: (direction == Direction::Down)
-            .then(|| requests.quantile(0.95).map(|ns| ns * 1e-6))
+            .then(|| requests.quantile(MOST).map(|ns| ns * 1e-6))
             .flatten(),
         unmarked: counts(&unmarked),
         marked: counts(&marked),

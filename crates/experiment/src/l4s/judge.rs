@@ -179,7 +179,10 @@ pub(super) fn judge(notes: &Notes) -> Judged {
         threshold: alone.and_then(threshold),
         at_marks: marks.map(|m| [0.25, 0.5, 0.75].map(|p| ms(m.quantile(p).unwrap_or_default()))),
         beside,
-        classic_of_fair: classic_of_fair(notes),
+        classic_of_fair: match beside {
+            Some(_) => classic_of_fair(notes),
+            None => Figure::cannot_tell("CUBIC built no queue beside Prague"),
+        },
     }
 }
 

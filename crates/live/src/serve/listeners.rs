@@ -11,8 +11,10 @@ use super::line::{Heard, Line};
 use super::ports::PortSet;
 use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
+use crate::load::ceiling::HEADERS;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::quic;
 use crate::quotes::Quotes;
 use crate::sys::option;
 use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
@@ -30,7 +32,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Time within which a report has to be taken, even over GPRS.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
@@ -44,6 +46,8 @@ const MOST_CALLS: usize = 32;
 const MOST_PORTS: usize = 256;
 /// Greatest number of descriptors that the ports take, with connections to them.
 pub const MOST_DESCRIPTORS: usize = MOST_PORTS + 4 * MOST_CALLS;
+/// Greatest number of ports for QUIC of one request: each takes a thread.
+const MOST_QUIC: usize = 2;
 /// Number of ports that are tried if any will do.
 const TRIES: u32 = 64;
 /// Longest datagram that is read; a longer one counts as this long.
@@ -120,7 +124,13 @@ pub fn serve(
         return refuse(stream, (Refusal::Busy, text), shared);
     };
     // Ports that send datagrams for requests load the uplink, as downloads do: one client at a time.
-    let usage = match wanted.iter().any(|w| w.answer == Answer::Pull) {
+    let fills = |w: &Wanted| matches!(w.answer, Answer::Pull | Answer::Quic);
+    let quic = wanted.iter().filter(|w| w.answer == Answer::Quic).count();
+    if quic > MOST_QUIC {
+        let text = format!("{quic} ports for QUIC were asked for, and {MOST_QUIC} are the limit");
+        return refuse(stream, (Refusal::Malformed, text), shared);
+    }
+    let usage = match wanted.iter().any(fills) {
         true => (Direction::Down, Use::Datagrams),
         false => (Direction::Up, Use::Listen),
     };
@@ -176,7 +186,7 @@ pub fn serve(
     let by = began + TAKEN_WITHIN.as_nanos() as i64;
     stream.say(&listening, by, shared)?;
     let until = began + duration.as_nanos() as i64;
-    let end = open.run(stream, until, &mut flow, shared);
+    let end = open.run_all(stream, until, &mut flow, shared);
     let foreign = open.post.foreign();
     shared
         .counters
@@ -344,11 +354,55 @@ fn saved_syn(stream: &TcpStream) -> Vec<u8> {
     }
 }
 
+/// Ends the threads of ports for QUIC when dropped.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Open {
-    fn run(
+    /// Serves all ports: those for QUIC each in a thread, the others in this one.
+    fn run_all(
         &mut self,
         stream: &Line,
         until: i64,
+        flow: &mut FlowPermit,
+        shared: &Shared,
+    ) -> io::Result<End> {
+        let is_quic = |i: &usize| self.post.wanted()[*i].answer == Answer::Quic;
+        let numbers: Vec<usize> = (0..self.ports.len()).filter(is_quic).collect();
+        let sockets: Vec<Port> = numbers
+            .into_iter()
+            .filter_map(|i| self.ports[i].take())
+            .collect();
+        let moved: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::new(0)).collect();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _closing = Closing(&over);
+            for (port, moved) in sockets.into_iter().zip(&moved) {
+                let Port::Udp(socket) = port else { continue };
+                let service = quic::Service {
+                    socket,
+                    client: self.post.client(),
+                    token: *self.post.token(),
+                    tls: shared.tls.as_ref().map(|t| t.config.clone()),
+                    ceiling: &shared.ceiling,
+                    moved,
+                    over: &over,
+                };
+                std::thread::Builder::new().spawn_scoped(scope, || quic::serve(service))?;
+            }
+            self.run(stream, (until, &moved), flow, shared)
+        })
+    }
+
+    fn run(
+        &mut self,
+        stream: &Line,
+        (until, quic): (i64, &[AtomicU64]),
         flow: &mut FlowPermit,
         shared: &Shared,
     ) -> io::Result<End> {
@@ -361,9 +415,10 @@ impl Open {
                 return Ok(End::TimeUp);
             }
             self.wait(stream);
-            self.take(flow);
+            self.take(flow, shared);
             self.serve_calls();
-            if !flow.spend(self.sent) {
+            let quic: u64 = quic.iter().map(|m| m.load(Ordering::Relaxed)).sum();
+            if !flow.spend(self.sent + quic) {
                 return Ok(End::Enough);
             }
             loop {
@@ -403,7 +458,7 @@ impl Open {
     }
 
     /// Takes arrivals, at most a fixed number of each port: a flood there does not keep the others waiting.
-    fn take(&mut self, flow: &mut FlowPermit) {
+    fn take(&mut self, flow: &mut FlowPermit, shared: &Shared) {
         const AT_ONCE: usize = 64;
         for i in 0..self.ports.len() {
             match &self.ports[i] {
@@ -428,6 +483,12 @@ impl Open {
                             if !flow.spend(self.sent + pulled.len() as u64) {
                                 return;
                             }
+                            // Beyond the server's limit on its rate, datagrams are lost as on a slower link.
+                            let now = mono_ns();
+                            if shared.ceiling.wait_ns(now) > 0 {
+                                continue;
+                            }
+                            shared.ceiling.book(now, pulled.len() as u64 + HEADERS);
                             if self.tos[i] != tos {
                                 let v6 = from.is_ipv6();
                                 self.tos[i] = match set_tos(socket.as_raw_fd(), v6, tos) {

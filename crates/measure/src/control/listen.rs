@@ -9,6 +9,7 @@ use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
 use crate::quote::{MOST_REST, Quote};
 use base::Duration;
+use base::record::Direction;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -117,9 +118,11 @@ pub enum Answer {
     /// Datagram of the requested length and TOS byte for each [`Pull`] with the cookie of its source: a [`Pulled`].
     /// A knock is answered as by [`Answer::Mark`].
     Pull,
+    /// QUIC connections with one load each.
+    Quic,
 }
 
-const ANSWERS: [Answer; 9] = [
+const ANSWERS: [Answer; 10] = [
     Answer::Nothing,
     Answer::Mark,
     Answer::Page,
@@ -129,6 +132,7 @@ const ANSWERS: [Answer; 9] = [
     Answer::NotNames,
     Answer::Echo,
     Answer::Pull,
+    Answer::Quic,
 ];
 
 impl Wanted {
@@ -684,6 +688,64 @@ impl Pulled {
             count: word(20),
             at_ns: u64::from_be_bytes(std::array::from_fn(|i| bytes[24 + i])),
         })
+    }
+}
+
+/// Length of the message with which a client starts the load of a QUIC connection.
+pub const QUIC_START_LEN: usize = TOKEN_LEN + 1;
+/// Length of the server's report on a QUIC connection.
+pub const QUIC_REPORT_LEN: usize = 32;
+
+/// First message of a QUIC connection: the token, and the direction of the data.
+pub fn quic_start(token: &[u8; TOKEN_LEN], direction: Direction) -> [u8; QUIC_START_LEN] {
+    let mut out = [0; QUIC_START_LEN];
+    out[..TOKEN_LEN].copy_from_slice(token);
+    out[TOKEN_LEN] = u8::from(direction == Direction::Down);
+    out
+}
+
+/// Direction of the data that a client starts; `None` without the token.
+pub fn quic_direction(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Direction> {
+    match bytes.strip_prefix(token)? {
+        [0] => Some(Direction::Up),
+        [1] => Some(Direction::Down),
+        _ => None,
+    }
+}
+
+/// Server's report on its end of a QUIC connection, repeated while that lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicReport {
+    /// Payload received.
+    pub received: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Smoothed round trip above the smallest, ns.
+    pub wait_ns: u64,
+}
+
+impl QuicReport {
+    /// Encodes the report.
+    pub fn encode(&self) -> [u8; QUIC_REPORT_LEN] {
+        let all = [self.received, self.sent, self.lost, self.wait_ns];
+        let mut out = [0; QUIC_REPORT_LEN];
+        for (part, value) in std::iter::zip(out.chunks_exact_mut(8), all) {
+            part.copy_from_slice(&value.to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads the report; a server that is hostile may claim any numbers.
+    pub fn decode(bytes: &[u8; QUIC_REPORT_LEN]) -> QuicReport {
+        let word = |i: usize| u64::from_be_bytes(std::array::from_fn(|k| bytes[i * 8 + k]));
+        QuicReport {
+            received: word(0),
+            sent: word(1),
+            lost: word(2),
+            wait_ns: word(3),
+        }
     }
 }
 

@@ -76,6 +76,11 @@ impl Post {
         &self.arrivals
     }
 
+    /// Token that messages to the ports carry.
+    pub fn token(&self) -> &[u8; TOKEN_LEN] {
+        &self.token
+    }
+
     /// Address of the client.
     pub fn client(&self) -> IpAddr {
         self.client
@@ -132,7 +137,7 @@ impl Post {
         }
         let answer = match wanted.answer {
             _ if !shown => None,
-            Answer::Nothing => None,
+            Answer::Nothing | Answer::Quic => None,
             Answer::Mark | Answer::Pull => {
                 let cookie = self.cookie(from);
                 Some(Knocked { from, cookie }.encode(&self.token).to_vec())
@@ -240,7 +245,7 @@ impl Post {
         }
         let answer = match self.wanted.get(listener)?.answer {
             _ if !shown => None,
-            Answer::Nothing | Answer::Echo | Answer::Pull => None,
+            Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic => None,
             Answer::Mark => Some(mark(&self.token).to_vec()),
             other => Some((self.author)(other, &self.token)),
         };

@@ -13,8 +13,8 @@ use measure::control::listen::{
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-const COOKIE: [u8; COOKIE_LEN] = [7; COOKIE_LEN];
-const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
+pub(super) const COOKIE: [u8; COOKIE_LEN] = [7; COOKIE_LEN];
+pub(super) const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
 const FAR_PORT: u16 = 7_000;
 /// Answer of a middlebox in the server's name.
 const SOMEBODY: &[u8] = b"220 welcome";
@@ -135,7 +135,9 @@ impl World {
             return;
         };
         let wanted = self.far.ports[listener].0.answer;
-        if wanted == Answer::Echo {
+        let pull = Pull::decode(&came, &TOKEN).filter(|p| p.cookie == COOKIE);
+        // A QUIC connection in virtual time: data up is echoed, data down is requested.
+        if wanted == Answer::Echo || wanted == Answer::Quic && pull.is_none() {
             if let Some(number) = echo_number(&came, &TOKEN) {
                 self.far.echoed[listener] += 1;
                 let echo = Echo {
@@ -147,8 +149,7 @@ impl World {
             }
             return;
         }
-        let pull = Pull::decode(&came, &TOKEN).filter(|p| p.cookie == COOKIE);
-        if let (Answer::Pull, Some(pull)) = (wanted, pull) {
+        if let (Answer::Pull | Answer::Quic, Some(pull)) = (wanted, pull) {
             self.far.echoed[listener] += 1;
             let pulled = Pulled {
                 number: pull.number,

@@ -119,6 +119,8 @@ pub(super) struct Letters {
     quotes: [Vec<Quote>; 2],
     /// Time of each router's latest ICMP error about a datagram of an own socket.
     quoted: BTreeMap<usize, Time>,
+    /// Time of each flow's first datagram at the policer.
+    first_seen: BTreeMap<u64, Time>,
     /// Bytes that the policer has passed, less those that its rate has allowed, and when.
     policed: (f64, Time),
 }
@@ -249,6 +251,14 @@ impl World {
         let Some(policer) = policer.filter(its) else {
             return false;
         };
+        let began = *self
+            .letters
+            .first_seen
+            .entry(datagram.flow())
+            .or_insert(self.now);
+        if self.now.saturating_since(began) < policer.after {
+            return false;
+        }
         let (level, at) = self.letters.policed;
         let gone = self.now.saturating_since(at).as_secs_f64() * policer.rate.get() as f64 / 8.0;
         let level = (level - gone).max(0.0);

@@ -259,6 +259,8 @@ pub struct Policer {
     pub rate: BitsPerSec,
     /// Size of the bucket.
     pub burst: Bytes,
+    /// Age of a flow from which on it is policed.
+    pub after: Duration,
 }
 
 /// Web page at the server: objects that a browser loads over several connections.
