@@ -15,6 +15,7 @@ pub(crate) use server::{Service, serve};
 use bytes::BytesMut;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quinn_proto as quic;
+use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -27,6 +28,8 @@ const TICK: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 64;
 /// Silence after which a connection is over.
 const IDLE: Duration = Duration::from_secs(8);
+/// Receive buffer of the socket that is asked for.
+const BUFFER: usize = 4 << 20;
 /// Longest datagram that is read.
 const MOST: usize = 2048;
 /// Data that is written again and again.
@@ -57,6 +60,8 @@ struct End {
     /// Datagram that the socket has not taken yet.
     pending: Option<(Vec<u8>, SocketAddr)>,
     buf: Vec<u8>,
+    /// Connections that have been accepted.
+    accepted: u64,
     /// True if more may be sent at once.
     more: bool,
     /// Bytes of datagrams in both directions, IP and UDP headers included, and datagrams.
@@ -76,6 +81,8 @@ impl End {
         endpoint: quic::Endpoint,
     ) -> io::Result<End> {
         socket.set_nonblocking(true)?;
+        // As much as the system allows: this thread may be late.
+        let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER);
         Ok(End {
             socket,
             only,
@@ -83,6 +90,7 @@ impl End {
             connection: None,
             pending: None,
             buf: vec![0; MOST],
+            accepted: 0,
             more: false,
             moved: (0, 0),
         })
@@ -181,13 +189,15 @@ impl End {
         if !incoming.remote_address_validated() {
             return self.endpoint.retry(incoming, answer).ok();
         }
-        let busy = self.connection.as_ref().is_some_and(|c| !c.1.is_closed());
-        if busy {
-            return Some(self.endpoint.refuse(incoming, answer));
+        // A client has one connection at a time: a new one shows that the end of the old one was lost.
+        if let Some((old, _)) = self.connection.take() {
+            let drained = quic::EndpointEvent::drained();
+            let _ = self.endpoint.handle_event(old, drained);
         }
         match self.endpoint.accept(incoming, now, answer, None) {
             Ok(made) => {
                 self.connection = Some(made);
+                self.accepted += 1;
                 None
             }
             Err(e) => e.response,

@@ -2,6 +2,7 @@
 
 use crate::doubles::{figure, says, serve};
 use base::rng::{Rng, Streams, uniform};
+use link::LinkSpec;
 use testkit::Program;
 
 fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
@@ -16,7 +17,7 @@ fn seed() -> u64 {
 }
 
 /// Link with this queue in one direction.
-fn link(direction: &str, queue: &str, mbps: f64, rtt: f64) -> String {
+fn link(direction: &str, queue: &str, mbps: f64, rtt: f64) -> LinkSpec {
     let delay = (rtt * 500.0).round();
     let queued =
         format!("rate = \"{mbps:.1} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"");
@@ -54,8 +55,8 @@ fn l4s(direction: &str) {
         let at = format!("{direction}: {mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
         println!("{at}");
         testkit::real_time_beside(|| {
-            let link = link(direction, &queue, mbps, rtt);
-            let Some(line) = testkit::line::start(&[link]) else {
+            let spec = link(direction, &queue, mbps, rtt);
+            let Some(line) = testkit::line::start(&[spec]) else {
                 return;
             };
             let server = serve(&line);
@@ -104,8 +105,8 @@ fn nqb(direction: &str) {
         let at = format!("{direction}: {mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
         println!("{at}");
         testkit::real_time_beside(|| {
-            let link = link(direction, queue, mbps, rtt);
-            let Some(line) = testkit::line::start(&[link]) else {
+            let spec = link(direction, queue, mbps, rtt);
+            let Some(line) = testkit::line::start(&[spec]) else {
                 return;
             };
             let server = serve(&line);

@@ -1,6 +1,7 @@
 //! `tailback probe quic` with the kernel's own packets: UDP that nftables block, police or throttle after seconds.
 
-use crate::doubles::{TAILBACK, can_translate, figure, rules, says, serve};
+use crate::doubles::network::{can_translate, rules};
+use crate::doubles::{TAILBACK, figure, says, serve};
 use base::rng::{Streams, uniform};
 use testkit::Program;
 

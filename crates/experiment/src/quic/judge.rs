@@ -141,7 +141,10 @@ pub(super) fn judge(notes: &Notes) -> Judged {
     let rates = |over| -> Vec<f64> { notes.over(over).filter_map(rate).collect() };
     let (quic, tcp) = (rates(Over::Quic), rates(Over::Tcp));
     let sum = |of: fn(&Ran) -> Option<u64>| -> Option<u64> {
-        notes.over(Over::Quic).filter_map(of).reduce(u64::saturating_add)
+        notes
+            .over(Over::Quic)
+            .filter_map(of)
+            .reduce(u64::saturating_add)
     };
     let lost = match (sum(|r| r.lost), sum(|r| r.sent)) {
         (Some(lost), Some(sent)) if sent > 0 && lost <= sent => Some(lost as f64 / sent as f64),

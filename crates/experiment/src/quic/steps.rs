@@ -201,7 +201,10 @@ async fn tcp(course: &Course, params: &Params, most: Bytes, number: u32) -> Ran 
         // A host that was late has the bytes of several bins: they are spread.
         let due = (course.now().saturating_since(began).as_nanos() / BIN.as_nanos()) as usize;
         let new = due.saturating_sub(bins.len()).max(1);
-        bins.extend(std::iter::repeat_n(bytes.saturating_sub(counted) / new as u64, new));
+        bins.extend(std::iter::repeat_n(
+            bytes.saturating_sub(counted) / new as u64,
+            new,
+        ));
         counted = counted.max(bytes);
         if state.alive == 0 {
             failed = Some("it ended by itself".to_owned());

@@ -111,8 +111,7 @@ fn every_kind_runs_to_its_end_and_answers() {
             let at = format!("seed {seed}: {spec}: {}", outcome.says);
             println!("{at}");
             // Without IPv6 there is nothing to compare, and a virtual host has no Wi-Fi.
-            let tells =
-                name != "wifi" && (name != "ipv6" || drawn.plan.network.v6.is_some());
+            let tells = name != "wifi" && (name != "ipv6" || drawn.plan.network.v6.is_some());
             assert_eq!(!outcome.says.starts_with("Cannot tell"), tells, "{at}");
         }
     }

@@ -97,12 +97,12 @@ pub(crate) fn serve(service: Service<'_>) -> io::Result<()> {
     let mut end = End::new(socket, None, endpoint)?;
     let admitted = Admitted::Only(client);
     let mut carried = Carried::default();
-    let mut handle = None;
+    let mut accepted = 0;
     while !over.load(Ordering::Relaxed) {
         // ICMP errors about a client that has gone: the connection times out by itself.
         let _ = end.take(&admitted);
-        if end.connection.as_ref().map(|c| c.0) != handle {
-            handle = end.connection.as_ref().map(|c| c.0);
+        if end.accepted != accepted {
+            accepted = end.accepted;
             carried = Carried {
                 began: Some(Instant::now()),
                 ..Carried::default()
