@@ -3,8 +3,8 @@
 //! **Rules.** Rates are those after the first second of a connection, in payload; the pairs' log ratios give the interval of
 //! the ratio by Student's t. QUIC is *blocked* if no handshake of at least two succeeds while TCP does. It is *throttled* if
 //! its rate falls to less than 70 % within the connection, in all of them at about the same time, and TCP's does not. It is
-//! *policed* if the ratio's interval is below 80 %, and packets are lost without a queue. With a queue, or few losses, it is
-//! *slower*. It is *alike* if the ratio's interval lies above 80 %; otherwise there is no verdict.
+//! *policed* if the ratio's interval is below 80 %, and packets are lost without a queue, or more than 5 % of them are lost.
+//! Otherwise it is *slower*. It is *alike* if the ratio's interval lies above 80 %; otherwise there is no verdict.
 //!
 //! **Source.** T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016: losses without a queue at a
 //! rate that stays; RFC 9000, QUIC: A UDP-Based Multiplexed and Secure Transport.
@@ -30,6 +30,8 @@ const ALIKE: usize = 12;
 /// Share of lost packets of a policer, and the wait below which there is no queue, ms.
 const LOST: f64 = 0.004;
 const NO_QUEUE_MS: f64 = 6.0;
+/// Share of lost packets that no queue causes: CUBIC fills a queue for many round trips between two losses.
+const MANY_LOST: f64 = 0.05;
 
 /// Verdict on QUIC.
 #[derive(Clone, Debug, PartialEq)]
@@ -269,7 +271,7 @@ fn verdict(notes: &Notes, ratio: &Figure, lost: Option<f64>) -> Verdict {
         let wait = waits.iter().sum::<f64>() / waits.len().max(1) as f64;
         let no_queue = !waits.is_empty() && wait < NO_QUEUE_MS;
         return match lost {
-            Some(lost) if lost > LOST && no_queue => Verdict::Policed,
+            Some(lost) if lost > MANY_LOST || lost > LOST && no_queue => Verdict::Policed,
             _ => Verdict::Slower,
         };
     }
@@ -315,6 +317,8 @@ mod tests {
         let flat = |bytes: u64| move |_| ran(vec![bytes; 90], 0, 10.0);
         assert_eq!(judge(&notes(flat(98_000))).verdict, Verdict::Alike);
         assert_eq!(judge(&notes(flat(50_000))).verdict, Verdict::Slower);
+        let many = judge(&notes(|_| ran(vec![50_000; 90], 200, 9.0)));
+        assert_eq!(many.verdict, Verdict::Policed);
         let policed = judge(&notes(|_| ran(vec![50_000; 90], 20, 0.5)));
         assert_eq!(policed.verdict, Verdict::Policed);
         let Figure::Is { value, low, high } = policed.ratio else {

@@ -67,7 +67,7 @@ fn says(notes: &Notes, judged: &Judged) -> String {
             left * 100.0
         ),
         Verdict::Policed => format!(
-            "QUIC is policed {way}: it gets {ratio} of TCP's rate, and loses packets without a queue."
+            "QUIC is policed {way}: it gets {ratio} of TCP's rate, and loses packets that no queue has dropped."
         ),
         Verdict::Slower => format!("QUIC is slower {way}: it gets {ratio} of TCP's rate."),
         Verdict::Alike => {

@@ -45,6 +45,8 @@ struct Carried {
     received: u64,
     began: Option<Instant>,
     reported: Option<Instant>,
+    /// Rest of a report that the connection had no room for.
+    unsent: Vec<u8>,
 }
 
 fn config(tls: Option<Arc<rustls::ServerConfig>>) -> io::Result<quic::ServerConfig> {
@@ -163,14 +165,11 @@ impl Carried {
         let Some(direction) = self.direction else {
             return;
         };
-        if direction == Direction::Down {
-            fill(connection, stream);
-        }
         if self.report.is_none() {
             self.report = connection.streams().open(quic::Dir::Uni);
         }
         let due = self.reported.is_none_or(|at| now - at >= REPORT);
-        if let Some(report) = self.report.filter(|_| due) {
+        if due && self.unsent.is_empty() {
             self.reported = Some(now);
             let path = connection.stats().path;
             let told = QuicReport {
@@ -179,9 +178,17 @@ impl Carried {
                 lost: path.lost_packets,
                 wait_ns: path.rtt.saturating_sub(path.min_rtt).as_nanos() as u64,
             };
-            // Before the data of the other stream, which is without end.
-            let _ = connection.send_stream(report).set_priority(1);
-            let _ = connection.send_stream(report).write(&told.encode());
+            self.unsent = told.encode().to_vec();
+        }
+        // Before the data of the other stream, which is without end and takes all room.
+        if let Some(report) = self.report.filter(|_| !self.unsent.is_empty()) {
+            let mut stream = connection.send_stream(report);
+            let _ = stream.set_priority(1);
+            let written = stream.write(&self.unsent).unwrap_or(0);
+            self.unsent.drain(..written);
+        }
+        if direction == Direction::Down {
+            fill(connection, stream);
         }
     }
 }
