@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws spin-draws pattern-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -97,6 +97,9 @@ l4s-draws: ## Prague and CUBIC over random queues in virtual time: the table of 
 
 nqb-draws: ## NQB and CUBIC over random queues in virtual time: the table of docs/book/probe/nqb.md
 	NQB_SEED=$(SEED) $(CARGO) test --release --workspace --test probes nqb:: -- --nocapture
+
+quic-draws: ## QUIC beside TCP over links that treat UDP badly in virtual time: the table of docs/book/probe/quic.md
+	QUIC_SEED=$(SEED) $(CARGO) test --release --workspace --test probes quic:: -- --nocapture
 
 spin-draws: ## spin-bit round trips of QUIC endpoints over random paths in virtual time: the table of docs/book/flows.md
 	SPIN_SEED=$(SEED) SPIN_COUNT=100 $(CARGO) test --release --workspace --test spin draws -- --nocapture

@@ -72,6 +72,8 @@ const TARGETS: &[Target] = &[
     target("flows", flows, flow_packets, 4),
     target("dns", dns, dns_messages, 1),
     target("icmp", icmp, icmp_messages, 1),
+    target("nl80211", nl80211, nl80211_messages, 1),
+    target("pull", pull, pulls, 1),
     target("program", program, programs, 2),
     target("units", units, quantities, 1),
     target("capture", pcap, captures, 10),
@@ -733,6 +735,67 @@ fn icmp_messages() -> Vec<Vec<u8>> {
     ];
     whole.extend(out);
     vec![out.to_vec(), whole]
+}
+
+fn nl80211(bytes: &[u8]) {
+    use measure::nl80211::{Message, family, interface, messages, power_save, station, survey};
+    for message in messages(bytes) {
+        if let Message::Attributes(a) = message {
+            let _ = (family(a), interface(a), power_save(a), survey(a));
+            if let Some(station) = station(a) {
+                assert!(station.signal_dbm.is_none_or(|dbm| dbm < 0));
+            }
+        }
+    }
+}
+
+fn nl80211_messages() -> Vec<Vec<u8>> {
+    use measure::nl80211::{attribute, command, put, request, station, survey};
+    let (mut rate, mut info, mut of) = (Vec::new(), Vec::new(), Vec::new());
+    put(&mut rate, 5, &12_009u32.to_ne_bytes());
+    put(&mut info, station::SIGNAL, &[0xc3]);
+    put(&mut info, station::TX_BITRATE, &rate);
+    put(&mut info, station::TX_BYTES64, &9_000_000u64.to_ne_bytes());
+    put(&mut of, attribute::IFINDEX, &3u32.to_ne_bytes());
+    put(&mut of, attribute::IFNAME, b"wlan0\0");
+    put(&mut of, attribute::MAC, &[2, 0, 0, 0, 0, 1]);
+    put(&mut of, attribute::STA_INFO, &info);
+    let (mut used, mut channel) = (Vec::new(), Vec::new());
+    put(&mut used, survey::FREQUENCY, &5180u32.to_ne_bytes());
+    put(&mut used, survey::IN_USE, &[]);
+    put(&mut channel, attribute::SURVEY_INFO, &used);
+    // An answer has the form of a request.
+    let stations = request(28, command::GET_STATION, true, &of);
+    let surveys = request(28, command::GET_SURVEY, true, &channel);
+    vec![[&stations[..], &surveys].concat(), stations]
+}
+
+/// Ports that send for requests: whoever has no cookie gets no more than it sent.
+fn pull(bytes: &[u8]) {
+    let wanted = vec![Wanted {
+        answer: measure::control::listen::Answer::Pull,
+        ..Wanted::new(Transport::Udp, Place::Here, 0)
+    }];
+    let author: Author = |_, _| Vec::new();
+    let mut post = Post::new(*b"\x01tokentk", [7; 16], client().ip(), wanted, author);
+    let (mut came, mut went) = (0, 0);
+    for part in bytes.chunks(60) {
+        came += part.len();
+        let pulled = post.pull(0, client(), part, 5);
+        let answered = post.datagram(0, (client(), None), part);
+        went += pulled.map_or(0, |p| p.0.len()) + answered.map_or(0, |a| a.len());
+        assert!(went <= came, "{went} of {came}");
+    }
+}
+
+fn pulls() -> Vec<Vec<u8>> {
+    let pull = measure::control::listen::Pull {
+        cookie: [9; 16],
+        number: 5,
+        len: 1200,
+        tos: 1,
+    };
+    vec![pull.encode(b"\x01tokentk"), knock(b"\x01tokentk", 0)]
 }
 
 fn program(bytes: &[u8]) {

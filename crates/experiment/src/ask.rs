@@ -9,6 +9,7 @@ use base::record::Direction;
 use base::{Bytes, Duration, Time};
 use measure::control::Refusal;
 use measure::control::listen::{Arrival, Knocked, TOKEN_LEN, Transport, Wanted};
+use measure::nl80211::{Station, Survey};
 use measure::quote::Quote;
 use std::net::{IpAddr, SocketAddr};
 
@@ -50,6 +51,10 @@ pub enum Ask {
     Sender(Direction, SenderSettings),
     /// Transfers a number of bytes and writes rows about it: [`Answer::Transferred`].
     Transfer(Transfer),
+    /// Asks for the state of this host's Wi-Fi: [`Answer::Wifi`].
+    Wifi,
+    /// Fills a direction with one QUIC connection: [`Answer::Quic`].
+    Quic(QuicLoad),
     /// Puts a question to the tracer of hops.
     Trace(Trace),
     /// Asks for the gateway towards the far end: [`Answer::Gateway`].
@@ -195,6 +200,57 @@ pub struct Transferred {
     pub pause: Duration,
     /// Beginning of that time, UNIX ns.
     pub pause_began_ns: i64,
+}
+
+/// State of a Wi-Fi interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wifi {
+    /// Name of the interface.
+    pub interface: String,
+    /// Access point that it is connected to.
+    pub station: Station,
+    /// Frequency, MHz.
+    pub mhz: Option<u32>,
+    /// Use of its channel, if the driver tells it.
+    pub survey: Option<Survey>,
+    /// True if power save is on, if the driver tells it.
+    pub power_save: Option<bool>,
+}
+
+/// QUIC connection that fills a direction for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicLoad {
+    /// Number of the far end's port, in the order of the request.
+    pub port: usize,
+    /// Address of the port.
+    pub at: SocketAddr,
+    /// Direction of the data.
+    pub direction: Direction,
+    /// Time from the handshake on.
+    pub lasts: Duration,
+    /// Width of the bins of its bytes.
+    pub bin: Duration,
+    /// Longest wait for the handshake.
+    pub patience: Duration,
+    /// Upper limit on this host's traffic until it ends.
+    pub most: Bytes,
+}
+
+/// Outcome of a QUIC connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuicRan {
+    /// Time of the handshake; null if there was none.
+    pub handshake: Option<Duration>,
+    /// Bytes of payload delivered in each bin.
+    pub bins: Vec<u64>,
+    /// Packets that the sender sent; null if it does not tell.
+    pub sent: Option<u64>,
+    /// Packets that it counts as lost.
+    pub lost: Option<u64>,
+    /// Mean of its smoothed round trip above its smallest.
+    pub wait: Option<Duration>,
+    /// Reason why it ended early, or was not made.
+    pub trouble: Option<Trouble>,
 }
 
 /// End of a transfer before all of it was transferred.
@@ -497,6 +553,9 @@ pub enum Answer {
     /// Null if the sender does not say.
     Controls(Option<Vec<String>>),
     Done,
+    Quic(QuicRan),
+    /// State, or why there is none.
+    Wifi(Result<Wifi, String>),
     /// Outcome, or why the far end does not do it.
     Transferred(Result<Transferred, Refused>),
     /// True if there is a file, packets, and packets of the whole interface that the system's buffer had no room for.

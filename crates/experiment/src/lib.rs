@@ -29,6 +29,7 @@ pub mod nqb;
 pub mod page;
 pub mod path;
 pub mod ports;
+pub mod quic;
 pub mod radio;
 mod registry;
 pub mod rtt;
@@ -43,6 +44,7 @@ pub mod tcp;
 pub mod throughput;
 pub mod train;
 pub mod trains;
+pub mod wifi;
 
 pub use alert::{Alert, Severity};
 pub use answer::{

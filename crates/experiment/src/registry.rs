@@ -3,7 +3,7 @@
 
 use super::{
     buffer, burst, capacity, check, collapse, dns, ecn, envelope, ipv6, l4s, middlebox, nat, nqb,
-    page, path, ports, radio, rtt, sizes, spacing, sweep, tcp, throughput, train,
+    page, path, ports, quic, radio, rtt, sizes, spacing, sweep, tcp, throughput, train, wifi,
 };
 use crate::host::Stopped;
 use crate::spec::{How, Setting, Spec};
@@ -34,6 +34,8 @@ pub const PROBES: &[Spec] = &[
     ecn::SPEC,
     l4s::SPEC,
     nqb::SPEC,
+    quic::SPEC,
+    wifi::SPEC,
     page::SPEC,
     collapse::SPEC,
     check::SPEC,

@@ -3,7 +3,8 @@
 //! A host that answers another question has a fault; the course then goes on as if nothing had come.
 
 use crate::ask::{
-    Answer, Ask, Connected, Heard, Kind, Knock, Marking, Opening, Ports, Tried, Trouble,
+    Answer, Ask, Connected, Heard, Kind, Knock, Marking, Opening, Ports, QuicLoad, QuicRan, Tried,
+    Trouble,
 };
 use crate::course::Course;
 use crate::steps::Action;
@@ -74,6 +75,17 @@ impl Course {
         match self.ask(Ask::Knock(knocks)).await {
             Some(Answer::Knocked(all)) => all,
             _ => Vec::new(),
+        }
+    }
+
+    /// Fills a direction with one QUIC connection.
+    pub async fn quic(&self, load: QuicLoad) -> QuicRan {
+        match self.ask(Ask::Quic(load)).await {
+            Some(Answer::Quic(ran)) => ran,
+            _ => QuicRan {
+                trouble: Some(fault()),
+                ..QuicRan::default()
+            },
         }
     }
 

@@ -14,7 +14,7 @@ use crate::quotes::Quotes;
 use crate::tally::Tally;
 use base::Duration;
 use base::record::Direction;
-use experiment::ask::{Answer, Ask, Configured, Kind, Opening, Ports, Trouble};
+use experiment::ask::{Answer, Ask, Configured, Kind, Opening, Ports, QuicLoad, QuicRan, Trouble};
 use measure::control::listen::Wanted;
 use measure::quote::Quote;
 use own::Own;
@@ -104,6 +104,8 @@ impl Ends {
             }
             Ask::Controls(_)
             | Ask::Sender(..)
+            | Ask::Quic(_)
+            | Ask::Wifi
             | Ask::Transfer(_)
             | Ask::Trace(_)
             | Ask::Browse(_)
@@ -115,6 +117,31 @@ impl Ends {
                 Err(experiment::Stopped::Cannot { what }.into())
             }
         }
+    }
+
+    /// Fills a direction with a QUIC connection to one of the server's ports.
+    ///
+    /// # Errors
+    /// No port was asked for.
+    pub fn quic(
+        &self,
+        load: &QuicLoad,
+        around: (&Peer, &Tally),
+        going_on: &mut dyn FnMut() -> bool,
+    ) -> Result<QuicRan, CraftError> {
+        let listeners = self.listeners()?;
+        if let Err(why) = listeners.admit(load.at) {
+            return Ok(QuicRan {
+                trouble: Some(Trouble::new(Kind::Withheld, why)),
+                ..QuicRan::default()
+            });
+        }
+        Ok(crate::quic::load(
+            load,
+            *listeners.token(),
+            around,
+            going_on,
+        ))
     }
 
     fn listeners(&self) -> Result<&Listeners, CraftError> {

@@ -23,6 +23,7 @@ pub mod portal;
 pub mod printed;
 pub mod privileges;
 pub mod probe;
+mod quic;
 mod quotes;
 pub mod resolve;
 pub mod route;
@@ -37,6 +38,7 @@ pub mod timestamp;
 pub mod traffic;
 pub mod via;
 pub mod web;
+mod wifi;
 
 pub use sys::exec::interrupted_with_parent;
 pub use sys::signal;

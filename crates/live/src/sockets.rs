@@ -16,6 +16,7 @@ use crate::probe::{ProbePlan, Prober};
 use crate::tally::Tally;
 use crate::tcp::Transfers;
 use crate::traffic::TrafficMonitor;
+use crate::wifi::Wifi;
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{Bytes, Duration, Time};
@@ -145,6 +146,7 @@ pub struct Sockets<'a> {
     tracing: Tracing,
     browsing: Browsing,
     ends: Ends,
+    wifi: Wifi,
     next_flow: i64,
     setup: Setup<'a>,
 }
@@ -162,6 +164,7 @@ impl<'a> Sockets<'a> {
             tracing: Tracing::default(),
             browsing: Browsing::default(),
             ends: Ends::default(),
+            wifi: Wifi::default(),
             next_flow: 0,
             setup,
         }
@@ -310,6 +313,7 @@ impl Host for Sockets<'_> {
         self.tracing = Tracing::default();
         self.browsing = Browsing::default();
         self.ends = Ends::default();
+        self.wifi = Wifi::default();
         self.next_flow = 0;
     }
 
@@ -519,6 +523,20 @@ impl Host for Sockets<'_> {
             Ask::Transfer(transfer) => {
                 let transferred = transfers.carry_out(transfer, going_on)?;
                 Ok(Answer::Transferred(transferred))
+            }
+            Ask::Wifi => {
+                let interface = self.setup.interface.as_deref();
+                Ok(Answer::Wifi(self.wifi.ask(interface, peer)))
+            }
+            Ask::Quic(load) => {
+                let mut goes_on = || {
+                    going_on(Meanwhile {
+                        now: clock.now(),
+                        tally: tally.bytes(),
+                    })
+                };
+                let ran = self.ends.quic(load, (peer, tally), &mut goes_on)?;
+                Ok(Answer::Quic(ran))
             }
             Ask::Trace(trace) => self.tracing.ask(trace, &line),
             Ask::Gateway => {

@@ -21,6 +21,7 @@ pub mod keys;
 pub mod lasting;
 pub mod ledger;
 pub mod neighbours;
+pub mod nl80211;
 pub mod quote;
 pub mod reflector;
 pub mod replay;

@@ -26,6 +26,7 @@ fn about_s(kind: &str) -> f64 {
         "spacing" | "sizes" => 70.0,
         "check" | "path" | "burst" | "capacity" => 42.0,
         "l4s" | "nqb" => 25.0,
+        "quic" => 80.0,
         "collapse" => 33.0,
         "tcp" | "buffer" | "page" | "sweep" => 17.0,
         _ => 8.0,

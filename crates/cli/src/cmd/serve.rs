@@ -59,7 +59,7 @@ pub struct Args {
     /// Bytes that all clients together may move in an hour [default: 1000 GB]
     #[arg(long, value_name = "SIZE")]
     total_bytes_per_hour: Option<Bytes>,
-    /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb` and `check` need some [default: none]
+    /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb`, `quic` and `check` need some [default: none]
     #[arg(long, value_name = "PORTS")]
     allow_listen: Option<PortSet>,
     /// Upper limit on the rate of all that the server sends and asks for, both directions combined [default: none]

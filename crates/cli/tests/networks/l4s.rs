@@ -2,6 +2,7 @@
 
 use crate::doubles::{figure, says, serve};
 use base::rng::{Rng, Streams, uniform};
+use link::LinkSpec;
 use testkit::Program;
 
 fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
@@ -15,44 +16,66 @@ fn seed() -> u64 {
     seed
 }
 
+/// Link with this queue in one direction.
+fn link(direction: &str, queue: &str, mbps: f64, rtt: f64) -> LinkSpec {
+    let delay = (rtt * 500.0).round();
+    let queued =
+        format!("rate = \"{mbps:.1} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"");
+    let idle = format!("rate = \"100 Mbit/s\"\ndelay = \"{delay} us\"");
+    match direction {
+        "up" => testkit::line::spec(&queued, &idle),
+        _ => testkit::line::spec(&idle, &queued),
+    }
+}
+
 #[test]
-fn l4s_marks_thresholds_and_queues_are_told_over_sockets() {
+fn l4s_marks_thresholds_and_queues_up_are_told_over_sockets() {
+    l4s("up");
+}
+
+#[test]
+fn l4s_marks_thresholds_and_queues_down_are_told_over_sockets() {
+    l4s("down");
+}
+
+fn l4s(direction: &str) {
     let mut rng = Streams::new(seed()).stream("networks/l4s");
     for kind in ["dualpi2", "fq_codel", "fifo"] {
         let (mbps, rtt) = (between(&mut rng, 10.0, 30.0), between(&mut rng, 8.0, 30.0));
         let threshold = between(&mut rng, 1.5, 3.5);
         let us = (threshold * 1e3).round();
         let (queue, words) = match kind {
-            "dualpi2" => (format!("dualpi2:min_th={us} us,range=0 ms"), "L4S works up"),
+            "dualpi2" => (format!("dualpi2:min_th={us} us,range=0 ms"), "L4S works"),
             "fq_codel" => (
                 format!("fq_codel:ce_threshold={us} us,target=12 ms"),
                 "each flow has a queue of its own",
             ),
-            _ => ("fifo:packets=150".to_owned(), "No marks up"),
+            _ => ("fifo:packets=150".to_owned(), "No marks"),
         };
-        let at = format!("{mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
+        let at = format!("{direction}: {mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
         println!("{at}");
         testkit::real_time_beside(|| {
-            let delay = (rtt * 500.0).round();
-            let up =
-                format!("rate = \"{mbps:.1} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"");
-            let down = format!("rate = \"100 Mbit/s\"\ndelay = \"{delay} us\"");
-            let link = testkit::line::spec(&up, &down);
-            let Some(line) = testkit::line::start(&[link]) else {
+            let spec = link(direction, &queue, mbps, rtt);
+            let Some(line) = testkit::line::start(&[spec]) else {
                 return;
             };
             let server = serve(&line);
             let program = Program::new(crate::doubles::TAILBACK);
-            let answer = testkit::networks::probe(&program, &line, "l4s:time=5s").0;
+            let answer = testkit::networks::probe(
+                &program,
+                &line,
+                &format!("l4s:time=5s,direction={direction}"),
+            )
+            .0;
             let told = says(&answer);
             println!("{told}");
             assert!(told.contains(words), "{at}: {told} {}", answer["doubts"]);
             if kind != "fifo" {
-                let found = figure(&answer, "threshold_up_ms");
+                let found = figure(&answer, &format!("threshold_{direction}_ms"));
                 assert!((found - threshold).abs() <= 1.0, "{at}: {found} ms");
                 let (l4s, classic) = (
-                    figure(&answer, "l4s_wait_up_ms"),
-                    figure(&answer, "classic_wait_up_ms"),
+                    figure(&answer, &format!("l4s_wait_{direction}_ms")),
+                    figure(&answer, &format!("classic_wait_{direction}_ms")),
                 );
                 assert!(l4s < classic / 2.0, "{at}: {l4s} against {classic} ms");
             }
@@ -63,27 +86,37 @@ fn l4s_marks_thresholds_and_queues_are_told_over_sockets() {
 }
 
 #[test]
-fn nqb_queues_are_told_over_sockets() {
+fn nqb_queues_up_are_told_over_sockets() {
+    nqb("up");
+}
+
+#[test]
+fn nqb_queues_down_are_told_over_sockets() {
+    nqb("down");
+}
+
+fn nqb(direction: &str) {
     let mut rng = Streams::new(seed()).stream("networks/nqb");
     for (queue, words) in [
-        ("dualpi2:nqb=true", "NQB has a queue of its own up"),
-        ("fifo:packets=150", "NQB has no queue of its own up"),
+        ("dualpi2:nqb=true", "NQB has a queue of its own"),
+        ("fifo:packets=150", "NQB has no queue of its own"),
     ] {
         let (mbps, rtt) = (between(&mut rng, 10.0, 30.0), between(&mut rng, 8.0, 30.0));
-        let at = format!("{mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
+        let at = format!("{direction}: {mbps:.1} Mbit/s, RTT {rtt:.1} ms, {queue}");
         println!("{at}");
         testkit::real_time_beside(|| {
-            let delay = (rtt * 500.0).round();
-            let up =
-                format!("rate = \"{mbps:.1} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"");
-            let down = format!("rate = \"100 Mbit/s\"\ndelay = \"{delay} us\"");
-            let link = testkit::line::spec(&up, &down);
-            let Some(line) = testkit::line::start(&[link]) else {
+            let spec = link(direction, queue, mbps, rtt);
+            let Some(line) = testkit::line::start(&[spec]) else {
                 return;
             };
             let server = serve(&line);
             let program = Program::new(crate::doubles::TAILBACK);
-            let answer = testkit::networks::probe(&program, &line, "nqb:time=5s").0;
+            let answer = testkit::networks::probe(
+                &program,
+                &line,
+                &format!("nqb:time=5s,direction={direction}"),
+            )
+            .0;
             let told = says(&answer);
             println!("{told}");
             assert!(told.contains(words), "{at}: {told} {}", answer["doubts"]);

@@ -14,5 +14,6 @@ mod modems;
 mod names;
 mod own;
 mod pages;
+mod quic;
 mod subnet;
 mod throughput;

@@ -1,19 +1,27 @@
-//! Flows of datagrams to ports of the server that echo, each with its marking and its congestion controller.
+//! Flows of datagrams between this host and ports of the server, each with its marking and its congestion controller.
 //!
-//! All flows leave from one socket to a port each, so that a queue which tells flows apart tells them apart. The echo has
-//! the number of the datagram and its TOS byte at arrival. Waits are round trips above the smallest one of the run: this
-//! host's clock alone measures them, and answers of 28 bytes hardly queue downwards.
+//! All flows use one socket here and a port each there, so that a queue which tells flows apart tells them apart. Up, the
+//! server echoes each datagram: the echo has its number and its TOS byte at arrival. Down, the controller is here as well:
+//! each datagram is requested by 31 bytes with its number and its TOS byte, and the server sends it at once. Waits are round
+//! trips above the smallest one of the run: this host's clock alone measures them, and answers of 28 bytes, or requests,
+//! hardly queue in the other direction. The server's clock tells if requests did.
 
 pub mod seen;
 mod sender;
 
 pub use sender::Sender;
 
-use crate::ask::{Marking, Opening};
+use crate::answer::Outcome;
+use crate::ask::{Heard, Marking, Opening};
 use crate::course::Course;
+use base::record::Direction;
+use base::spec::choices;
 use base::{Bytes, Duration, Time};
 use congestion::ControllerSpec;
-use measure::control::listen::{Answer, Echo, Place, TOKEN_LEN, Transport, Wanted, echoed};
+use measure::control::listen::{
+    Answer, COOKIE_LEN, Echo, Knocked, Place, Pull, Pulled, TOKEN_LEN, Transport, Wanted, echoed,
+    knock,
+};
 use seen::Codepoint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,8 +31,10 @@ pub const PAYLOAD: u64 = 1200;
 /// Bytes of the IP packet of a datagram over IPv4.
 pub const PACKET: u64 = PAYLOAD + 28;
 const SOCKET: u32 = 0;
-/// Time for which the ports stay open at most.
-const OPEN: Duration = Duration::from_secs(600);
+/// Time for which the ports stay open at most, beside the phases.
+const OPEN: Duration = Duration::from_secs(60);
+/// Knocks at a port that sends, and the wait for each answer.
+const KNOCKS: (u32, Duration) = (5, Duration::from_millis(600));
 /// Interval of single datagrams beside other flows.
 const SPARSE: Duration = Duration::from_millis(20);
 /// Time and interval of single datagrams of each marking on the idle link.
@@ -35,6 +45,72 @@ const TICK: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_millis(2);
 /// Datagrams in a row that this host refuses to send, until the run ends.
 const REFUSED: u32 = 50;
+
+choices! {
+    /// Directions of the flows, one after the other.
+    pub enum Directions { Both = "both", Up = "up", Down = "down" }
+}
+
+impl Directions {
+    /// Directions in their order.
+    pub fn each(self) -> &'static [Direction] {
+        match self {
+            Directions::Both => &[Direction::Up, Direction::Down],
+            Directions::Up => &[Direction::Up],
+            Directions::Down => &[Direction::Down],
+        }
+    }
+}
+
+/// Name of a direction at the start of a sentence.
+pub(crate) fn at(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "Up",
+        Direction::Down => "Down",
+    }
+}
+
+/// Answer of an experiment that tries each direction: `of` gives that of a direction, the reason why there is none, or null
+/// if it was not tried.
+pub(crate) fn answer(of: impl Fn(Direction) -> Option<Result<Outcome, String>>) -> Outcome {
+    let all: Vec<(Direction, Result<Outcome, String>)> = [Direction::Up, Direction::Down]
+        .into_iter()
+        .filter_map(|d| Some((d, of(d)?)))
+        .collect();
+    let known = all.iter().any(|a| a.1.is_ok());
+    if !known {
+        let mut reasons: Vec<String> = all.into_iter().filter_map(|a| a.1.err()).collect();
+        reasons.dedup();
+        return Outcome::cannot_tell(match reasons.is_empty() {
+            true => "the run ended before datagrams of each codepoint came back".into(),
+            false => reasons.join("; "),
+        });
+    }
+    let mut whole = Outcome::default();
+    let mut says = Vec::new();
+    for (direction, one) in all {
+        match one {
+            Err(why) => says.push(format!("Cannot tell {direction}: {why}.")),
+            Ok(one) => {
+                says.push(one.says);
+                whole.figures.extend(one.figures);
+                whole.alerts.extend(one.alerts);
+                whole.evidence.extend(one.evidence);
+                whole.doubts.extend(one.doubts);
+                whole.tables.extend(one.tables);
+                whole.plots.extend(one.plots);
+            }
+        }
+    }
+    whole.alerts.sort_by_key(|alert| alert.severity);
+    whole.says = says.join(" ");
+    whole
+}
+
+/// Direction of notes that name none: older releases filled the uplink alone.
+pub(crate) fn up() -> Direction {
+    Direction::Up
+}
 
 /// Pace of a flow.
 #[derive(Clone, Debug)]
@@ -80,15 +156,17 @@ impl Flow {
     }
 }
 
-/// Datagram that came back.
+/// Datagram that arrived, by its echo or, down, by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Time at which it was sent.
+    /// Time at which it, or its request, was sent.
     pub sent: Time,
     /// Round trip.
     pub rtt: Duration,
-    /// True if it arrived at the server with CE and did not leave so.
+    /// True if it arrived with CE and did not leave so.
     pub ce: bool,
+    /// Time from the request's departure to its arrival at the server, by two clocks, ns; zero up.
+    pub requested_ns: i64,
 }
 
 /// Outcome of one flow in a phase.
@@ -100,13 +178,13 @@ pub struct Passed {
     pub tos: u8,
     /// Datagrams sent.
     pub sent: u32,
-    /// Datagrams that arrived at the server, as it counts them.
+    /// Datagrams, or requests, that arrived at the server, as it counts them.
     pub arrived: u32,
     /// Datagrams that came back, in the order of their echoes.
     pub samples: Vec<Sample>,
     /// Send times of those that are lost.
     pub lost: Vec<Time>,
-    /// TOS byte at arrival, with counts; null if the server's kernel does not tell.
+    /// TOS byte at arrival, with counts; null if the receiver's kernel does not tell.
     pub tos_seen: BTreeMap<Option<u8>, u32>,
     /// Datagrams that left this host later than planned by more than 2 ms.
     pub late: u32,
@@ -150,10 +228,23 @@ struct Running {
     next: u32,
 }
 
+/// Message of the server about a datagram.
+struct Message {
+    number: u32,
+    count: u32,
+    /// TOS byte of the datagram at arrival, if the receiver's kernel tells it.
+    tos: Option<u8>,
+    /// Time at which the server received the request, by its clock, ns; null up.
+    at_ns: Option<u64>,
+}
+
 /// Ports of the server and a socket of ours.
 pub struct Echoes {
     course: Course,
+    direction: Direction,
     token: [u8; TOKEN_LEN],
+    /// Cookie from each port that sends.
+    cookies: Vec<[u8; COOKIE_LEN]>,
     at: Vec<SocketAddr>,
     /// First free number, and greatest count, of each port.
     ports: Vec<(u32, u32)>,
@@ -162,13 +253,20 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Opens so many ports; gives the reason if that fails.
-    pub async fn open(course: &Course, count: usize) -> Result<Echoes, String> {
+    /// Opens so many ports for flows of a direction, whose phases last so long together; gives the reason if that fails.
+    pub async fn open(
+        course: &Course,
+        (direction, count): (Direction, usize),
+        phases: Duration,
+    ) -> Result<Echoes, String> {
         let wanted = Wanted {
-            answer: Answer::Echo,
+            answer: match direction {
+                Direction::Up => Answer::Echo,
+                Direction::Down => Answer::Pull,
+            },
             ..Wanted::new(Transport::Udp, Place::Here, 0)
         };
-        let ports = course.listen(vec![wanted; count], OPEN).await;
+        let ports = course.listen(vec![wanted; count], phases + OPEN).await;
         let ports = ports.ok_or("the server opens no ports")?;
         let at: Vec<SocketAddr> = ports.at.into_iter().collect::<Result<_, _>>()?;
         if at.len() < count {
@@ -176,13 +274,41 @@ impl Echoes {
         }
         let opened = course.open(Opening::free(SOCKET)).await;
         opened.map_err(|e| format!("this host has no socket for it: {}", e.text))?;
-        Ok(Echoes {
+        let mut echoes = Echoes {
             course: course.clone(),
+            direction,
             token: ports.token,
+            cookies: Vec::new(),
             ports: vec![(0, 0); at.len()],
             at,
             base: None,
-        })
+        };
+        if direction == Direction::Down {
+            echoes.prove().await?;
+        }
+        Ok(echoes)
+    }
+
+    /// Proves to each port that this socket receives what it sends there.
+    async fn prove(&mut self) -> Result<(), String> {
+        for at in self.at.clone() {
+            let mut cookie = None;
+            for _ in 0..KNOCKS.0 {
+                let says = knock(&self.token, 0);
+                // What this host does not send is lost, as on the way.
+                let _ = self.course.send(SOCKET, at, says).await;
+                let is_it =
+                    |bytes: &[u8], from| Knocked::decode(bytes, &self.token).filter(|_| from == at);
+                let within = (KNOCKS.1, false);
+                if let Ok(knocked) = self.course.hear(SOCKET, within, is_it).await {
+                    cookie = Some(knocked.cookie);
+                    break;
+                }
+            }
+            let none = "no datagram came back: UDP may be filtered";
+            self.cookies.push(cookie.ok_or(none)?);
+        }
+        Ok(())
     }
 
     /// Starts one of `count` flows. Those at an interval start in turn, so that they do not queue behind each other.
@@ -310,11 +436,20 @@ impl Echoes {
 
     /// Sends the next datagram of a flow; false if this host refuses it.
     async fn send(&mut self, running: &mut Running, due: Time) -> bool {
-        let bytes = echoed(&self.token, running.next, PAYLOAD as usize);
-        let marking = Marking {
-            tos: running.passed.tos,
-            hops: None,
+        let (number, tos) = (running.next, running.passed.tos);
+        let (bytes, tos) = match self.cookies.get(running.port) {
+            None => (echoed(&self.token, number, PAYLOAD as usize), tos),
+            Some(cookie) => {
+                let pull = Pull {
+                    cookie: *cookie,
+                    number,
+                    len: PAYLOAD as u16,
+                    tos,
+                };
+                (pull.encode(&self.token), 0)
+            }
         };
+        let marking = Marking { tos, hops: None };
         let now = self.course.now();
         let sent = self
             .course
@@ -344,13 +479,30 @@ impl Echoes {
                 .saturating_since(Time::ZERO + heard.waited);
         let from = heard.from;
         let its = running.iter_mut().find(|r| self.at[r.port] == from);
-        let (Some(running), Some(echo)) = (its, Echo::decode(&heard.bytes, &self.token)) else {
+        let (Some(running), Some(message)) = (its, self.message(&heard)) else {
             return true;
         };
-        if let Some(rtt) = running.on_echo(now, echo) {
+        if let Some(rtt) = running.on_message(now, &message) {
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
         }
         true
+    }
+
+    fn message(&self, heard: &Heard) -> Option<Message> {
+        match self.direction {
+            Direction::Up => Echo::decode(&heard.bytes, &self.token).map(|echo| Message {
+                number: echo.number,
+                count: echo.count,
+                tos: echo.tos,
+                at_ns: None,
+            }),
+            Direction::Down => Pulled::decode(&heard.bytes, &self.token).map(|pulled| Message {
+                number: pulled.number,
+                count: pulled.count,
+                tos: heard.tos,
+                at_ns: Some(pulled.at_ns),
+            }),
+        }
     }
 
     /// Waits until nothing comes any more.
@@ -402,8 +554,8 @@ impl Running {
         self.passed.sent += 1;
     }
 
-    /// Takes an echo; returns its round trip.
-    fn on_echo(&mut self, now: Time, echo: Echo) -> Option<Duration> {
+    /// Takes a message of the server; returns the datagram's round trip.
+    fn on_message(&mut self, now: Time, echo: &Message) -> Option<Duration> {
         let ce = self.passed.tos & 3 != 3 && echo.tos.is_some_and(|tos| tos & 3 == 3);
         let (sent, rtt) = match &mut self.sending {
             Sending::Controlled(sender) => {
@@ -420,7 +572,16 @@ impl Running {
         let most = self.counted.0.saturating_add(self.passed.sent);
         self.counted.1 = self.counted.1.max(echo.count.min(most));
         *self.passed.tos_seen.entry(echo.tos).or_default() += 1;
-        self.passed.samples.push(Sample { sent, rtt, ce });
+        let requested_ns = echo.at_ns.map_or(0, |at| {
+            // The server's clock is not believed to be near ours: any difference is a number.
+            at.wrapping_sub(sent.as_nanos()).cast_signed()
+        });
+        self.passed.samples.push(Sample {
+            sent,
+            rtt,
+            ce,
+            requested_ns,
+        });
         Some(rtt)
     }
 

@@ -3,15 +3,19 @@
 use super::{PACKET, Passed, Ran};
 use crate::answer::{Draw, Series};
 use base::print;
+use base::record::Direction;
 use base::sketch::{Sketch, quantile};
 use base::{Duration, Time};
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 /// Sketch of waits in ns, to 1.6 %.
 pub type Waits = Sketch<5>;
 
 /// Width of the bins of [`FlowSeen::bins`], ms.
 pub const BIN_MS: u64 = 100;
+/// Bins of a second.
+const SECOND: usize = 10;
 /// Share of a phase at its start in which flows find their rate.
 const START: f64 = 0.3;
 /// Bins in which a flow's datagrams wait, from which on others are compared with it.
@@ -21,6 +25,10 @@ const SHORTER: f64 = 0.5;
 const EQUAL: f64 = 0.7;
 /// Least wait of a queue, and least difference of two waits, ms; on a slow link, packet times.
 pub const LEAST_MS: f64 = 1.5;
+/// Share of datagrams whose waits are looked at for that.
+const MOST: f64 = 0.75;
+/// Share of a wait from which on the uplink counts as its place.
+const REQUESTS: f64 = 0.3;
 const LEAST_PACKETS: f64 = 2.0;
 
 /// Datagrams of one marking from end to end.
@@ -30,7 +38,7 @@ pub struct Codepoint {
     pub tos: u8,
     /// Datagrams sent.
     pub sent: u32,
-    /// TOS byte at arrival with counts; null if the server's kernel does not tell.
+    /// TOS byte at arrival with counts; null if the receiver's kernel does not tell.
     pub arrived: Vec<(Option<u8>, u32)>,
 }
 
@@ -43,9 +51,9 @@ pub struct FlowSeen {
     pub tos: u8,
     /// Datagrams sent.
     pub sent: u32,
-    /// Datagrams that arrived at the server.
+    /// Datagrams, or down the requests of datagrams, that arrived at the server.
     pub arrived: u32,
-    /// Datagrams that came back.
+    /// Datagrams whose echo, or down those that themselves, came here.
     pub returned: u32,
     /// Datagrams that count as lost.
     pub lost: u32,
@@ -63,6 +71,12 @@ pub struct FlowSeen {
     pub marked: Vec<(u64, u64)>,
     /// Mean wait in ms, and marks, of each 100 ms of the phase; null if nothing was sent.
     pub bins: Vec<Option<(f32, u32)>>,
+    /// Datagrams that came back, of those sent in each 100 ms of the phase.
+    #[serde(default)]
+    pub counts: Vec<u32>,
+    /// Wait of requests on their way up that three quarters stay below, ms; null up.
+    #[serde(default)]
+    pub requests_ms: Option<f64>,
 }
 
 /// Median and the middle 95 % of a flow's waits in tenths of a second, ms.
@@ -123,6 +137,52 @@ pub fn tenths<const N: usize>(
     (all.len() >= TENTHS).then(|| std::array::from_fn(spread))
 }
 
+/// Reason why flows down tell nothing: their requests waited on their way up, like the datagrams on their way down.
+pub fn requests_waited<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Option<String> {
+    let waited = |f: &FlowSeen| {
+        let requests = f.requests_ms?;
+        let all = waits(f).quantile(MOST)? * 1e-6;
+        (requests > LEAST_MS && requests > all * REQUESTS).then_some((requests, all))
+    };
+    let most = flows.filter_map(waited).max_by(|a, b| a.0.total_cmp(&b.0));
+    most.map(|(requests, all)| {
+        format!(
+            "requests for datagrams waited {requests:.1} ms on their way up, of {all:.1} ms in all: the uplink was full, or the server is slow"
+        )
+    })
+}
+
+/// Rate of the second flow in parts of half the rate of both, after the phase's start: 1 is fair. The interval is that of
+/// seconds, because a flow's rate swings over many round trips.
+pub fn of_fair(first: &FlowSeen, second: &FlowSeen) -> Figure {
+    let bins = first.counts.len().min(second.counts.len());
+    let from = (bins as f64 * START).ceil() as usize;
+    // The last tenth is cut off by the end of the phase.
+    let range = from..bins.saturating_sub(1).max(from);
+    let blocks = |counts: &[u32]| -> Vec<f64> {
+        let blocks = counts[range.clone()].chunks_exact(SECOND);
+        blocks.map(|b| f64::from(b.iter().sum::<u32>())).collect()
+    };
+    let seconds = blocks(&second.counts);
+    let halves = std::iter::zip(blocks(&first.counts), &seconds).map(|(a, b)| (a + b) / 2.0);
+    let both: Vec<f64> = halves.collect();
+    let sum: f64 = both.iter().sum();
+    if both.len() < 3 || sum <= 0.0 {
+        return Figure::cannot_tell("both flows ran together for too short a time");
+    }
+    let (ratio, mean) = (seconds.iter().sum::<f64>() / sum, sum / both.len() as f64);
+    // Delta method: the ratio's error is that of the mean of these residuals.
+    let residuals = std::iter::zip(&seconds, &both).map(|(s, b)| ratio + (s - ratio * b) / mean);
+    match stats::mean_figure(&residuals.collect::<Vec<f64>>()) {
+        Figure::Is { low, high, .. } => Figure::Is {
+            value: ratio,
+            low: low.max(0.0),
+            high: high.min(2.0),
+        },
+        unknown => unknown,
+    }
+}
+
 /// Waits of all datagrams of a flow.
 pub fn waits(flow: &FlowSeen) -> Waits {
     let mut all = sketch(&flow.unmarked);
@@ -181,8 +241,17 @@ pub fn lateness<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Option<String>
     })
 }
 
-/// Doubt about losses of a flow that may be of the way back.
-pub fn lost_echoes(flow: &FlowSeen, name: &str) -> Option<String> {
+/// Doubt about losses of a flow that may be of the other direction.
+pub fn lost_elsewhere(direction: Direction, flow: &FlowSeen, name: &str) -> Option<String> {
+    if direction == Direction::Down {
+        let requests = flow.sent.saturating_sub(flow.arrived);
+        return (requests > flow.sent / 200 + 2).then(|| {
+            format!(
+                "{requests} of {} requests for datagrams of {name} were lost on their way up, and count as its losses",
+                flow.sent
+            )
+        });
+    }
     let answers = flow.arrived.saturating_sub(flow.returned);
     (answers > flow.arrived / 200 + 2).then(|| {
         format!(
@@ -206,21 +275,31 @@ pub fn sketch(counts: &[(u64, u64)]) -> Waits {
 }
 
 /// Flows of a phase, above the smallest round trip of the run.
-pub fn flows(ran: &Ran, base: Duration) -> Vec<FlowSeen> {
+pub fn flows(direction: Direction, ran: &Ran, base: Duration) -> Vec<FlowSeen> {
     let start = Duration::from_secs_f64(ran.lasted.as_secs_f64() * START);
     let all = ran.flows.iter();
-    all.map(|f| seen(f, ran, base, start)).collect()
+    all.map(|f| seen(f, (direction, ran), base, start))
+        .collect()
 }
 
 /// A flow of a phase, above the smallest round trip of the run. Rates, and in a phase of several flows waits, count after the
 /// phase's first `start`.
-fn seen(flow: &Passed, ran: &Ran, base: Duration, start: Duration) -> FlowSeen {
+fn seen(
+    flow: &Passed,
+    (direction, ran): (Direction, &Ran),
+    base: Duration,
+    start: Duration,
+) -> FlowSeen {
     let since = |t: Time| t.saturating_since(ran.began);
     let (mut marked, mut unmarked) = (Waits::default(), Waits::default());
     let mut bins: Vec<(f64, u32, u32)> = Vec::new();
+    let least = flow.samples.iter().map(|s| s.requested_ns).min();
+    let mut requests = Waits::default();
     let mut counted = 0u64;
     for sample in &flow.samples {
         let (at, wait) = (since(sample.sent), sample.rtt.saturating_sub(base));
+        let requested = least.map_or(0, |least| sample.requested_ns.saturating_sub(least));
+        requests.add_span(Duration::from_nanos(requested.unsigned_abs()));
         if at >= start || ran.flows.len() == 1 {
             let its = if sample.ce {
                 &mut marked
@@ -252,6 +331,10 @@ fn seen(flow: &Passed, ran: &Ran, base: Duration, start: Duration) -> FlowSeen {
         first_mark_ns: first(&mut flow.samples.iter().filter(|s| s.ce).map(|s| s.sent)),
         first_loss_ns: first(&mut flow.lost.iter().copied()),
         rate_bps: (counted * PACKET * 8) as f64 / time.max(1e-3),
+        counts: bins.iter().map(|b| b.1).collect(),
+        requests_ms: (direction == Direction::Down)
+            .then(|| requests.quantile(MOST).map(|ns| ns * 1e-6))
+            .flatten(),
         unmarked: counts(&unmarked),
         marked: counts(&marked),
         bins: bins

@@ -1,4 +1,4 @@
-//! Verdict on the queue of the uplink: does it mark ECT(1) datagrams in time, and do flows have queues of their own?
+//! Verdict on the queue of a direction: does it mark ECT(1) datagrams in time, and do flows have queues of their own?
 //!
 //! **Rules.** The threshold is the wait that best separates marked from unmarked datagrams of Prague alone (Youden's J).
 //! Marks are *immediate* if most datagrams that wait up to half as long again, or longer, are marked. A classic AQM marks
@@ -16,7 +16,8 @@ use crate::flows::seen::{
     self, Codepoint, FlowSeen, LEAST_MS, Spread, least_ms, sketch, tenths, waits,
 };
 use base::noted::Noted;
-use base::record::Recording;
+use base::record::{Direction, Recording};
+use stats::Figure;
 use std::collections::BTreeMap;
 
 /// Share of datagrams above the threshold that are marked, from which on marks are immediate.
@@ -104,6 +105,8 @@ pub struct Judged {
     pub at_marks: Option<[f64; 3]>,
     /// Waits while both flows run; null if CUBIC's datagrams do not wait.
     pub beside: Option<Beside>,
+    /// CUBIC's rate beside Prague in parts of half the rate of both: 1 is fair, less is harm.
+    pub classic_of_fair: Figure,
 }
 
 /// Notes of a run in order.
@@ -117,13 +120,14 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Notes of a recording.
-    pub fn of(recording: &Recording) -> Notes {
+    /// Notes of a recording about a direction.
+    pub fn of(recording: &Recording, direction: Direction) -> Notes {
         let mut notes = Notes::default();
-        for (_, note) in L4sNote::all_of(recording) {
+        let all = L4sNote::all_of(recording).map(|n| n.1);
+        for note in all.filter(|n| n.direction() == direction) {
             match note {
-                L4sNote::Untried { why } => notes.untried = Some(why),
-                L4sNote::Codepoints { all } => notes.codepoints = all,
+                L4sNote::Untried { why, .. } => notes.untried = Some(why),
+                L4sNote::Codepoints { all, .. } => notes.codepoints = all,
                 L4sNote::Phase { phase, flows, .. } => {
                     notes.phases.insert(phase as u8, flows);
                 }
@@ -140,6 +144,11 @@ impl Notes {
             .find(|f| f.name == name)
     }
 
+    /// True if the direction was not tried.
+    pub fn is_empty(&self) -> bool {
+        self.untried.is_none() && self.phases.is_empty() && self.codepoints.is_empty()
+    }
+
     /// All flows of all phases.
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
@@ -150,9 +159,9 @@ pub(super) fn ms(ns: f64) -> f64 {
     ns * 1e-6
 }
 
-/// Verdict from a recording.
-pub fn judged(recording: &Recording) -> Judged {
-    judge(&Notes::of(recording))
+/// Verdict on a direction from a recording.
+pub fn judged(recording: &Recording, direction: Direction) -> Judged {
+    judge(&Notes::of(recording, direction))
 }
 
 pub(super) fn judge(notes: &Notes) -> Judged {
@@ -170,6 +179,18 @@ pub(super) fn judge(notes: &Notes) -> Judged {
         threshold: alone.and_then(threshold),
         at_marks: marks.map(|m| [0.25, 0.5, 0.75].map(|p| ms(m.quantile(p).unwrap_or_default()))),
         beside,
+        classic_of_fair: match beside {
+            Some(_) => classic_of_fair(notes),
+            None => Figure::cannot_tell("CUBIC built no queue beside Prague"),
+        },
+    }
+}
+
+fn classic_of_fair(notes: &Notes) -> Figure {
+    let of = |name| notes.flow(Phase::Together, name);
+    match (of("l4s"), of("classic")) {
+        (Some(l4s), Some(classic)) => seen::of_fair(l4s, classic),
+        _ => Figure::cannot_tell("the flows did not run together"),
     }
 }
 
@@ -233,7 +254,7 @@ fn verdict(notes: &Notes, queues: &Queues) -> Verdict {
     }
     if ect1.arrived.iter().all(|(tos, _)| tos.is_none()) {
         return Verdict::Unknown(
-            "the server's kernel does not tell the codepoint at arrival".into(),
+            "the receiver's kernel does not tell the codepoint at arrival".into(),
         );
     }
     // A queue that marks every datagram of the idle link, but not those of Prague, is a short one on a slow link.
@@ -260,6 +281,9 @@ fn verdict(notes: &Notes, queues: &Queues) -> Verdict {
             "this host is too slow: {} of {} datagrams left more than 2 ms late",
             late.late, late.sent
         ));
+    }
+    if let Some(why) = seen::requests_waited(notes.flows()) {
+        return Verdict::Unknown(why);
     }
     of_marks(notes, alone, classic, queues)
 }

@@ -1,7 +1,9 @@
 //! Notes of the experiment `l4s`.
 
 use crate::flows::seen::{Codepoint, FlowSeen};
+use crate::flows::up;
 use base::noted::Noted;
+use base::record::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Phase of a run.
@@ -22,16 +24,25 @@ pub enum Phase {
 pub enum L4sNote {
     /// Reason why nothing, or not all, was tried.
     Untried {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Reason in words.
         why: String,
     },
     /// Datagrams of each codepoint on the idle link.
     Codepoints {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Codepoints in the order of their values.
         all: Vec<Codepoint>,
     },
     /// A phase.
     Phase {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Phase that is over.
         phase: Phase,
         /// Length, ns.
@@ -45,4 +56,15 @@ pub enum L4sNote {
 
 impl Noted for L4sNote {
     const KIND: &'static str = "l4s";
+}
+
+impl L4sNote {
+    /// Direction of the flows.
+    pub fn direction(&self) -> Direction {
+        match self {
+            L4sNote::Untried { direction, .. }
+            | L4sNote::Codepoints { direction, .. }
+            | L4sNote::Phase { direction, .. } => *direction,
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::course::{Course, OfCourse};
 use crate::flows::{Echoes, Flow, Limits, Ran, seen};
 use crate::host::Stopped;
 use crate::spec::Setting;
+use base::record::Direction;
 use base::{Bytes, Duration};
 
 /// Least budget: a phase of two seconds at 2 Mbit/s.
@@ -18,26 +19,38 @@ const PORTS: usize = 4;
 /// # Errors
 /// The budget is too small.
 pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
-    setting.afford("l4s", LEAST)?;
+    let directions = params.direction.each();
+    setting.afford("l4s", LEAST * directions.len() as u64)?;
     let (time, budget) = (params.time, setting.budget);
-    Ok(OfCourse::new(
-        time * 3 + Duration::from_secs(5),
-        move |course| async move {
-            if let Err(why) = all(&course, time, budget).await {
-                course.note(&L4sNote::Untried { why }, "server").await;
+    let whole = (time * 3 + Duration::from_secs(5)) * directions.len() as u64;
+    Ok(OfCourse::new(whole, move |course| async move {
+        for (i, direction) in directions.iter().enumerate() {
+            let left = budget - course.tally().min(budget);
+            let most = left / (directions.len() - i) as u64;
+            if let Err(why) = all(&course, *direction, time, most).await {
+                let direction = *direction;
+                let note = L4sNote::Untried { direction, why };
+                course.note(&note, "server").await;
             }
-            Ok(())
-        },
-    ))
+        }
+        Ok(())
+    }))
 }
 
-async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), String> {
-    let mut echoes = Echoes::open(course, PORTS).await?;
+async fn all(
+    course: &Course,
+    direction: Direction,
+    time: Duration,
+    budget: Bytes,
+) -> Result<(), String> {
+    let mut echoes = Echoes::open(course, (direction, PORTS), time * 3).await?;
     let all = echoes.markings([NOT_ECT, ECT1, ECT0, CE]).await?;
-    course.note(&L4sNote::Codepoints { all }, "server").await;
+    course
+        .note(&L4sNote::Codepoints { direction, all }, "server")
+        .await;
     let limits = Limits {
         lasts: time,
-        most: (budget - course.tally().min(budget)) * 3 / 10,
+        most: budget * 3 / 10,
     };
     let l4s = || Flow::controlled("l4s", ECT1, "prague");
     let classic = || Flow::controlled("classic", NOT_ECT, "cubic");
@@ -54,16 +67,18 @@ async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), Strin
         ),
     ] {
         course.wait(REST).await;
-        phases.push((phase, echoes.run(stage, &flows, limits).await?));
+        let stage = format!("{stage}, {direction}");
+        phases.push((phase, echoes.run(&stage, &flows, limits).await?));
     }
     // The smallest round trip is known at the end.
     let base = echoes.base.unwrap_or_default();
     for (phase, ran) in &phases {
         let note = L4sNote::Phase {
+            direction,
             phase: *phase,
             lasted_ns: ran.lasted.as_nanos(),
             base_ns: base.as_nanos(),
-            flows: seen::flows(ran, base),
+            flows: seen::flows(direction, ran, base),
         };
         course.note(&note, "server").await;
     }

@@ -4,9 +4,10 @@ use super::judge::{Beside, Judged, Notes, Queues, Threshold, Verdict, judge, ms}
 use super::note::Phase;
 use crate::alert::{Alert, Severity};
 use crate::answer::{Figured, Outcome, Plot, Series, Table};
+use crate::flows;
 use crate::flows::seen::{self, FlowSeen, Spread, waits};
 use base::print;
-use base::record::Recording;
+use base::record::{Direction, Recording};
 use stats::Figure;
 
 /// Names of the ECN codepoints by their values.
@@ -14,29 +15,39 @@ const CODEPOINTS: [&str; 4] = ["Not-ECT", "ECT(1)", "ECT(0)", "CE"];
 
 /// Answer from a recording.
 pub(super) fn answer(recording: &Recording) -> Outcome {
-    let notes = Notes::of(recording);
-    let judged = judge(&notes);
-    if let Verdict::Unknown(why) = &judged.verdict
-        && notes.flow(Phase::Together, "l4s").is_none()
-    {
-        return Outcome::cannot_tell(why.clone());
-    }
-    let all = All { notes, judged };
-    Outcome {
-        says: all.says(),
-        figures: all.figures(),
-        alerts: all.alerts(),
-        evidence: all.evidence(),
-        doubts: all.doubts(),
-        tables: vec![all.table()],
-        plots: all.plots(),
-        ..Outcome::default()
-    }
+    flows::answer(|direction| {
+        let notes = Notes::of(recording, direction);
+        if notes.is_empty() {
+            return None;
+        }
+        let judged = judge(&notes);
+        if let Verdict::Unknown(why) = &judged.verdict
+            && notes.flow(Phase::Together, "l4s").is_none()
+        {
+            return Some(Err(why.clone()));
+        }
+        let all = All {
+            notes,
+            judged,
+            direction,
+        };
+        Some(Ok(Outcome {
+            says: all.says(),
+            figures: all.figures(),
+            alerts: all.alerts(),
+            evidence: all.evidence(),
+            doubts: all.doubts(),
+            tables: vec![all.table()],
+            plots: all.plots(),
+            ..Outcome::default()
+        }))
+    })
 }
 
 struct All {
     notes: Notes,
     judged: Judged,
+    direction: Direction,
 }
 
 fn time(ms: f64) -> String {
@@ -44,6 +55,10 @@ fn time(ms: f64) -> String {
 }
 
 impl All {
+    fn at(&self) -> &'static str {
+        flows::at(self.direction)
+    }
+
     fn beside(&self, name: &str) -> Option<&FlowSeen> {
         self.notes.flow(Phase::Together, name)
     }
@@ -55,39 +70,66 @@ impl All {
         let from =
             |t: &Option<Threshold>| t.map_or(String::new(), |t| format!(" above {}", time(t.ms)));
         let threshold = from(&self.judged.threshold);
+        let way = self.direction;
         match &self.judged.verdict {
             Verdict::Works => format!(
-                "L4S works up: {waits}. The queue marks ECT(1){threshold}, and {}.",
+                "L4S works {way}: {waits}. The queue marks ECT(1){threshold}, and {}.",
                 match self.judged.queues {
                     Queues::Fair => "each flow has a queue of its own",
                     _ => "L4S has a queue of its own beside the classic one",
                 }
             ),
             Verdict::OneQueue => format!(
-                "Marks up, but one queue: it marks ECT(1){threshold}, and CUBIC fills the same queue ({waits})."
+                "Marks {way}, but one queue: it marks ECT(1){threshold}, and CUBIC fills the same queue ({waits})."
+            ),
+            Verdict::ClassicMarks if self.judged.queues == Queues::Fair => format!(
+                "Classic marks {way}: the queue marks few of the datagrams that wait long{}. Each flow has a queue of its own.",
+                self.at_marks(),
             ),
             Verdict::ClassicMarks => format!(
-                "Classic marks up: the queue marks few of the datagrams that wait long{}. {}.",
+                "Marks {way}, but one queue with a classic AQM: it marks few of the datagrams that wait long{}. {}",
                 self.at_marks(),
-                match self.judged.queues {
-                    Queues::Fair => "Each flow has a queue of its own",
-                    _ => "It is one queue for all flows",
-                }
+                self.harm()
             ),
             Verdict::Changed(tos) => format!(
-                "L4S does not work up: ECT(1) arrives as {}.",
+                "L4S does not work {way}: ECT(1) arrives as {}.",
                 CODEPOINTS[usize::from(tos & 3)]
             ),
-            Verdict::Lost => "L4S does not work up: datagrams with ECT(1) are dropped.".into(),
-            Verdict::Erased => "L4S does not work up: CE marks do not reach the server.".into(),
+            Verdict::Lost => format!("L4S does not work {way}: datagrams with ECT(1) are dropped."),
+            Verdict::Erased => {
+                format!("L4S does not work {way}: CE marks do not reach the receiver.")
+            }
             Verdict::NoMarks => format!(
-                "No marks up: the queue drops datagrams, after waits up to {}.",
+                "No marks {way}: the queue drops datagrams, after waits up to {}.",
                 time(self.highest())
             ),
             Verdict::Policed => {
-                "ECT(1) is policed up: it gets less than CUBIC, and is lost without a queue.".into()
+                format!(
+                    "ECT(1) is policed {way}: it gets less than CUBIC, and is lost without a queue."
+                )
             }
-            Verdict::Unknown(why) => format!("Cannot tell: {why}."),
+            Verdict::Unknown(why) => format!("Cannot tell {way}: {why}."),
+        }
+    }
+
+    /// Effect of Prague on CUBIC in one queue.
+    fn harm(&self) -> String {
+        match self.judged.classic_of_fair {
+            Figure::Is { value, low, high } if high < 1.0 => format!(
+                "CUBIC gets {:.0} % ({:.0} to {:.0} %) of its fair share beside Prague: a sender of L4S must fall back to classic congestion control.",
+                value * 100.0,
+                low * 100.0,
+                high * 100.0
+            ),
+            Figure::Is { value, low, high } => format!(
+                "CUBIC gets {:.0} % ({:.0} to {:.0} %) of its fair share beside Prague: no harm to CUBIC shows.",
+                value * 100.0,
+                low * 100.0,
+                high * 100.0
+            ),
+            Figure::CannotTell { ref cannot_tell } => {
+                format!("Harm to CUBIC cannot be told: {cannot_tell}.")
+            }
         }
     }
 
@@ -135,61 +177,71 @@ impl All {
         let share = self
             .share()
             .map_or_else(|| none("the flows did not run together"), Figure::exactly);
+        let way = self.direction;
+        let key = |start: &str, end: &str| format!("{start}_{way}{end}");
         vec![
             Figured::time(
-                "l4s_wait_up_ms",
-                "wait of L4S datagrams up, beside CUBIC's queue",
+                &key("l4s_wait", "_ms"),
+                &format!("wait of L4S datagrams {way}, beside CUBIC's queue"),
                 wait(|b| b.l4s),
             ),
             Figured::time(
-                "classic_wait_up_ms",
-                "wait of CUBIC's datagrams up, in its queue",
+                &key("classic_wait", "_ms"),
+                &format!("wait of CUBIC's datagrams {way}, in its queue"),
                 wait(|b| b.classic),
             ),
             Figured::time(
-                "threshold_up_ms",
-                "wait from which on datagrams are marked up",
+                &key("threshold", "_ms"),
+                &format!("wait from which on datagrams are marked {way}"),
                 threshold,
             ),
             Figured::time(
-                "wait_at_marks_up_ms",
-                "wait of marked datagrams up (middle half)",
+                &key("wait_at_marks", "_ms"),
+                &format!("wait of marked datagrams {way} (middle half)"),
                 at_marks,
             ),
             Figured::share(
-                "l4s_share_up",
-                "Prague's share of the rate up, beside CUBIC",
+                &key("l4s_share", ""),
+                &format!("Prague's share of the rate {way}, beside CUBIC"),
                 share,
+            ),
+            Figured::share(
+                &key("classic_of_fair", ""),
+                &format!("CUBIC's rate {way} beside Prague, in parts of its fair share"),
+                self.judged.classic_of_fair.clone(),
             ),
         ]
     }
 
     fn alerts(&self) -> Vec<Alert> {
-        let alert = |severity, title: &str, means: &str| vec![Alert::new(severity, title, means)];
+        let at = self.at();
+        let alert = |severity, title: &str, means: &str| {
+            vec![Alert::new(severity, format!("{at}: {title}"), means)]
+        };
         match &self.judged.verdict {
             Verdict::Lost => alert(
                 Severity::Serious,
-                "Up: datagrams with ECT(1) are dropped",
+                "datagrams with ECT(1) are dropped",
                 "Programs that use L4S lose all of their packets until they fall back.",
             ),
             Verdict::Changed(_) | Verdict::Erased => alert(
                 Severity::Warning,
-                "Up: ECN does not survive the path",
+                "ECN does not survive the path",
                 "Marks cannot reach the receiver: L4S gives nothing in this direction. `tailback probe ecn` finds the hop.",
             ),
             Verdict::ClassicMarks if self.judged.queues == Queues::One => alert(
                 Severity::Warning,
-                "Up: a classic AQM marks ECT(1) in one queue",
+                "a classic AQM marks ECT(1) in one queue",
                 "Prague slows down little for few marks and takes the rate of others: a sender of L4S must fall back (RFC 9331 section 4.3).",
             ),
             Verdict::OneQueue => alert(
                 Severity::Note,
-                "Up: L4S has no queue of its own",
+                "L4S has no queue of its own",
                 "Any other flow can fill the queue that L4S datagrams wait in.",
             ),
             Verdict::Policed => alert(
                 Severity::Warning,
-                "Up: ECT(1) is policed",
+                "ECT(1) is policed",
                 "Programs that use L4S get less than others.",
             ),
             _ => Vec::new(),
@@ -198,6 +250,7 @@ impl All {
 
     fn evidence(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        let at = self.at();
         if let Some(alone) = self.notes.flow(Phase::Alone, "l4s") {
             let marks: u64 = alone.marked.iter().map(|m| m.1).sum();
             let order = match (alone.first_mark_ns, alone.first_loss_ns) {
@@ -209,20 +262,20 @@ impl All {
                 _ => "",
             };
             lines.push(format!(
-                "Prague alone: {marks} of {} datagrams were marked and {} lost{order}.",
+                "{at}, Prague alone: {marks} of {} datagrams were marked and {} lost{order}.",
                 alone.sent, alone.lost
             ));
         }
         if let Some(t) = self.judged.threshold {
             lines.push(format!(
-                "Of its datagrams that waited longer than {}, {:.0} % were marked.",
+                "{at}, of its datagrams that waited longer than {}, {:.0} % were marked.",
                 time(t.steep),
                 t.marked * 100.0
             ));
         }
         if let Some(b) = self.judged.beside {
             lines.push(format!(
-                "Both together, while CUBIC's datagrams wait: {} in the median for Prague, {} for CUBIC, {} for single unmarked datagrams.",
+                "{at}, both together, while CUBIC's datagrams wait: {} in the median for Prague, {} for CUBIC, {} for single unmarked datagrams.",
                 time(b.l4s[0]),
                 time(b.classic[0]),
                 time(b.sparse[0])
@@ -234,12 +287,11 @@ impl All {
     fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if let Queues::Unknown(why) = &self.judged.queues {
-            doubts.push(format!("queues cannot be told: {why}"));
+            doubts.push(format!("queues {} cannot be told: {why}", self.direction));
         }
-        let lost = |f: &FlowSeen| seen::lost_echoes(f, person(&f.name));
+        let lost = |f: &FlowSeen| seen::lost_elsewhere(self.direction, f, person(&f.name));
         doubts.extend(self.notes.flows().filter_map(lost));
         doubts.extend(seen::lateness(self.notes.flows()));
-        doubts.push("the downlink was not tried: both flows send from this host".into());
         doubts
     }
 
@@ -256,7 +308,7 @@ impl All {
                 }
             }
         }
-        Table::new("Flows", seen::ROW, rows)
+        Table::new(format!("Flows {}", self.direction), seen::ROW, rows)
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -269,8 +321,13 @@ impl All {
                 .iter()
                 .filter_map(|name| Some(seen::curve(self.notes.flow(phase, name)?, person(name))))
                 .collect();
-            (!series.is_empty())
-                .then(|| Plot::new(title, ("time in the phase, s", "mean wait, ms"), series))
+            (!series.is_empty()).then(|| {
+                Plot::new(
+                    format!("{title}, {}", self.direction),
+                    ("time in the phase, s", "mean wait, ms"),
+                    series,
+                )
+            })
         };
         titles.into_iter().filter_map(plot).collect()
     }

@@ -3,14 +3,14 @@
 //! **Rules.** Waits are compared over those tenths of a second in which CUBIC's datagrams wait. If single unmarked datagrams
 //! wait less than half as long, flows have queues of their own, and NQB adds nothing. If only those with DSCP 45 do, NQB
 //! has a queue of its own; if neither do, it has none. The queue is protected if single NQB datagrams wait less than half
-//! as long as those of the flow that cheats, or no queue forms, and if few of them are lost.
+//! as long as those of the flow that cheats, and if few of them are lost. If that flow builds no queue, nothing is told.
 
 use super::note::{NqbNote, Phase};
 use super::{NQB, PLAIN};
 use crate::flows::seen::Beside::{Equal, Shorter};
-use crate::flows::seen::{Codepoint, FlowSeen, LEAST_MS, Spread, beside, least_ms, tenths, waits};
+use crate::flows::seen::{Codepoint, FlowSeen, Spread, beside, least_ms, requests_waited, tenths};
 use base::noted::Noted;
-use base::record::Recording;
+use base::record::{Direction, Recording};
 use std::collections::BTreeMap;
 
 /// Share of NQB datagrams lost beside a flow that cheats, from which on they are not protected.
@@ -70,13 +70,14 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Notes of a recording.
-    pub fn of(recording: &Recording) -> Notes {
+    /// Notes of a recording about a direction.
+    pub fn of(recording: &Recording, direction: Direction) -> Notes {
         let mut notes = Notes::default();
-        for (_, note) in NqbNote::all_of(recording) {
+        let all = NqbNote::all_of(recording).map(|n| n.1);
+        for note in all.filter(|n| n.direction() == direction) {
             match note {
-                NqbNote::Untried { why } => notes.untried = Some(why),
-                NqbNote::Markings { all } => notes.markings = all,
+                NqbNote::Untried { why, .. } => notes.untried = Some(why),
+                NqbNote::Markings { all, .. } => notes.markings = all,
                 NqbNote::Phase { phase, flows, .. } => {
                     notes.phases.insert(phase as u8, flows);
                 }
@@ -93,15 +94,20 @@ impl Notes {
             .find(|f| f.name == name)
     }
 
+    /// True if the direction was not tried.
+    pub fn is_empty(&self) -> bool {
+        self.untried.is_none() && self.phases.is_empty() && self.markings.is_empty()
+    }
+
     /// All flows of all phases.
     pub fn flows(&self) -> impl Iterator<Item = &FlowSeen> {
         self.phases.values().flatten()
     }
 }
 
-/// Verdict from a recording.
-pub fn judged(recording: &Recording) -> Judged {
-    judge(&Notes::of(recording))
+/// Verdict on a direction from a recording.
+pub fn judged(recording: &Recording, direction: Direction) -> Judged {
+    judge(&Notes::of(recording, direction))
 }
 
 pub(super) fn judge(notes: &Notes) -> Judged {
@@ -158,6 +164,9 @@ fn verdict(notes: &Notes, waits: Option<[Spread; 3]>, least: f64) -> Verdict {
             late.late, late.sent
         ));
     }
+    if let Some(why) = requests_waited(notes.flows()) {
+        return Verdict::Unknown(why);
+    }
     let Some([nqb, classic, sparse]) = waits.map(|w| w.map(|spread| spread[0])) else {
         return Verdict::Unknown("CUBIC built no queue".into());
     };
@@ -192,12 +201,9 @@ fn protection(notes: &Notes, cheated: Option<[Spread; 2]>, least: f64) -> Protec
     if f64::from(nqb.lost) > f64::from(nqb.sent) * LOST {
         return Protection::Exposed;
     }
+    // A flow that yields to losses before it builds a queue does not show what one that does not yield would do.
     let Some([honest, cheat]) = cheated else {
-        let median = waits(nqb).quantile(0.5).map_or(f64::MAX, |ns| ns * 1e-6);
-        return match median < LEAST_MS {
-            true => Protection::Protected,
-            false => Protection::Unknown("the flow that cheats built no queue".into()),
-        };
+        return Protection::Unknown("the flow that cheats built no queue".into());
     };
     match beside(honest[0], cheat[0], least) {
         Shorter => Protection::Protected,
@@ -265,7 +271,7 @@ mod tests {
                 [0.4, 20.0, 19.0],
                 [0.3, 0.5],
                 Verdict::Own,
-                Protection::Protected,
+                Protection::Unknown("the flow that cheats built no queue".into()),
             ),
             (
                 [0.4, 20.0, 0.4],

@@ -1,7 +1,9 @@
 //! Notes of the experiment `nqb`.
 
 use crate::flows::seen::{Codepoint, FlowSeen};
+use crate::flows::up;
 use base::noted::Noted;
+use base::record::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Phase of a run.
@@ -20,16 +22,25 @@ pub enum Phase {
 pub enum NqbNote {
     /// Reason why nothing, or not all, was tried.
     Untried {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Reason in words.
         why: String,
     },
     /// Datagrams with and without DSCP 45 on the idle link.
     Markings {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Without, then with.
         all: Vec<Codepoint>,
     },
     /// A phase.
     Phase {
+        /// Direction of the flows.
+        #[serde(default = "up")]
+        direction: Direction,
         /// Phase that is over.
         phase: Phase,
         /// Length, ns.
@@ -43,4 +54,15 @@ pub enum NqbNote {
 
 impl Noted for NqbNote {
     const KIND: &'static str = "nqb";
+}
+
+impl NqbNote {
+    /// Direction of the flows.
+    pub fn direction(&self) -> Direction {
+        match self {
+            NqbNote::Untried { direction, .. }
+            | NqbNote::Markings { direction, .. }
+            | NqbNote::Phase { direction, .. } => *direction,
+        }
+    }
 }

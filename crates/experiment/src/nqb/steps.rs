@@ -6,6 +6,7 @@ use crate::course::{Course, OfCourse};
 use crate::flows::{Echoes, Flow, Limits, Ran, seen};
 use crate::host::Stopped;
 use crate::spec::Setting;
+use base::record::Direction;
 use base::{Bytes, Duration};
 
 /// Least budget: a phase of two seconds at 2 Mbit/s.
@@ -18,26 +19,38 @@ const PORTS: usize = 4;
 /// # Errors
 /// The budget is too small.
 pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
-    setting.afford("nqb", LEAST)?;
+    let directions = params.direction.each();
+    setting.afford("nqb", LEAST * directions.len() as u64)?;
     let (time, budget) = (params.time, setting.budget);
-    Ok(OfCourse::new(
-        time * 2 + Duration::from_secs(4),
-        move |course| async move {
-            if let Err(why) = all(&course, time, budget).await {
-                course.note(&NqbNote::Untried { why }, "server").await;
+    let whole = (time * 2 + Duration::from_secs(4)) * directions.len() as u64;
+    Ok(OfCourse::new(whole, move |course| async move {
+        for (i, direction) in directions.iter().enumerate() {
+            let left = budget - course.tally().min(budget);
+            let most = left / (directions.len() - i) as u64;
+            if let Err(why) = all(&course, *direction, time, most).await {
+                let direction = *direction;
+                let note = NqbNote::Untried { direction, why };
+                course.note(&note, "server").await;
             }
-            Ok(())
-        },
-    ))
+        }
+        Ok(())
+    }))
 }
 
-async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), String> {
-    let mut echoes = Echoes::open(course, PORTS).await?;
+async fn all(
+    course: &Course,
+    direction: Direction,
+    time: Duration,
+    budget: Bytes,
+) -> Result<(), String> {
+    let mut echoes = Echoes::open(course, (direction, PORTS), time * 2).await?;
     let all = echoes.markings([PLAIN, NQB]).await?;
-    course.note(&NqbNote::Markings { all }, "server").await;
+    course
+        .note(&NqbNote::Markings { direction, all }, "server")
+        .await;
     let limits = Limits {
         lasts: time,
-        most: (budget - course.tally().min(budget)) * 9 / 20,
+        most: budget * 9 / 20,
     };
     let beside = |filling| {
         vec![
@@ -57,16 +70,18 @@ async fn all(course: &Course, time: Duration, budget: Bytes) -> Result<(), Strin
         (Phase::Cheat, "NQB beside a flow that cheats", cheat),
     ] {
         course.wait(REST).await;
-        phases.push((phase, echoes.run(stage, &flows, limits).await?));
+        let stage = format!("{stage}, {direction}");
+        phases.push((phase, echoes.run(&stage, &flows, limits).await?));
     }
     // The smallest round trip is known at the end.
     let base = echoes.base.unwrap_or_default();
     for (phase, ran) in &phases {
         let note = NqbNote::Phase {
+            direction,
             phase: *phase,
             lasted_ns: ran.lasted.as_nanos(),
             base_ns: base.as_nanos(),
-            flows: seen::flows(ran, base),
+            flows: seen::flows(direction, ran, base),
         };
         course.note(&note, "server").await;
     }

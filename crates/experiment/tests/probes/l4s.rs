@@ -10,7 +10,9 @@ use experiment::{Bounds, Others, ProbeSpec, Setting};
 use link::LinkSpec;
 use sim::bufferbloat::network::{Policer, Router, Treatment, Which};
 use sim::bufferbloat::{Network, Plan, Seen, carry_out};
+use stats::Figure;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 const DRAWS: u64 = 100;
 /// Time before which Prague ran alone; after it nothing is marked until both flows run.
@@ -91,23 +93,42 @@ fn discipline(
     }
 }
 
-fn draw(seed: u64, number: u64) -> Drawn {
+/// Link with this queue in one direction, and the time of half a round trip in both.
+pub(super) fn link(direction: Direction, queue: &str, rates: [f64; 2], delay_us: f64) -> LinkSpec {
+    let [mbps, other] = rates;
+    let queued =
+        format!("rate = \"{mbps} Mbit/s\"\ndelay = \"{delay_us} us\"\nqueue = \"{queue}\"\n");
+    let idle = format!("rate = \"{other} Mbit/s\"\ndelay = \"{delay_us} us\"\n");
+    let [up, down] = match direction {
+        Direction::Up => [queued, idle],
+        Direction::Down => [idle, queued],
+    };
+    let text = format!("name = \"t\"\ntitle = \"t\"\n[up]\n{up}[down]\n{down}");
+    LinkSpec::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// Rate of the other direction: links are asymmetric.
+pub(super) fn other(rng: &mut Rng, direction: Direction, mbps: f64) -> f64 {
+    match direction {
+        Direction::Up => (mbps * between(rng, 1.0, 8.0)).round(),
+        Direction::Down => (mbps / between(rng, 1.0, 10.0) * 10.0).ceil() / 10.0,
+    }
+}
+
+fn draw(seed: u64, number: u64, direction: Direction) -> Drawn {
     let mut rng = Streams::new(seed ^ number << 20).stream("l4s");
     let mbps = (between(&mut rng, 8.0, 100.0) * 10.0).round() / 10.0;
     let rtt_ms = between(&mut rng, 5.0, 80.0);
     let (queue, verdict, queues, threshold) = discipline(&mut rng, number, mbps);
     let delay = (rtt_ms * 500.0).round();
-    let text = format!(
-        "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"{mbps} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"\n[down]\nrate = \"{} Mbit/s\"\ndelay = \"{delay} us\"\n",
-        (mbps * between(&mut rng, 1.0, 8.0)).round()
-    );
-    let link = LinkSpec::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let rates = [mbps, other(&mut rng, direction, mbps)];
+    let link = link(direction, &queue, rates, delay);
     Drawn {
         plan: Plan {
             logs_marks: true,
             ..Plan::new(link, seed ^ number)
         },
-        what: format!("{mbps} Mbit/s, RTT {rtt_ms:.1} ms, {queue}"),
+        what: format!("{direction}: {mbps} Mbit/s, RTT {rtt_ms:.1} ms, {queue}"),
         mbps,
         verdict,
         queues,
@@ -230,13 +251,22 @@ impl Row {
 }
 
 #[test]
-fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
+fn l4s_verdicts_and_thresholds_up_are_those_of_the_queue() {
+    draws(Direction::Up);
+}
+
+#[test]
+fn l4s_verdicts_and_thresholds_down_are_those_of_the_queue() {
+    draws(Direction::Down);
+}
+
+fn draws(direction: Direction) {
     let seed = seed();
     let mut rows: [Row; 5] = Default::default();
     for number in 0..DRAWS {
-        let drawn = draw(seed, number);
-        let (recording, seen) = run(&drawn.plan, "l4s");
-        let found = judged(&recording);
+        let drawn = draw(seed, number, direction);
+        let (recording, seen) = run(&drawn.plan, &format!("l4s:direction={direction}"));
+        let found = judged(&recording, direction);
         let (score, far) = rows[(number % 5) as usize].add(&found, &drawn, &seen);
         if score != Score::Right || far {
             println!(
@@ -248,7 +278,7 @@ fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
         }
     }
     println!(
-        "| queue | draws | right | cannot tell | wrong | threshold | its interval holds it | wait at marks |\n|---|---|---|---|---|---|---|---|"
+        "{direction}:\n| queue | draws | right | cannot tell | wrong | threshold | its interval holds it | wait at marks |\n|---|---|---|---|---|---|---|---|"
     );
     let names = [
         "DualPI2",
@@ -277,9 +307,9 @@ fn l4s_verdicts_and_thresholds_are_those_of_the_queue() {
     }
 }
 
-/// A DualPI2 link behind a router that treats datagrams up in this way.
-fn behind(which: Which, rewrite: Option<(u8, u8)>) -> Plan {
-    let plan = draw(1, 0).plan;
+/// A DualPI2 link behind a router that treats datagrams of a direction in this way.
+fn behind(direction: Direction, which: Which, rewrite: Option<(u8, u8)>) -> Plan {
+    let plan = draw(1, 0, direction).plan;
     let router = |hop: u8| Router {
         address: Ipv4Addr::new(10, 0, 0, hop).into(),
         delay: Duration::from_micros(200),
@@ -293,7 +323,7 @@ fn behind(which: Which, rewrite: Option<(u8, u8)>) -> Plan {
             routers: vec![router(1), router(2)],
             treatments: vec![Treatment {
                 router: 2,
-                direction: Direction::Up,
+                direction,
                 leaving: false,
                 which,
                 rewrite,
@@ -313,23 +343,109 @@ fn l4s_codepoints_that_do_not_arrive_are_the_answer() {
         (Which::Codepoint(1), None, Verdict::Lost),
         (Which::Codepoint(3), Some((0xfc, 1)), Verdict::Erased),
     ] {
-        let (recording, _) = run(&behind(which, rewrite), "l4s:time=3s");
-        let found = judged(&recording);
-        assert_eq!(found.verdict, expected, "{rewrite:?}: {found:?}");
+        for direction in [Direction::Up, Direction::Down] {
+            let plan = behind(direction, which, rewrite);
+            let (recording, _) = run(&plan, &format!("l4s:time=3s,direction={direction}"));
+            let found = judged(&recording, direction);
+            assert_eq!(
+                found.verdict, expected,
+                "{direction} {rewrite:?}: {found:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn l4s_policing_of_ect1_is_told_from_tail_drop() {
-    for number in [4, 9, 14, 19] {
-        let Drawn { mut plan, mbps, .. } = draw(seed(), number);
+    use Direction::{Down, Up};
+    for (number, direction) in [(4, Up), (9, Up), (14, Down), (19, Down)] {
+        let Drawn { mut plan, mbps, .. } = draw(seed(), number, direction);
         plan.network.policer = Some(Policer {
+            direction,
             which: Which::Codepoint(1),
             rate: BitsPerSec::new((mbps * 1e6 / 4.0) as u64),
             burst: Bytes::new(20_000),
+            after: Duration::ZERO,
         });
-        let (recording, _) = run(&plan, "l4s");
-        let found = judged(&recording);
-        assert_eq!(found.verdict, Verdict::Policed, "draw {number}: {found:?}");
+        let (recording, _) = run(&plan, &format!("l4s:direction={direction}"));
+        let found = judged(&recording, direction);
+        assert_eq!(
+            found.verdict,
+            Verdict::Policed,
+            "{direction}, draw {number}: {found:?}"
+        );
     }
+}
+
+#[test]
+fn l4s_does_not_take_a_full_uplink_for_the_downlink() {
+    for number in 0..5 {
+        let Drawn { what, mbps, .. } = draw(seed(), number, Direction::Down);
+        // Requests are a twentieth of what they bring.
+        let rates = [mbps * 10.0, mbps / 4.0];
+        let plan = Plan::new(
+            link(Direction::Down, "fifo:packets=2000", rates, 10_000.0),
+            number,
+        );
+        let (recording, _) = run(&plan, "l4s:direction=down,time=5s");
+        let found = judged(&recording, Direction::Down);
+        let Verdict::Unknown(why) = &found.verdict else {
+            panic!("{what}: {found:?}");
+        };
+        assert!(why.contains("uplink was full"), "{what}: {why}");
+    }
+}
+
+#[test]
+fn l4s_both_directions_are_one_answer() {
+    let plan = draw(1, 0, Direction::Down).plan;
+    let (recording, _) = run(&plan, "l4s:time=4s");
+    let up = judged(&recording, Direction::Up);
+    let down = judged(&recording, Direction::Down);
+    assert_eq!(up.verdict, Verdict::NoMarks, "{up:?}");
+    assert_eq!(down.verdict, Verdict::Works, "{down:?}");
+    let spec = &ProbeSpec::from_str("l4s").expect("a kind");
+    let outcome = (spec.kind().answer)(spec.words(), &recording);
+    for part in ["No marks up", "L4S works down"] {
+        assert!(outcome.says.contains(part), "{}", outcome.says);
+    }
+}
+
+/// Share of intervals of eight seconds that hold what half a minute shows, of links with one queue of a classic AQM.
+#[test]
+fn l4s_harm_to_cubic_is_told_with_an_interval_that_holds() {
+    let seed = seed();
+    let (mut all, mut held, mut harmed) = (0, 0, 0);
+    for number in (0..30).filter(|n| matches!(n % 5, 2 | 3)) {
+        let drawn = draw(seed, number, Direction::Down);
+        let of_fair = |time: &str, other: u64| {
+            let plan = Plan {
+                seed: seed ^ number ^ other,
+                ..drawn.plan.clone()
+            };
+            let (recording, _) = run(&plan, &format!("l4s:direction=down,time={time}"));
+            let judged = judged(&recording, Direction::Down);
+            (judged.verdict, judged.classic_of_fair)
+        };
+        let (verdict, found) = of_fair("8s", 0);
+        let (_, truth) = of_fair("30s", 1 << 40);
+        let (Figure::Is { value, low, high }, Figure::Is { value: truth, .. }) = (found, truth)
+        else {
+            continue;
+        };
+        if verdict != Verdict::ClassicMarks {
+            continue;
+        }
+        all += 1;
+        let holds = low <= truth && truth <= high;
+        held += u32::from(holds);
+        harmed += u32::from(truth < 0.9);
+        println!(
+            "{}: {value:.2} ({low:.2} to {high:.2}), in half a minute {truth:.2}{}",
+            drawn.what,
+            if holds { "" } else { ": missed" }
+        );
+    }
+    println!("{held} of {all} intervals hold; CUBIC is harmed in {harmed}");
+    assert!(all >= 7 && held * 10 >= all * 8, "{held} of {all}");
 }

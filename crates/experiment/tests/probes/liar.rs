@@ -225,6 +225,11 @@ impl Tongue {
                     tried.back = experiment::ask::Back::Bytes(self.bytes(600));
                 }
             }
+            Answer::Quic(ran) => {
+                // What was delivered is counted here; the rest is told.
+                (ran.sent, ran.lost) = (Some(self.number(u64::MAX)), Some(self.number(u64::MAX)));
+                ran.wait = Some(Duration::from_nanos(self.number(LAST_NS as u64)));
+            }
             Answer::Controls(controls) => *controls = Some(vec!["\u{1b}[31m".into(); 3]),
             Answer::Quotes(Ok(quotes)) => {
                 for quote in quotes {

@@ -16,6 +16,7 @@ mod others;
 mod page;
 mod path;
 mod ports;
+mod quic;
 mod radio;
 mod random;
 mod sizes;

@@ -1,11 +1,10 @@
 //! The kind `nqb` over disciplines with random parameters, rates and round trips. NQB_SEED repeats the draws;
 //! `make nqb-draws` prints the table of docs/book/probe/nqb.md. The truth is the discipline.
 
-use super::l4s::{between, run};
+use super::l4s::{between, link, other, run};
 use base::record::Direction;
 use base::rng::{Rng, Streams};
 use experiment::nqb::{Judged, Protection, Verdict, judged};
-use link::LinkSpec;
 use sim::bufferbloat::Plan;
 use sim::bufferbloat::network::{Treatment, Which};
 
@@ -49,22 +48,19 @@ fn discipline(rng: &mut Rng, number: u64, mbps: f64) -> (String, Verdict, Option
     }
 }
 
-fn draw(seed: u64, number: u64) -> Drawn {
+fn draw(seed: u64, number: u64, direction: Direction) -> Drawn {
     let mut rng = Streams::new(seed ^ number << 20).stream("nqb");
     let mbps = (between(&mut rng, 8.0, 100.0) * 10.0).round() / 10.0;
     let rtt_ms = between(&mut rng, 5.0, 60.0);
     let (queue, verdict, protected) = discipline(&mut rng, number, mbps);
     let delay = (rtt_ms * 500.0).round();
-    let text = format!(
-        "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"{mbps} Mbit/s\"\ndelay = \"{delay} us\"\nqueue = \"{queue}\"\n[down]\nrate = \"{} Mbit/s\"\ndelay = \"{delay} us\"\n",
-        (mbps * between(&mut rng, 1.0, 8.0)).round()
-    );
-    let link = LinkSpec::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let rates = [mbps, other(&mut rng, direction, mbps)];
+    let link = link(direction, &queue, rates, delay);
     let mut plan = Plan::new(link, seed ^ number);
     if let Verdict::Changed(_) = verdict {
         plan.network.treatments.push(Treatment {
             router: 1,
-            direction: Direction::Up,
+            direction,
             leaving: false,
             which: Which::Dscps,
             rewrite: Some((3, 0)),
@@ -72,7 +68,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
     }
     Drawn {
         plan,
-        what: format!("{mbps} Mbit/s, RTT {rtt_ms:.1} ms, {queue}"),
+        what: format!("{direction}: {mbps} Mbit/s, RTT {rtt_ms:.1} ms, {queue}"),
         verdict,
         protected,
     }
@@ -101,20 +97,31 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn nqb_queues_and_their_protection_are_those_of_the_discipline() {
+fn nqb_queues_up_and_their_protection_are_those_of_the_discipline() {
+    draws(Direction::Up);
+}
+
+#[test]
+fn nqb_queues_down_and_their_protection_are_those_of_the_discipline() {
+    draws(Direction::Down);
+}
+
+fn draws(direction: Direction) {
     let seed = seed();
     let mut rows = [[0u32; 3]; 6];
     for number in 0..DRAWS {
-        let drawn = draw(seed, number);
-        let (recording, _) = run(&drawn.plan, "nqb");
-        let found = judged(&recording);
+        let drawn = draw(seed, number, direction);
+        let (recording, _) = run(&drawn.plan, &format!("nqb:direction={direction}"));
+        let found = judged(&recording, direction);
         let score = score(&found, &drawn);
         rows[(number % 6) as usize][score] += 1;
         if score > 0 {
             println!("NQB_SEED={seed}, draw {number}: {}: {found:?}", drawn.what);
         }
     }
-    println!("| queue | draws | right | cannot tell | wrong |\n|---|---|---|---|---|");
+    println!(
+        "{direction}:\n| queue | draws | right | cannot tell | wrong |\n|---|---|---|---|---|"
+    );
     let names = [
         "FIFO",
         "PIE",

@@ -11,8 +11,10 @@ use super::line::{Heard, Line};
 use super::ports::PortSet;
 use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
+use crate::load::ceiling::HEADERS;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::quic;
 use crate::quotes::Quotes;
 use crate::sys::option;
 use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
@@ -20,7 +22,7 @@ use base::Duration;
 use base::record::Direction;
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    LONGEST, Listening, MOST_BYTES, MOST_ORDERS, MOST_QUOTES, Opened, Order, Place, Quoted,
+    Answer, LONGEST, Listening, MOST_BYTES, MOST_ORDERS, MOST_QUOTES, Opened, Order, Place, Quoted,
     Transport, Wanted,
 };
 use measure::control::post::Post;
@@ -30,7 +32,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Time within which a report has to be taken, even over GPRS.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
@@ -44,6 +46,8 @@ const MOST_CALLS: usize = 32;
 const MOST_PORTS: usize = 256;
 /// Greatest number of descriptors that the ports take, with connections to them.
 pub const MOST_DESCRIPTORS: usize = MOST_PORTS + 4 * MOST_CALLS;
+/// Greatest number of ports for QUIC of one request: each takes a thread.
+const MOST_QUIC: usize = 2;
 /// Number of ports that are tried if any will do.
 const TRIES: u32 = 64;
 /// Longest datagram that is read; a longer one counts as this long.
@@ -74,6 +78,8 @@ struct Open {
     post: Post,
     ports: Vec<Option<Port>>,
     calls: Vec<Call>,
+    /// TOS bytes of the ports' sockets.
+    tos: Vec<u8>,
     buf: Vec<u8>,
     sent: u64,
     quotes: Option<Quotes>,
@@ -117,7 +123,18 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Busy, text), shared);
     };
-    let mut flow = match shared.quota.flow(permit, spec, Direction::Up, Use::Listen) {
+    // Ports that send datagrams for requests load the uplink, as downloads do: one client at a time.
+    let fills = |w: &Wanted| matches!(w.answer, Answer::Pull | Answer::Quic);
+    let quic = wanted.iter().filter(|w| w.answer == Answer::Quic).count();
+    if quic > MOST_QUIC {
+        let text = format!("{quic} ports for QUIC were asked for, and {MOST_QUIC} are the limit");
+        return refuse(stream, (Refusal::Malformed, text), shared);
+    }
+    let usage = match wanted.iter().any(fills) {
+        true => (Direction::Down, Use::Datagrams),
+        false => (Direction::Up, Use::Listen),
+    };
+    let mut flow = match shared.quota.flow(permit, spec, usage.0, usage.1) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -148,6 +165,7 @@ pub fn serve(
             wanted.to_vec(),
             messages::answer,
         ),
+        tos: vec![0; ports.len()],
         ports,
         calls: Vec::new(),
         buf: vec![0; MOST_READ],
@@ -168,7 +186,7 @@ pub fn serve(
     let by = began + TAKEN_WITHIN.as_nanos() as i64;
     stream.say(&listening, by, shared)?;
     let until = began + duration.as_nanos() as i64;
-    let end = open.run(stream, until, &mut flow, shared);
+    let end = open.run_all(stream, until, &mut flow, shared);
     let foreign = open.post.foreign();
     shared
         .counters
@@ -336,11 +354,55 @@ fn saved_syn(stream: &TcpStream) -> Vec<u8> {
     }
 }
 
+/// Ends the threads of ports for QUIC when dropped.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Open {
-    fn run(
+    /// Serves all ports: those for QUIC each in a thread, the others in this one.
+    fn run_all(
         &mut self,
         stream: &Line,
         until: i64,
+        flow: &mut FlowPermit,
+        shared: &Shared,
+    ) -> io::Result<End> {
+        let is_quic = |i: &usize| self.post.wanted()[*i].answer == Answer::Quic;
+        let numbers: Vec<usize> = (0..self.ports.len()).filter(is_quic).collect();
+        let sockets: Vec<Port> = numbers
+            .into_iter()
+            .filter_map(|i| self.ports[i].take())
+            .collect();
+        let moved: Vec<AtomicU64> = sockets.iter().map(|_| AtomicU64::new(0)).collect();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _closing = Closing(&over);
+            for (port, moved) in sockets.into_iter().zip(&moved) {
+                let Port::Udp(socket) = port else { continue };
+                let service = quic::Service {
+                    socket,
+                    client: self.post.client(),
+                    token: *self.post.token(),
+                    tls: shared.tls.as_ref().map(|t| t.config.clone()),
+                    ceiling: &shared.ceiling,
+                    moved,
+                    over: &over,
+                };
+                std::thread::Builder::new().spawn_scoped(scope, || quic::serve(service))?;
+            }
+            self.run(stream, (until, &moved), flow, shared)
+        })
+    }
+
+    fn run(
+        &mut self,
+        stream: &Line,
+        (until, quic): (i64, &[AtomicU64]),
         flow: &mut FlowPermit,
         shared: &Shared,
     ) -> io::Result<End> {
@@ -353,9 +415,10 @@ impl Open {
                 return Ok(End::TimeUp);
             }
             self.wait(stream);
-            self.take();
+            self.take(flow, shared);
             self.serve_calls();
-            if !flow.spend(self.sent) {
+            let quic: u64 = quic.iter().map(|m| m.load(Ordering::Relaxed)).sum();
+            if !flow.spend(self.sent + quic) {
                 return Ok(End::Enough);
             }
             loop {
@@ -395,7 +458,7 @@ impl Open {
     }
 
     /// Takes arrivals, at most a fixed number of each port: a flood there does not keep the others waiting.
-    fn take(&mut self) {
+    fn take(&mut self, flow: &mut FlowPermit, shared: &Shared) {
         const AT_ONCE: usize = 64;
         for i in 0..self.ports.len() {
             match &self.ports[i] {
@@ -414,7 +477,28 @@ impl Open {
                         };
                         let Some(from) = got.from else { continue };
                         let bytes = &self.buf[..got.len];
-                        if let Some(answer) = self.post.datagram(i, (from, got.tos), bytes) {
+                        let at_ns = mono_ns().unsigned_abs();
+                        if let Some((pulled, tos)) = self.post.pull(i, from, bytes, at_ns) {
+                            // A hundred datagrams of a load must not outlast its budget.
+                            if !flow.spend(self.sent + pulled.len() as u64) {
+                                return;
+                            }
+                            // Beyond the server's limit on its rate, datagrams are lost as on a slower link.
+                            let now = mono_ns();
+                            if shared.ceiling.wait_ns(now) > 0 {
+                                continue;
+                            }
+                            shared.ceiling.book(now, pulled.len() as u64 + HEADERS);
+                            if self.tos[i] != tos {
+                                let v6 = from.is_ipv6();
+                                self.tos[i] = match set_tos(socket.as_raw_fd(), v6, tos) {
+                                    Ok(()) => tos,
+                                    Err(_) => continue,
+                                };
+                            }
+                            let _ = socket.send_to(&pulled, from);
+                            self.sent += pulled.len() as u64;
+                        } else if let Some(answer) = self.post.datagram(i, (from, got.tos), bytes) {
                             // What this host does not send is lost, as on the way.
                             let _ = socket.send_to(&answer, from);
                             self.sent += answer.len() as u64;
@@ -562,6 +646,7 @@ impl Open {
             return malformed(format!("UDP port {listener} could not be opened"));
         };
         self.sent += sending.bytes.len() as u64;
+        self.tos[sending.listener] = 0;
         match send_marked(socket, &sending.bytes, sending.to, marking) {
             Ok(()) => Response::Ready,
             Err(e) => Response::Refused {

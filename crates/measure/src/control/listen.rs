@@ -9,6 +9,7 @@ use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
 use crate::quote::{MOST_REST, Quote};
 use base::Duration;
+use base::record::Direction;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -39,6 +40,10 @@ pub const COOKIE_LEN: usize = 16;
 pub const KNOCK_LEN: usize = 52;
 /// Length of an echo, and so of the shortest datagram that is echoed.
 pub const ECHO_LEN: usize = 28;
+/// Length of a request for a datagram.
+pub const PULL_LEN: usize = TOKEN_LEN + COOKIE_LEN + 7;
+/// Lengths of the datagrams that the server sends for such requests, bytes: the largest fits into an Ethernet frame.
+pub const PULLED_LEN: std::ops::RangeInclusive<usize> = 32..=1452;
 pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
 pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
 pub(super) const MOST_QUOTES_BODY: usize = MOST_QUOTES * (MOST_REST + 48) + 2048;
@@ -110,9 +115,14 @@ pub enum Answer {
     NotNames,
     /// Number and TOS byte of each datagram, and the count of those so far: an [`Echo`].
     Echo,
+    /// Datagram of the requested length and TOS byte for each [`Pull`] with the cookie of its source: a [`Pulled`].
+    /// A knock is answered as by [`Answer::Mark`].
+    Pull,
+    /// QUIC connections with one load each.
+    Quic,
 }
 
-const ANSWERS: [Answer; 8] = [
+const ANSWERS: [Answer; 10] = [
     Answer::Nothing,
     Answer::Mark,
     Answer::Page,
@@ -121,6 +131,8 @@ const ANSWERS: [Answer; 8] = [
     Answer::Names,
     Answer::NotNames,
     Answer::Echo,
+    Answer::Pull,
+    Answer::Quic,
 ];
 
 impl Wanted {
@@ -604,6 +616,137 @@ pub fn echoed(token: &[u8; TOKEN_LEN], number: u32, len: usize) -> Vec<u8> {
 pub fn echo_number(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<u32> {
     let number = bytes.strip_prefix(token)?.get(..4)?;
     Some(u32::from_be_bytes(number.try_into().ok()?))
+}
+
+/// Request for one datagram from a port, with the cookie that the port has given to its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// Cookie of the source, from a [`Knocked`] of the same port.
+    pub cookie: [u8; COOKIE_LEN],
+    /// Number of the datagram.
+    pub number: u32,
+    /// Length of the datagram, bytes.
+    pub len: u16,
+    /// TOS or traffic-class byte of the datagram.
+    pub tos: u8,
+}
+
+impl Pull {
+    /// Encodes the request.
+    pub fn encode(&self, token: &[u8; TOKEN_LEN]) -> Vec<u8> {
+        let mut out = token.to_vec();
+        out.extend(self.cookie);
+        out.extend(self.number.to_be_bytes());
+        out.extend(self.len.to_be_bytes());
+        out.push(self.tos);
+        out
+    }
+
+    /// Reads the request; `None` if it does not start with the token or has another length.
+    pub fn decode(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Pull> {
+        let bytes: &[u8; PULL_LEN] = bytes.try_into().ok()?;
+        let rest = bytes.strip_prefix(token)?;
+        Some(Pull {
+            cookie: rest[..COOKIE_LEN].try_into().ok()?,
+            number: u32::from_be_bytes(rest[16..20].try_into().ok()?),
+            len: u16::from_be_bytes(rest[20..22].try_into().ok()?),
+            tos: rest[22],
+        })
+    }
+}
+
+/// Head of a datagram that the server sends for a [`Pull`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// Number of the datagram.
+    pub number: u32,
+    /// Requests that have arrived at the port so far, this one included.
+    pub count: u32,
+    /// Time at which the request arrived, by a clock of the server, ns: differences alone have a meaning.
+    pub at_ns: u64,
+}
+
+impl Pulled {
+    /// Encodes the datagram of `len` bytes. As in an [`Echo`], the client chooses none of its bytes.
+    pub fn encode(&self, token: &[u8; TOKEN_LEN], len: usize) -> Vec<u8> {
+        let mut out = mark(token).to_vec();
+        out.extend((self.number ^ echo_mask(token)).to_be_bytes());
+        out.extend(self.count.to_be_bytes());
+        out.extend(self.at_ns.to_be_bytes());
+        out.resize(len.max(*PULLED_LEN.start()), b'.');
+        out
+    }
+
+    /// Reads the head; `None` if it is not the server's to the holder of this token.
+    pub fn decode(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Pulled> {
+        if !PULLED_LEN.contains(&bytes.len()) || bytes[..16] != mark(token) {
+            return None;
+        }
+        let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Some(Pulled {
+            number: word(16) ^ echo_mask(token),
+            count: word(20),
+            at_ns: u64::from_be_bytes(std::array::from_fn(|i| bytes[24 + i])),
+        })
+    }
+}
+
+/// Length of the message with which a client starts the load of a QUIC connection.
+pub const QUIC_START_LEN: usize = TOKEN_LEN + 1;
+/// Length of the server's report on a QUIC connection.
+pub const QUIC_REPORT_LEN: usize = 32;
+
+/// First message of a QUIC connection: the token, and the direction of the data.
+pub fn quic_start(token: &[u8; TOKEN_LEN], direction: Direction) -> [u8; QUIC_START_LEN] {
+    let mut out = [0; QUIC_START_LEN];
+    out[..TOKEN_LEN].copy_from_slice(token);
+    out[TOKEN_LEN] = u8::from(direction == Direction::Down);
+    out
+}
+
+/// Direction of the data that a client starts; `None` without the token.
+pub fn quic_direction(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Direction> {
+    match bytes.strip_prefix(token)? {
+        [0] => Some(Direction::Up),
+        [1] => Some(Direction::Down),
+        _ => None,
+    }
+}
+
+/// Server's report on its end of a QUIC connection, repeated while that lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuicReport {
+    /// Payload received.
+    pub received: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Smoothed round trip above the smallest, ns.
+    pub wait_ns: u64,
+}
+
+impl QuicReport {
+    /// Encodes the report.
+    pub fn encode(&self) -> [u8; QUIC_REPORT_LEN] {
+        let all = [self.received, self.sent, self.lost, self.wait_ns];
+        let mut out = [0; QUIC_REPORT_LEN];
+        for (part, value) in std::iter::zip(out.chunks_exact_mut(8), all) {
+            part.copy_from_slice(&value.to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads the report; a server that is hostile may claim any numbers.
+    pub fn decode(bytes: &[u8; QUIC_REPORT_LEN]) -> QuicReport {
+        let word = |i: usize| u64::from_be_bytes(std::array::from_fn(|k| bytes[i * 8 + k]));
+        QuicReport {
+            received: word(0),
+            sent: word(1),
+            lost: word(2),
+            wait_ns: word(3),
+        }
+    }
 }
 
 /// Datagram that asks for an answer: the token, padded to `len` bytes.

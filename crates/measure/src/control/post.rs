@@ -7,8 +7,8 @@
 
 use super::listen::{
     Answer, Arrival, COOKIE_LEN, Echo, Knocked, LEAST_DATAGRAM, MARK_LEN, MOST_ARRIVALS,
-    MOST_BYTES, MOST_DATAGRAM, MOST_ORDERS, TOKEN_LEN, Transport, Wanted, datagram, echo_number,
-    mark,
+    MOST_BYTES, MOST_DATAGRAM, MOST_ORDERS, PULLED_LEN, Pull, Pulled, TOKEN_LEN, Transport, Wanted,
+    datagram, echo_number, mark,
 };
 use crate::wire::Key;
 use std::net::{IpAddr, SocketAddr};
@@ -76,6 +76,11 @@ impl Post {
         &self.arrivals
     }
 
+    /// Token that messages to the ports carry.
+    pub fn token(&self) -> &[u8; TOKEN_LEN] {
+        &self.token
+    }
+
     /// Address of the client.
     pub fn client(&self) -> IpAddr {
         self.client
@@ -132,8 +137,8 @@ impl Post {
         }
         let answer = match wanted.answer {
             _ if !shown => None,
-            Answer::Nothing => None,
-            Answer::Mark => {
+            Answer::Nothing | Answer::Quic => None,
+            Answer::Mark | Answer::Pull => {
                 let cookie = self.cookie(from);
                 Some(Knocked { from, cookie }.encode(&self.token).to_vec())
             }
@@ -171,6 +176,40 @@ impl Post {
         (echo.len() <= bytes.len()).then_some(echo)
     }
 
+    /// Handles a request for a datagram, which arrived at `at_ns`; returns the datagram and its TOS byte. `None` without the
+    /// cookie that this port's source was given: whoever has not proven that it receives gets no datagram.
+    pub fn pull(
+        &mut self,
+        listener: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+        at_ns: u64,
+    ) -> Option<(Vec<u8>, u8)> {
+        if self.wanted.get(listener)?.answer != Answer::Pull {
+            return None;
+        }
+        let pull = Pull::decode(bytes, &self.token)?;
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let len = usize::from(pull.len);
+        if !self.holds_cookie(from, &pull.cookie) || !PULLED_LEN.contains(&len) {
+            return None;
+        }
+        let count = self.echoed.get_mut(listener)?;
+        *count = count.wrapping_add(1);
+        let pulled = Pulled {
+            number: pull.number,
+            count: *count,
+            at_ns,
+        };
+        Some((pulled.encode(&self.token, len), pull.tos))
+    }
+
+    /// True if this is the cookie of an address. Compares in constant time, so that the timing of refusals reveals nothing.
+    fn holds_cookie(&self, of: SocketAddr, cookie: &[u8; COOKIE_LEN]) -> bool {
+        let expected = self.cookie(of);
+        expected.iter().zip(cookie).fold(0, |d, (a, b)| d | (a ^ b)) == 0
+    }
+
     /// Handles a connection to a port; returns its index among the arrivals, if there is room.
     pub fn call(&mut self, listener: usize, from: SocketAddr, syn: Vec<u8>) -> Option<usize> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
@@ -206,7 +245,7 @@ impl Post {
         }
         let answer = match self.wanted.get(listener)?.answer {
             _ if !shown => None,
-            Answer::Nothing | Answer::Echo => None,
+            Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic => None,
             Answer::Mark => Some(mark(&self.token).to_vec()),
             other => Some((self.author)(other, &self.token)),
         };
@@ -245,10 +284,7 @@ impl Post {
                 "a datagram has a number below {MOST_ORDERS} and {MARK_LEN} to {MOST_DATAGRAM} bytes, not {number} and {len}"
             ));
         }
-        let expected = self.cookie(to);
-        // Compares in constant time, so that the timing of refusals reveals nothing.
-        let differs = expected.iter().zip(cookie).fold(0, |d, (a, b)| d | (a ^ b));
-        if differs != 0 {
+        if !self.holds_cookie(to, cookie) {
             return Err(format!("{to} has not proven that it receives there"));
         }
         Ok(Sending {
@@ -286,6 +322,7 @@ mod tests {
             Just(Answer::Mark),
             Just(Answer::Page),
             Just(Answer::Names),
+            Just(Answer::Pull),
         ]
     }
 
@@ -324,6 +361,33 @@ mod tests {
                 prop_assert!(listener == 0 && number < MOST_ORDERS);
                 prop_assert_eq!(sending.bytes.len(), len as usize);
                 prop_assert!(sending.bytes.len() <= MOST_DATAGRAM);
+            }
+        }
+
+        /// A datagram goes to the source of a cookie alone, at its request; forged sources and guessed cookies get nothing.
+        #[test]
+        fn pulled_datagrams_go_to_whom_has_received_a_cookie(
+            guess: [u8; 16], ip: [u8; 4], port in 1u16.., number: u32, len: u16, tos: u8, cut in 0usize..40,
+        ) {
+            let mut post = post(Answer::Pull);
+            let own: SocketAddr = (CLIENT, 40_000).into();
+            let answer = post.datagram(0, (own, None), &knock(&TOKEN, 0)).expect("answered");
+            prop_assert_eq!(answer.len(), KNOCK_LEN);
+            let known = Knocked::decode(&answer, &TOKEN).expect("readable");
+            let pull = Pull { cookie: known.cookie, number, len, tos };
+            let victim = (ip, port).into();
+            prop_assume!(victim != own);
+            let bytes = pull.encode(&TOKEN);
+            prop_assert!(post.pull(0, victim, &bytes, 5).is_none());
+            prop_assert!(post.pull(0, own, &Pull { cookie: guess, ..pull }.encode(&TOKEN), 5).is_none());
+            prop_assert!(post.pull(1, own, &bytes[..cut.min(bytes.len() - 1)], 5).is_none());
+            let sent = post.pull(0, own, &bytes, 5);
+            prop_assert_eq!(sent.is_some(), PULLED_LEN.contains(&usize::from(len)));
+            if let Some((datagram, marked)) = sent {
+                prop_assert_eq!((datagram.len(), marked), (usize::from(len), tos));
+                let expected = Pulled { number, count: 1, at_ns: 5 };
+                prop_assert_eq!(Pulled::decode(&datagram, &TOKEN), Some(expected));
+                prop_assert_eq!(Pulled::decode(&datagram, b"another1"), None);
             }
         }
 

@@ -100,6 +100,8 @@ impl World {
                 Answer::Done
             }
             Ask::Transfer(transfer) => Answer::Transferred(Ok(self.transfer(transfer, going_on))),
+            Ask::Wifi => Answer::Wifi(Err("a virtual host has no Wi-Fi".into())),
+            Ask::Quic(load) => Answer::Quic(self.quic(load, going_on)),
             Ask::Trace(trace) => self.trace(trace)?,
             Ask::Browse(browse) => self.browse(browse, going_on)?,
             Ask::Capture(_) => {

@@ -7,13 +7,14 @@ use base::Duration;
 use experiment::ask::{Marking, Ports};
 use experiment::middlebox::messages;
 use measure::control::listen::{
-    Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, TOKEN_LEN, Transport, Wanted,
-    datagram, echo_number, mark,
+    Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, Pull, Pulled, TOKEN_LEN,
+    Transport, Wanted, datagram, echo_number, mark,
 };
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
+pub(super) const COOKIE: [u8; COOKIE_LEN] = [7; COOKIE_LEN];
+pub(super) const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
 const FAR_PORT: u16 = 7_000;
 /// Answer of a middlebox in the server's name.
 const SOMEBODY: &[u8] = b"220 welcome";
@@ -134,7 +135,9 @@ impl World {
             return;
         };
         let wanted = self.far.ports[listener].0.answer;
-        if wanted == Answer::Echo {
+        let pull = Pull::decode(&came, &TOKEN).filter(|p| p.cookie == COOKIE);
+        // A QUIC connection in virtual time: data up is echoed, data down is requested.
+        if wanted == Answer::Echo || wanted == Answer::Quic && pull.is_none() {
             if let Some(number) = echo_number(&came, &TOKEN) {
                 self.far.echoed[listener] += 1;
                 let echo = Echo {
@@ -146,17 +149,33 @@ impl World {
             }
             return;
         }
+        if let (Answer::Pull | Answer::Quic, Some(pull)) = (wanted, pull) {
+            self.far.echoed[listener] += 1;
+            let pulled = Pulled {
+                number: pull.number,
+                count: self.far.echoed[listener],
+                at_ns: self.now.as_nanos(),
+            };
+            let datagram = Datagram {
+                from: to,
+                to: from,
+                bytes: pulled.encode(&TOKEN, usize::from(pull.len)),
+                tos: pull.tos,
+            };
+            self.send_down(datagram, None);
+            return;
+        }
         let ours = shows(&came);
         self.arrived(listener, from, &came, Vec::new());
         if let Some(arrival) = self.far.arrivals.last_mut() {
             arrival.tos = Some(datagram.tos);
         }
         let answer = match wanted {
-            Answer::Mark if came.len() >= KNOCK_LEN => {
-                let cookie = [7; COOKIE_LEN];
+            Answer::Mark | Answer::Pull if came.len() >= KNOCK_LEN => {
+                let cookie = COOKIE;
                 Knocked { from, cookie }.encode(&TOKEN).to_vec()
             }
-            Answer::Mark | Answer::Nothing => return,
+            Answer::Mark | Answer::Pull | Answer::Nothing => return,
             other => messages::answer(other, &TOKEN),
         };
         if ours && let Some(answer) = returned(block, answer) {

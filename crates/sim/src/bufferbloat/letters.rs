@@ -1,6 +1,6 @@
 //! Datagrams with contents, and the NAT that they pass.
 
-use super::network::{FAR, NEAR, NEAR_V6, Reached};
+use super::network::{FAR, NEAR, NEAR_V6, Policer, Reached};
 use super::world::{Body, Due, World};
 use crate::fragments::cut;
 use base::record::Direction;
@@ -119,6 +119,8 @@ pub(super) struct Letters {
     quotes: [Vec<Quote>; 2],
     /// Time of each router's latest ICMP error about a datagram of an own socket.
     quoted: BTreeMap<usize, Time>,
+    /// Time of each flow's first datagram at the policer.
+    first_seen: BTreeMap<u64, Time>,
     /// Bytes that the policer has passed, less those that its rate has allowed, and when.
     policed: (f64, Time),
 }
@@ -243,11 +245,20 @@ impl World {
     }
 
     /// True if the policer drops a datagram.
-    fn policed(&mut self, datagram: &Datagram) -> bool {
+    fn policed(&mut self, direction: Direction, datagram: &Datagram) -> bool {
         let policer = self.plan.network.policer;
-        let Some(policer) = policer.filter(|p| p.which.has(datagram.tos)) else {
+        let its = |p: &Policer| p.direction == direction && p.which.has(datagram.tos);
+        let Some(policer) = policer.filter(its) else {
             return false;
         };
+        let began = *self
+            .letters
+            .first_seen
+            .entry(datagram.flow())
+            .or_insert(self.now);
+        if self.now.saturating_since(began) < policer.after {
+            return false;
+        }
         let (level, at) = self.letters.policed;
         let gone = self.now.saturating_since(at).as_secs_f64() * policer.rate.get() as f64 / 8.0;
         let level = (level - gone).max(0.0);
@@ -283,7 +294,7 @@ impl World {
             }
             return;
         }
-        if self.policed(&datagram) {
+        if self.policed(Direction::Up, &datagram) {
             return;
         }
         let shape = Shape {
@@ -363,6 +374,9 @@ impl World {
 
     /// Sends a datagram from the far side, perhaps with a hop limit.
     pub fn send_down(&mut self, datagram: Datagram, hops: Option<u8>) {
+        if self.policed(Direction::Down, &datagram) {
+            return;
+        }
         if let Some(datagram) = self.routed(Direction::Down, datagram, hops) {
             let shape = Shape::plain(datagram.from.ip(), datagram.bytes.len());
             self.post(Direction::Down, shape, Then::Near(datagram));

@@ -23,6 +23,7 @@ mod letters;
 pub mod network;
 mod paced;
 mod probes;
+mod quic;
 mod seen;
 mod series;
 mod trace;

@@ -240,7 +240,7 @@ pub struct Network {
     pub routers: Vec<Router>,
     /// Treatments of marked datagrams, in the order in which a router applies them.
     pub treatments: Vec<Treatment>,
-    /// Policer of datagrams up, before the link.
+    /// Policer of datagrams before the link.
     pub policer: Option<Policer>,
     /// Share of datagrams lost in each direction, beside those that the link loses.
     pub loss: f64,
@@ -251,12 +251,16 @@ pub struct Network {
 /// Token bucket that drops some datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policer {
+    /// Direction of the datagrams.
+    pub direction: Direction,
     /// Datagrams that it counts.
     pub which: Which,
     /// Rate of their contents that passes.
     pub rate: BitsPerSec,
     /// Size of the bucket.
     pub burst: Bytes,
+    /// Age of a flow from which on it is policed.
+    pub after: Duration,
 }
 
 /// Web page at the server: objects that a browser loads over several connections.
