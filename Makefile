@@ -128,10 +128,18 @@ egress: ## the gateway's eBPF program from its source; needs Debian's clang and 
 	cd $(EGRESS) && clang -O2 -g -mcpu=v3 -target bpf -I/usr/include/$$(uname -m)-linux-gnu -Wall -Wextra -Werror -c egress.c -o egress.o
 	cd $(EGRESS) && llvm-strip -g egress.o && sha256sum egress.c egress.o > egress.sha256
 
-assets: $(WEB)/dist/page.js
+assets: $(WEB)/dist/page.js $(WEB)/dist/browser.wasm.gz ## needs Node.js and `rustup target add wasm32-unknown-unknown`
 
 $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
+
+# The analysis for browsers. Of the rooms in it, only the pure ones and the report.
+WASM := wasm32-unknown-unknown
+PAGE := base stats congestion measure analysis experiment report browser
+$(WEB)/dist/browser.wasm.gz: $(WEB)/dist/page.js Cargo.lock $(foreach room,$(PAGE),$(shell find crates/$(room)/src -name '*.rs'))
+	rustup target add $(WASM) 2>/dev/null || true
+	$(CARGO) rustc --profile page --package tailback-browser --lib --crate-type cdylib --target $(WASM)
+	gzip -9 -n -c $(or $(CARGO_TARGET_DIR),target)/$(WASM)/page/browser.wasm > $@.tmp && mv $@.tmp $@
 
 deps: ## Debian packages that the tests (not the program) use
 	@for p in chromium iperf3 iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

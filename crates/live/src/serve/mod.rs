@@ -21,6 +21,7 @@ mod tls;
 mod train;
 pub mod udp;
 mod uplink;
+mod web;
 
 pub use guests::{Guest, Protocol};
 pub use keys::{Keys, KeysError};
@@ -28,6 +29,7 @@ pub use networks::Network;
 pub use ports::PortSet;
 pub use quota::{Budgets, Holds};
 pub use tls::{Tls, TlsError, TlsKey};
+pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
@@ -78,6 +80,8 @@ pub struct ServeConfig {
     pub max_udp_rate: BitsPerSec,
     /// Ports for the clients of other tools; none by default.
     pub guests: Vec<Guest>,
+    /// Site for browsers; none by default.
+    pub web: Option<WebConfig>,
     /// User to become once the ports are open.
     pub user: Option<Target>,
     /// Receiver of the log.
@@ -102,6 +106,7 @@ impl Default for ServeConfig {
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
             guests: Vec::new(),
+            web: None,
             user: None,
             log: None,
         }
@@ -174,6 +179,8 @@ pub struct ServerStats {
     pub probes: udp::Published,
     /// Counters of the ports for other tools' clients.
     pub guests: Vec<(Protocol, measure::guest::Counts)>,
+    /// Counters of the site for browsers, if there is one.
+    pub web: Option<WebCounts>,
     /// Bytes of load, trains and probes, both directions combined.
     pub moved_bytes: u64,
     pub max_rate: Option<BitsPerSec>,
@@ -234,6 +241,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     reflectors: Vec<Arc<Mutex<udp::Published>>>,
     guests: Vec<(Guest, guests::Published)>,
+    web: Option<(String, Arc<web::Site>)>,
     trouble: Arc<Mutex<Option<String>>>,
     notes: Arc<Mutex<Vec<String>>>,
 }
@@ -254,6 +262,7 @@ impl Server {
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
         let guests = guests::bind(&config.guests)?;
+        let site = config.web.as_ref().map(web::open).transpose()?;
         if let Some(user) = &config.user {
             user.become_it(Kept {
                 low_ports: config.allow_listen.holds_below(1024),
@@ -284,6 +293,7 @@ impl Server {
             threads: Vec::new(),
             reflectors: Vec::new(),
             guests: Vec::new(),
+            web: None,
             trouble: Arc::default(),
             notes: Arc::default(),
         };
@@ -299,6 +309,10 @@ impl Server {
         }
         for (guest, socket) in guests {
             server.welcome(guest, socket)?;
+        }
+        if let Some(bound) = site {
+            let url = bound.url();
+            server.web = Some((url, web::start(&mut server, bound)?));
         }
         Ok(server)
     }
@@ -392,6 +406,11 @@ impl Server {
         self.guests.iter().map(|(guest, _)| *guest)
     }
 
+    /// Address of the site for browsers, if there is one.
+    pub fn web(&self) -> Option<&str> {
+        self.web.as_ref().map(|(url, _)| url.as_str())
+    }
+
     pub fn stats(&self) -> ServerStats {
         let c = &self.shared.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
@@ -405,6 +424,7 @@ impl Server {
             holds: self.shared.quota.holds(),
             probes: probes.fold(udp::Published::default(), udp::Published::plus),
             guests: guests.collect(),
+            web: self.web.as_ref().map(|(_, site)| site.counts()),
             moved_bytes: self.shared.ceiling.bytes(),
             max_rate: self.shared.ceiling.rate(),
             connections: get(&c.connections),
