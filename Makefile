@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws spin-draws pattern-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -107,6 +107,10 @@ pattern-draws: ## patterns of radio and satellite links in random recordings: th
 VIA_COUNT ?= 3
 via-draws: ## tests over servers of other protocols on random links, half a minute each: the table of docs/book/via.md
 	VIA_SEED=$(SEED) VIA_COUNT=$(VIA_COUNT) $(CARGO) test --release --workspace --test via draws:: -- --nocapture --test-threads 1
+
+WEB_COUNT ?= 6
+web-draws: ## Chromium beside `tailback test` on random links, three minutes each: the table of docs/book/web.md
+	WEB_SEED=$(SEED) WEB_COUNT=$(WEB_COUNT) $(CARGO) test --release --workspace --test web random -- --nocapture
 
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs

@@ -9,6 +9,7 @@ use base::{BitsPerSec, Bytes, Duration, Time};
 use experiment::bufferbloat::{Bufferbloat, Plan};
 use experiment::host::Loaded;
 use experiment::steps::{Action, Seen, Steps, event_at};
+use measure::cadence;
 use measure::wire;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -60,10 +61,15 @@ enum Order {
     /// Asks for the uplink for this long, ms. The next step is taken once the turn has come.
     Turn(f64),
     Load {
+        /// Name of the load.
         number: u32,
+        /// True for a download.
         down: bool,
+        /// Numbers of its flows, from here on.
         first_flow: i64,
+        /// Number of its flows.
         flows: u32,
+        /// Time after which it ends by itself, ms.
         ms: f64,
     },
     /// Stops the load of this number, or all of them.
@@ -305,7 +311,13 @@ impl Test {
     fn perform(&mut self, now: Time, action: Action, out: &mut Orders) {
         match action {
             Action::Probe(probing) => {
-                let ms = probing.interval.max(FASTEST).as_secs_f64() * 1e3;
+                // The careful interval is for links of some kbit/s. One that has brought this page within a user's patience
+                // is faster.
+                let interval = match probing.interval {
+                    cadence::UNKNOWN => FASTEST,
+                    known => known.max(FASTEST),
+                };
+                let ms = interval.as_secs_f64() * 1e3;
                 out.orders.push(Order::Probe(ms));
             }
             Action::Load(load) => {

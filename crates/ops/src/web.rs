@@ -1,5 +1,6 @@
 //! Site of `tailback serve --web`: its files, and the recordings that its users save.
 
+use analysis::browser::{WEBSOCKET, WEBTRANSPORT};
 use base::record::{Delay, Event, Flow, Meta, Origin, Row, lines};
 use base::{Bytes, text};
 use experiment::bufferbloat;
@@ -27,7 +28,7 @@ const KINDS: [&str; 7] = [
     "clock",
 ];
 /// Targets of its probes.
-const TARGETS: [&str; 2] = ["webtransport", "websocket"];
+const TARGETS: [&str; 2] = [WEBTRANSPORT, WEBSOCKET];
 
 /// Files of the site.
 pub(crate) fn files() -> Arc<[File]> {

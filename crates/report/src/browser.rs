@@ -64,7 +64,7 @@ pub fn page() -> String {
                         p id="status" role="status" aria-live="polite" { "Loading …" }
                         progress id="progress" max="1" value="0" hidden aria-label="Progress of the phase" {}
                         dl.key id="now" hidden {
-                            @for (id, name) in [("now-phase", "Phase"), ("now-rtt", "Round trip"), ("now-down", "Download"), ("now-up", "Upload")] {
+                            @for (id, name) in [("now-phase", "Phase of 4"), ("now-rtt", "Round trip"), ("now-down", "Download"), ("now-up", "Upload")] {
                                 div { dt { (name) } dd { b id=(id) { "–" } } }
                             }
                         }

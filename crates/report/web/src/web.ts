@@ -19,7 +19,7 @@ interface Orders {
   shown: { phase: string; number: number; elapsed_s: number; whole_s: number; down_bps: number | null; up_bps: number | null; rtt_ms: number | null; note: string } | null;
 }
 
-const PHASES: Record<string, string> = { idle: "Idle", down: "Download", up: "Upload", both: "Both directions" };
+const PHASES: Record<string, string> = { idle: "Idle", down: "Download", up: "Upload", both: "Both" };
 const need = <T extends HTMLElement>(id: string): T => {
   const found = byId(id);
   if (!found) throw new Error(`the page has no ${id}`);
@@ -54,7 +54,7 @@ function show(orders: Orders): void {
   const progress = need<HTMLProgressElement>("progress");
   progress.hidden = need("now").hidden = false;
   progress.value = Math.min(1, shown.elapsed_s / Math.max(shown.whole_s, 0.1));
-  need("now-phase").textContent = `${PHASES[shown.phase] ?? shown.phase} (${shown.number} of 4)`;
+  need("now-phase").textContent = `${shown.number} ${PHASES[shown.phase] ?? shown.phase}`;
   need("now-rtt").textContent = shown.rtt_ms === null ? "–" : `${digits(shown.rtt_ms)} ms`;
   need("now-down").textContent = rate(shown.down_bps);
   need("now-up").textContent = rate(shown.up_bps);
