@@ -185,6 +185,8 @@ impl<'a> Receiving<'a> {
             end(&self.flow, Ended::Budget);
         } else if now >= self.until || self.client.shared.stop.load(Ordering::Relaxed) {
             end(&self.flow, Ended::TimeUp);
+        } else if self.running.0.stopped.load(Ordering::Relaxed) {
+            end(&self.flow, Ended::ByClient);
         } else {
             return true;
         }

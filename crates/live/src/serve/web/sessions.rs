@@ -17,6 +17,8 @@ pub(super) struct Upload {
     pub flow: u32,
     pub bytes: AtomicU64,
     pub ended: AtomicBool,
+    /// True once the page wants no more of it.
+    pub stopped: AtomicBool,
 }
 
 /// Upload that ends when this is dropped.
@@ -70,9 +72,22 @@ impl Sessions {
             flow,
             bytes: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         });
         uploads.push((upload.clone(), 0));
         Some(Running(upload))
+    }
+}
+
+impl Sessions {
+    /// Ends an upload at its page's wish. What waits in the browser's sockets would otherwise arrive first.
+    pub(super) fn stop(&self, id: SessionId, flow: u32) {
+        let all = lock(&self.0);
+        for (upload, _) in all.get(&id).into_iter().flatten() {
+            if upload.flow == flow {
+                upload.stopped.store(true, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -104,6 +119,10 @@ mod tests {
         assert!(sessions.open(id).is_none(), "two channels of one session");
         let running = sessions.upload(id, 1).expect("it is open");
         running.0.bytes.store(1000, Ordering::Relaxed);
+        sessions.stop(id, 2);
+        assert!(!running.0.stopped.load(Ordering::Relaxed), "another flow");
+        sessions.stop(id, 1);
+        assert!(running.0.stopped.load(Ordering::Relaxed));
         assert_eq!(session.uploads().len(), 1);
         drop(running);
         let told = (0..2 * TOLD).filter(|_| {

@@ -246,6 +246,13 @@ async fn answer(
             Ok(asked) => load::up(client, asked, request.into_body()).await,
             Err(why) => malformed(&client, &why),
         },
+        (&Method::POST, "/stop") => match asked() {
+            Ok(asked) => {
+                client.site.sessions.stop(asked.session, asked.flow);
+                plain(StatusCode::OK, "")
+            }
+            Err(why) => malformed(&client, &why),
+        },
         (&Method::GET, "/channel") => match asked() {
             Ok(asked) => socket::upgrade(request, client, asked, Some(mirror)),
             Err(why) => malformed(&client, &why),
