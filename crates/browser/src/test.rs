@@ -39,7 +39,7 @@ pub struct Setup {
     pub server: String,
 }
 
-/// What the page has to do now.
+/// Orders to the page, and the state of the test.
 #[derive(Serialize, Default)]
 pub struct Orders {
     /// Orders in turn.

@@ -17,7 +17,7 @@ const QUEUE: Duration = Duration::from_millis(100);
 const DOWN_BYTES_PER_MS: u64 = 1000;
 const UP_BYTES_PER_MS: u64 = 250;
 
-/// What a script would do: carries orders out, and carries messages with the delay of a link.
+/// The scripts, played here: carries orders out, and carries messages with the delay of a link.
 struct Page {
     probes: Probes,
     test: Test,

@@ -16,6 +16,7 @@ mod networks;
 mod ports;
 mod promises;
 mod quota;
+mod shared;
 mod sync;
 mod tls;
 mod train;
@@ -34,22 +35,22 @@ pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig};
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
 use crate::load::kernel::choose_congestion;
-use crate::load::pump::Payload;
 use crate::privileges::{Kept, PrivilegeError, Target};
 use base::BitsPerSec;
 use datagrams::Inboxes;
-use journal::{Entry, Happened, Journal};
+use journal::{Entry, Journal};
 use keys::Ring;
 use measure::control::Refusal;
 use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use promises::Promises;
 use quota::Quota;
+use shared::{Counters, FULL, NOT_ALLOWED, Shared};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -186,54 +187,6 @@ pub struct ServerStats {
     pub max_rate: Option<BitsPerSec>,
 }
 
-#[derive(Default)]
-struct Counters {
-    connections: AtomicU64,
-    refused: AtomicU64,
-    flows: AtomicU64,
-    bytes_sent: AtomicU64,
-    bytes_received: AtomicU64,
-    foreign: AtomicU64,
-    wrong_keys: AtomicU64,
-    tls_handshakes: AtomicU64,
-}
-
-/// State that all threads of a server share.
-struct Shared {
-    ring: Ring,
-    tls: Option<Tls>,
-    tls_only: bool,
-    clock: Clock,
-    stop: Arc<AtomicBool>,
-    allow: Vec<Network>,
-    allow_listen: PortSet,
-    /// Ports that are open for clients.
-    ports_open: AtomicUsize,
-    quota: Quota,
-    ceiling: Ceiling,
-    promises: Promises,
-    journal: Arc<Journal>,
-    counters: Counters,
-    datagrams: Inboxes,
-    /// Data for downloads, made for the first one.
-    payload: OnceLock<Payload>,
-    /// Budget of processor time for trains that are waited for awake.
-    awake: train::Awake,
-}
-
-impl Shared {
-    /// Counts a refusal and logs it.
-    fn refused(&self, client: std::net::IpAddr, why: Refusal, text: &str) {
-        self.counters.refused.fetch_add(1, Ordering::Relaxed);
-        self.journal.write(Entry {
-            what: "request",
-            why: journal::name(why),
-            text: base::text::clean(text).into_owned(),
-            ..Entry::about(Happened::Refused, client.to_canonical())
-        });
-    }
-}
-
 /// Running server. Dropping it stops it.
 pub struct Server {
     addrs: Vec<SocketAddr>,
@@ -262,7 +215,7 @@ impl Server {
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
         let guests = guests::bind(&config.guests)?;
-        let site = config.web.as_ref().map(web::open).transpose()?;
+        let site = config.web.as_ref().map(open_site).transpose()?;
         if let Some(user) = &config.user {
             user.become_it(Kept {
                 low_ports: config.allow_listen.holds_below(1024),
@@ -311,8 +264,7 @@ impl Server {
             server.welcome(guest, socket)?;
         }
         if let Some(bound) = site {
-            let url = bound.url();
-            server.web = Some((url, web::start(&mut server, bound)?));
+            server.offer(bound)?;
         }
         Ok(server)
     }
@@ -372,6 +324,18 @@ impl Server {
                 format!("the {name} server on {} has failed: {e}", guest.listen)
             })
         })
+    }
+
+    /// Starts the threads of the site for browsers.
+    fn offer(&mut self, bound: web::Bound) -> Result<(), ServeError> {
+        let url = bound.url();
+        let (site, tasks) = web::start(bound, &self.shared).map_err(ServeError::Reflector)?;
+        self.web = Some((url, site));
+        for task in tasks {
+            self.reflectors.push(task.published);
+            self.thread(task.name, task.run)?;
+        }
+        Ok(())
     }
 
     fn thread(
@@ -545,6 +509,23 @@ fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     }
 }
 
+/// Binds the ports of the site for browsers; if any port will do, one that is free in both protocols.
+fn open_site(config: &WebConfig) -> Result<web::Bound, ServeError> {
+    let mut tries = if config.listen.port() == 0 { 20 } else { 1 };
+    loop {
+        tries -= 1;
+        let tcp = TcpListener::from(bind(config.listen, Bound::Tcp)?);
+        let listen = tcp
+            .local_addr()
+            .map_err(|e| listen_error(config.listen, "TCP", e))?;
+        let udp = match bind(listen, Bound::Guest) {
+            Err(ServeError::InUse { .. }) if tries > 0 => continue,
+            udp => UdpSocket::from(udp?),
+        };
+        return Ok(web::Bound::new(listen, tcp, udp, config)?);
+    }
+}
+
 /// Use of a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
@@ -611,11 +592,8 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
     }
 }
 
-const NOT_ALLOWED: &str =
-    "this server serves certain networks only, and this address is in none of them";
 /// Interval of the checks for accounts whose hour is over.
 const ROLL: std::time::Duration = std::time::Duration::from_secs(1);
-const FULL: &str = "the server is full: try again in a minute";
 
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();

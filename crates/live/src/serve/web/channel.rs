@@ -1,12 +1,12 @@
 //! Channel of a page: its probes, and its place in the queue for the uplink. WebTransport and WebSockets carry the same
 //! messages.
 
+use super::client::{Client, LOOK};
 use super::sessions::Session;
-use super::{Client, LOOK};
 use crate::clock::mono_ns;
 use crate::load::ceiling::HEADERS;
-use crate::serve::Shared;
 use crate::serve::quota::{Hold, Place};
+use crate::serve::shared::Shared;
 use crate::serve::sync::lock;
 use crate::serve::udp::Published;
 use base::Duration;

@@ -4,13 +4,13 @@
 //! is valid for two weeks at most (W3C WebTransport, section "serverCertificateHashes"). So the server makes a new one
 //! before that.
 
-use super::WebConfig;
 use crate::clock::wall_ns;
 use crate::serve::tls::{self, TlsError, unusable};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::version::{TLS12, TLS13};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,10 +38,11 @@ pub(super) struct Identity {
 }
 
 impl Source {
-    pub(super) fn of(config: &WebConfig) -> Result<Source, TlsError> {
-        match &config.certificate {
+    /// Certificate and key of the operator, if there are any; without them, only a loopback address speaks plain HTTP.
+    pub(super) fn of(own: Option<&(PathBuf, PathBuf)>, loopback: bool) -> Result<Source, TlsError> {
+        match own {
             Some((certificate, key)) => Ok(Source::Own(tls::own(certificate, key)?)),
-            None if config.listen.ip().is_loopback() => Ok(Source::Plain),
+            None if loopback => Ok(Source::Plain),
             None => Ok(Source::SelfSigned),
         }
     }
@@ -96,29 +97,13 @@ fn self_signed() -> Result<tls::Identity, TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::borrow::Cow;
-
-    fn config(listen: &str) -> WebConfig {
-        let file = super::super::File {
-            path: "/",
-            kind: "text/html",
-            gzip: false,
-            body: Cow::Borrowed(b""),
-        };
-        WebConfig {
-            listen: listen.parse().expect("an address"),
-            certificate: None,
-            files: Arc::new([file]),
-            keep: None,
-        }
-    }
 
     #[test]
     fn only_loopback_speaks_plain_http_and_every_own_certificate_has_a_new_hash() {
-        let plain = Source::of(&config("127.0.0.1:0")).expect("no files");
+        let plain = Source::of(None, true).expect("no files");
         let made = plain.identity().expect("a certificate");
         assert!(made.site.is_none() && made.hash.is_some());
-        let public = Source::of(&config("[::]:8443")).expect("no files");
+        let public = Source::of(None, false).expect("no files");
         let (one, two) = (public.identity(), public.identity());
         let (one, two) = (one.expect("made"), two.expect("made"));
         assert!(one.site.is_some() && one.hash != two.hash);

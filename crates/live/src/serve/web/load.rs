@@ -1,7 +1,7 @@
 //! Loads over HTTP: a download is a response without end, an upload a request without end, or messages of a WebSocket.
 
-use super::Client;
-use super::site::Body;
+use super::body::{Body, plain, stream};
+use super::client::Client;
 use crate::clock::mono_ns;
 use crate::serve::journal::name;
 use crate::serve::quota::{FlowPermit, Refused, Use};
@@ -64,7 +64,7 @@ pub(super) fn refusal(client: &Client, (why, text): Refused) -> Response<Body> {
         Refusal::Busy | Refusal::Loaded | Refusal::Spent => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::FORBIDDEN,
     };
-    super::site::plain(status, &format!("{}: {text}\n", name(why)))
+    plain(status, &format!("{}: {text}\n", name(why)))
 }
 
 /// Time of the flow's end, monotonic ns.
@@ -99,9 +99,9 @@ pub(super) async fn down(client: Rc<Client>, asked: Asked) -> Response<Body> {
         }
     });
     match told.await {
-        Ok(Ok(())) => super::site::stream(Body::Flow(from)),
+        Ok(Ok(())) => stream(Body::Flow(from)),
         Ok(Err(e)) => refusal(&client, e),
-        Err(_) => super::site::plain(StatusCode::INTERNAL_SERVER_ERROR, "the load ended\n"),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the load ended\n"),
     }
 }
 
@@ -215,11 +215,11 @@ pub(super) async fn up(client: Rc<Client>, asked: Asked, mut body: Incoming) -> 
             },
             Ok(None | Some(Err(_))) => {
                 let total = receiving.finish();
-                return super::site::plain(StatusCode::OK, &format!("{total}\n"));
+                return plain(StatusCode::OK, &format!("{total}\n"));
             }
         };
         if !goes_on {
-            return super::site::plain(StatusCode::OK, &format!("{}\n", receiving.total));
+            return plain(StatusCode::OK, &format!("{}\n", receiving.total));
         }
     }
 }

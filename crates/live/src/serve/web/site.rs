@@ -1,11 +1,15 @@
 //! Site of the page: HTTP/1.1 and HTTP/2, plain or in TLS.
 
+use super::body::{Body, plain, whole};
 use super::channel::Mirror;
-use super::{Client, LOOK, Site, load, socket};
-use crate::serve::{FULL, NOT_ALLOWED, Shared, networks};
+use super::client::{Client, File, LOOK, Site, monotonic, runtime};
+use super::{load, socket};
+use crate::serve::networks;
+use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
+use crate::serve::sync::lock;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::http::{HeaderMap, Method, StatusCode, header};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -14,15 +18,12 @@ use measure::control::Refusal;
 use measure::web::Asked;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -37,42 +38,6 @@ const WINDOW: u32 = 8 << 20;
 const STREAMS: u32 = 64;
 /// Longest recording that a page may save.
 const MOST_SAVED: usize = 8 << 20;
-
-/// Body of a response.
-pub(super) enum Body {
-    Whole(Option<Bytes>),
-    /// Download, without end.
-    Flow(mpsc::Receiver<Bytes>),
-}
-
-impl hyper::body::Body for Body {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let data = match &mut *self {
-            Body::Whole(bytes) => Poll::Ready(bytes.take()),
-            Body::Flow(chunks) => chunks.poll_recv(cx),
-        };
-        data.map(|d| d.map(|d| Ok(Frame::data(d))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Body::Whole(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
-            }
-            Body::Flow(_) => SizeHint::default(),
-        }
-    }
-}
 
 /// Runs the tasks of a connection in its own thread.
 #[derive(Clone)]
@@ -95,7 +60,7 @@ pub(super) fn run(
     mirror: Rc<Mirror>,
 ) -> Result<(), String> {
     let told = |e: std::io::Error| e.to_string();
-    let runtime = super::runtime().map_err(told)?;
+    let runtime = runtime().map_err(told)?;
     LocalSet::new().block_on(&runtime, async {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(told)?;
         tokio::task::spawn_local(mirror.clone().keep());
@@ -271,7 +236,7 @@ fn malformed(client: &Client, why: &str) -> Response<Body> {
 }
 
 /// File of the site, within the client's bytes.
-fn page(client: &Client, file: &super::File) -> Response<Body> {
+fn page(client: &Client, file: &File) -> Response<Body> {
     if !client.pays(file.body.len() as u64) {
         let text = "this client has moved all the bytes it may in an hour";
         return load::refusal(client, (Refusal::Spent, text.into()));
@@ -311,7 +276,7 @@ async fn save(client: &Rc<Client>, request: Request<Incoming>) -> Response<Body>
         return plain(StatusCode::FORBIDDEN, text);
     };
     let from = client.from.ip();
-    if !crate::serve::lock(&client.site.saves).take(super::monotonic(), from) {
+    if !lock(&client.site.saves).take(monotonic(), from) {
         let text = "your network has saved many recordings: try again in some minutes";
         return load::refusal(client, (Refusal::Busy, text.into()));
     }
@@ -345,34 +310,4 @@ async fn save(client: &Rc<Client>, request: Request<Incoming>) -> Response<Body>
             "the recording could not be kept\n",
         ),
     }
-}
-
-/// Policy of the site: its own scripts and WebAssembly, its own connections, and the styles of the report.
-const POLICY: &str = "default-src 'none'; connect-src 'self' https: wss: ws:; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-fn with_headers(status: StatusCode, kind: &str, body: Body) -> Response<Body> {
-    let response = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, kind)
-        .header(header::CACHE_CONTROL, "no-store")
-        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
-        .header(header::CONTENT_SECURITY_POLICY, POLICY)
-        .header(header::REFERRER_POLICY, "no-referrer")
-        // With these two, a browser's clock has steps of 5 µs instead of 100 µs.
-        .header("Cross-Origin-Opener-Policy", "same-origin")
-        .header("Cross-Origin-Embedder-Policy", "require-corp");
-    response.body(body).expect("the headers are plain text")
-}
-
-pub(super) fn whole(status: StatusCode, kind: &str, body: Bytes) -> Response<Body> {
-    with_headers(status, kind, Body::Whole(Some(body)))
-}
-
-pub(super) fn stream(body: Body) -> Response<Body> {
-    with_headers(StatusCode::OK, "application/octet-stream", body)
-}
-
-pub(super) fn plain(status: StatusCode, text: &str) -> Response<Body> {
-    let body = Bytes::copy_from_slice(text.as_bytes());
-    whole(status, "text/plain; charset=utf-8", body)
 }

@@ -1,9 +1,9 @@
 //! WebSockets: the channel of a browser without datagrams, and uploads of browsers that send no request without end.
 
-use super::Client;
+use super::body::{Body, plain};
 use super::channel::{Channel, Mirror};
+use super::client::Client;
 use super::load::{Receiving, refusal};
-use super::site::{Body, plain};
 use super::transport::{either, ticks};
 use crate::clock::mono_ns;
 use futures_util::{SinkExt, StreamExt};
@@ -81,7 +81,7 @@ pub(super) fn upgrade(
     response
 }
 
-/// What a channel sends, or hears.
+/// Next event of a channel.
 enum Next {
     Send(Vec<u8>),
     Heard(Message),

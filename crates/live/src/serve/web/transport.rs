@@ -4,11 +4,13 @@
 //! controller would hold them back, and their wait would look like a queue of the link.
 
 use super::channel::{Channel, Mirror};
+use super::client::{Client, LOOK, Site, runtime};
 use super::identity::{RENEWED_AFTER_NS, Source};
-use super::{Client, LOOK, Site, said};
 use crate::clock::mono_ns;
+use crate::serve::networks;
 use crate::serve::quota::Permit;
-use crate::serve::{FULL, NOT_ALLOWED, Shared, networks};
+use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
+use crate::serve::sync::lock;
 use measure::control::Refusal;
 use measure::web::{Asked, SAMPLE};
 use std::net::UdpSocket;
@@ -110,7 +112,7 @@ pub(super) fn run(
 ) -> Result<(), String> {
     crate::probe::host::wake_exactly(crate::probe::host::PROBES);
     let told = |e: std::io::Error| e.to_string();
-    let runtime = super::runtime().map_err(told)?;
+    let runtime = runtime().map_err(told)?;
     let again = socket.try_clone().map_err(told)?;
     LocalSet::new().block_on(&runtime, async {
         let endpoint = Endpoint::server(config(&site, socket)).map_err(told)?;
@@ -119,8 +121,8 @@ pub(super) fn run(
         while !shared.stop.load(Ordering::Relaxed) {
             if mono_ns() - made > RENEWED_AFTER_NS {
                 made = mono_ns();
-                let identity = source.identity().map_err(|e| said(&e))?;
-                *crate::serve::lock(&site.identity) = Arc::new(identity);
+                let identity = source.identity().map_err(|e| e.to_string())?;
+                *lock(&site.identity) = Arc::new(identity);
                 let renewed = config(&site, again.try_clone().map_err(told)?);
                 endpoint.reload_config(renewed, false).map_err(told)?;
             }
