@@ -104,13 +104,19 @@ class Run {
   private probed(news: FromProbe): void {
     if (news.kind === "open") this.ready.open(news.target);
     else if (news.kind === "failed") this.fail(news.why);
-    else if (news.kind === "closed") this.ready.closed();
+    else if (news.kind === "closed") this.closed(news.sent, news.slow);
     else if (news.kind === "rows") {
       if (news.text && this.wasm.give("test_rows", news.text, this.now()) < 0) this.fail(this.wasm.why());
     } else if (news.ended !== undefined) this.wasm.give("test_ended", "", this.now(), news.ended);
     else if (news.refused) this.fail("too many users wait for this server: try again in ten minutes");
     else if (news.place === 0) this.ready.turn();
     else this.waiting = `Another user's test is running. ${news.place} before you, about ${Math.ceil(news.after_s ?? 0)} s.`;
+  }
+
+  /** Tells of a browser that was too busy to send probes at once, and so to receive their answers. */
+  private closed(sent: number, slow: number): void {
+    if (slow * 20 > sent) this.wasm.give("test_doubt", `${slow} of ${sent} probes waited more than 5 ms in the browser before they left: it was busy, and its own delay is in the figures`, this.now());
+    this.ready.closed();
   }
 
   private loaded(news: FromLoad): void {

@@ -18,7 +18,7 @@ export type FromProbe =
   | { kind: "rows"; text: string }
   | { kind: "news"; place?: number; after_s?: number; refused?: boolean; ended?: number }
   | { kind: "failed"; why: string }
-  | { kind: "closed" };
+  | { kind: "closed"; sent: number; slow: number };
 
 const tell = (news: FromProbe): void => (self as unknown as Worker).postMessage(news);
 
@@ -35,6 +35,10 @@ let wasm: Wasm;
 let zero = 0;
 let send: (bytes: Uint8Array<ArrayBuffer>) => void = () => {};
 let over = false;
+/** Probes, and those of them that the browser's network process took late: its load keeps it busy. */
+const SLOW_MS = 5;
+let sent = 0;
+let slow = 0;
 const now = (): number => clock(zero);
 
 function heard(at: number, bytes: Uint8Array): void {
@@ -57,7 +61,14 @@ async function transport(setup: ProbeSetup): Promise<void> {
   clearTimeout(timeout);
   session.datagrams.incomingHighWaterMark = 1000;
   const writer = session.datagrams.writable.getWriter();
-  send = (bytes) => void writer.write(bytes).catch(() => {});
+  send = (bytes) => {
+    const from = now();
+    const taken = (): void => {
+      sent++;
+      slow += now() - from > SLOW_MS ? 1 : 0;
+    };
+    writer.write(bytes).then(taken, () => {});
+  };
   const reader = session.datagrams.readable.getReader() as ReadableStreamDefaultReader<Uint8Array>;
   void (async () => {
     for (;;) {
@@ -134,6 +145,6 @@ self.onmessage = (event: MessageEvent<ToProbe>): void => {
     const length = wasm.number("probe_close");
     if (length > 0) send(wasm.bytes(length));
     tell({ kind: "rows", text: wasm.text(wasm.number("probe_rows")) });
-    tell({ kind: "closed" });
+    tell({ kind: "closed", sent, slow });
   }
 };
