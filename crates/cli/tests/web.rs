@@ -114,20 +114,24 @@ const RATES: [Compared; 2] = [
 ];
 
 /// Compares a browser's answer with that of `tailback test`; gives rows of the table and what is too far off. A figure that
-/// the browser withholds is named, and is not wrong.
+/// the browser withholds is no fault, nor is an upper point of a run that the browser itself doubts.
 fn judge(about: &str, browser: &Value, native: &Value) -> (Vec<String>, Vec<String>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    let doubts = browser["instrument"]["doubts"].as_array();
+    let doubted = doubts.is_some_and(|d| !d.is_empty());
     let mut compare =
         |(name, of): Compared, unit: &str, size: f64, allowed: &dyn Fn(f64) -> f64| {
             let (told, truth) = (of(browser).map(|v| v / size), of(native).map(|v| v / size));
             let shown = |v: Option<f64>| v.map_or("cannot tell".to_owned(), |v| format!("{v:.1}"));
             rows.push(format!(
-                "| {about} | {name}, {unit} | {} | {} |",
+                "| {about} | {name}, {unit} | {} | {}{} |",
                 shown(truth),
-                shown(told)
+                shown(told),
+                if doubted { ", doubted" } else { "" }
             ));
             if let (Some(told), Some(truth)) = (told, truth)
                 && (told - truth).abs() > allowed(truth)
+                && !(doubted && name.ends_with("p95"))
             {
                 faults.push(format!(
                     "{about} {name}: {told:.1} and not {truth:.1} {unit}"
