@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -111,6 +111,10 @@ VIA_COUNT ?= 3
 via-draws: ## tests over servers of other protocols on random links, half a minute each: the table of docs/book/via.md
 	VIA_SEED=$(SEED) VIA_COUNT=$(VIA_COUNT) $(CARGO) test --release --workspace --test via draws:: -- --nocapture --test-threads 1
 
+WEB_COUNT ?= 6
+web-draws: ## Chromium beside `tailback test` on random links, three minutes each: the table of docs/book/web.md
+	WEB_SEED=$(SEED) WEB_COUNT=$(WEB_COUNT) $(CARGO) test --release --workspace --test web random -- --nocapture
+
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
 	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
@@ -131,10 +135,18 @@ egress: ## the gateway's eBPF program from its source; needs Debian's clang and 
 	cd $(EGRESS) && clang -O2 -g -mcpu=v3 -target bpf -I/usr/include/$$(uname -m)-linux-gnu -Wall -Wextra -Werror -c egress.c -o egress.o
 	cd $(EGRESS) && llvm-strip -g egress.o && sha256sum egress.c egress.o > egress.sha256
 
-assets: $(WEB)/dist/page.js
+assets: $(WEB)/dist/page.js $(WEB)/dist/browser.wasm.gz ## needs Node.js and `rustup target add wasm32-unknown-unknown`
 
 $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
+
+# The analysis for browsers. Of the rooms in it, only the pure ones and the report.
+WASM := wasm32-unknown-unknown
+PAGE := base stats congestion measure analysis experiment report browser
+$(WEB)/dist/browser.wasm.gz: $(WEB)/dist/page.js Cargo.lock $(foreach room,$(PAGE),$(shell find crates/$(room)/src -name '*.rs'))
+	rustup target add $(WASM) 2>/dev/null || true
+	$(CARGO) rustc --profile page --package tailback-browser --lib --crate-type cdylib --target $(WASM)
+	gzip -9 -n -c $(or $(CARGO_TARGET_DIR),target)/$(WASM)/page/browser.wasm > $@.tmp && mv $@.tmp $@
 
 deps: ## Debian packages that the tests (not the program) use
 	@for p in chromium iperf3 iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

@@ -4,7 +4,7 @@
 #[path = "secrets.rs"]
 mod secrets;
 
-use base::record::Direction;
+use base::record::{Direction, lines};
 use base::{BitsPerSec, Duration, Time};
 use measure::account::Account;
 use measure::capture;
@@ -20,6 +20,7 @@ use measure::control::{
 use measure::guest::{Asked, Instant, Responder, irtt, stamp};
 use measure::keys::Tickets;
 use measure::reflector::{Arrival, Budget, Reflector};
+use measure::web::{self, FromPage, ToPage};
 use measure::wire::{Ask, ClientMessage, Grant, History, Key, MAX_LEN, Reply, ServerMessage};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -65,6 +66,8 @@ const TARGETS: &[Target] = &[
     target("probe_server", probe_server, server_messages, 1),
     target("sequence", sequence, sequences, 10),
     target("irtt", irtt_server, irtt_messages, 1),
+    target("web_page", web_page, page_messages, 1),
+    target("web_saved", web_saved, page_rows, 1),
     target("stamp", stamp_reflector, stamp_packets, 1),
     target("quote", quote, quotes, 1),
     target("application", application, applications, 4),
@@ -557,6 +560,50 @@ fn probe_client(bytes: &[u8]) {
         }
         reflector.handle_timeout(now);
     });
+}
+
+/// What a page sends: messages of its channel, and queries.
+fn web_page(bytes: &[u8]) {
+    if let Some(message) = FromPage::decode(bytes) {
+        let again = message.encode();
+        assert_eq!(FromPage::decode(&again), Some(message));
+        assert!(again.len() == bytes.len());
+    }
+    let _ = ToPage::decode(bytes);
+    if let Ok(asked) = web::Asked::read(&text(bytes)) {
+        assert!(asked.duration <= web::LONGEST);
+    }
+}
+
+fn page_messages() -> Vec<Vec<u8>> {
+    let lasts = Duration::from_secs(60);
+    let query = "session=00112233445566778899aabbccddeeff&flow=3&ms=20000";
+    let probes = client_messages();
+    let mut all: Vec<Vec<u8>> = probes.iter().map(|m| FromPage::Probe(m).encode()).collect();
+    all.push(FromPage::Turn { lasts }.encode());
+    all.push(FromPage::Over.encode());
+    all.push(query.into());
+    all
+}
+
+/// Rows of a recording that a page saves.
+fn web_saved(bytes: &[u8]) {
+    for line in text(bytes).lines() {
+        if let Ok(row) = lines::read(line) {
+            let mut again = String::new();
+            lines::write(&row, &mut again);
+            assert_eq!(lines::read(again.trim_end()), Ok(row), "{again}");
+        }
+    }
+}
+
+fn page_rows() -> Vec<Vec<u8>> {
+    let delay = "[\"delay\",1790000000000000000,7,\"webtransport\",20000000,null,null,5,9,100,250000,\"ok\",null,null]";
+    let flow = "[\"flow\",1790000000000000000,3,\"up\",null,null,1500,null,null,null,null,null,null,null,null]";
+    let event = "[\"event\",1790000000000000000,\"phase\",\"up\",\"{}\"]";
+    [delay, flow, event, &[delay, event, flow].join("\n")]
+        .map(|t| t.as_bytes().to_vec())
+        .to_vec()
 }
 
 fn encoded(message: &ClientMessage) -> Vec<u8> {

@@ -3,8 +3,15 @@
 use std::path::Path;
 
 fn main() {
-    let parts = ["page.js", "live.js", "page.css", "uplot-licence.txt"]
-        .map(|name| format!("web/dist/{name}"));
+    let mut names = vec!["page.js", "live.js", "page.css", "uplot-licence.txt"];
+    // WebAssembly is built from this crate itself, among others.
+    if std::env::var("CARGO_CFG_TARGET_FAMILY").as_deref() != Ok("wasm") {
+        names.extend(["web.js", "web_probe.js", "web_load.js", "browser.wasm.gz"]);
+    }
+    let parts: Vec<String> = names
+        .iter()
+        .map(|name| format!("web/dist/{name}"))
+        .collect();
     for part in &parts {
         println!("cargo::rerun-if-changed={part}");
     }

@@ -411,6 +411,11 @@ def serve(
     max_udp_rate: str | None = None,
     irtt: str | bool | None = None,
     stamp: str | bool | None = None,
+    web: str | bool | None = None,
+    web_cert: Path | None = None,
+    web_key: Path | None = None,
+    web_keep: Path | None = None,
+    web_keep_size: str | None = None,
     log: Literal["json"] | None = None,
     metrics: Path | None = None,
     user: str | None = None,
@@ -439,6 +444,12 @@ def serve(
         irtt: Answer irtt's clients, SmokePing and flent among them [default of ADDRESS:PORT: [::]:2112]
         stamp: Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000
             of those that --allow names [default of ADDRESS:PORT: [::]:862]
+        web: Offer the test to browsers on a page, over HTTPS, or HTTP at a loopback address [default of
+            ADDRESS:PORT: [::]:8443]
+        web_cert: Certificate of the page (PEM), instead of one that the server makes and browsers warn of
+        web_key: Private key of --web-cert (PEM)
+        web_keep: Keep the recordings that users of the page save in this directory [default: none is kept]
+        web_keep_size: Size of that directory above which no more are kept [default: 1 GB]
         log: Write one line for each session that ends and each refusal to standard output
         metrics: Write counters for Prometheus to this file every ten seconds (textfile collector of
             node_exporter)
@@ -448,7 +459,7 @@ def serve(
     return _call(
         ("serve",),
         {},
-        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "log": log, "metrics": metrics, "user": user},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "log": log, "metrics": metrics, "user": user},
         not_json=("log",),
         progress=progress,
     )

@@ -66,6 +66,7 @@ const ROOMS: &[Room] = &[
     room("live", &["link", "measure", "experiment", "control"]),
     room("store", &[]),
     room("report", &["stats", "analysis", "experiment"]),
+    room("browser", &["measure", "analysis", "experiment", "report"]),
     room(
         "ops",
         &[

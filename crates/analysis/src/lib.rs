@@ -7,6 +7,7 @@ pub mod answer;
 pub mod baseline;
 pub mod before_after;
 pub mod bottleneck;
+pub mod browser;
 pub mod changes;
 pub mod clock;
 pub mod compare;

@@ -132,9 +132,12 @@ pub fn own_target(rec: &Recording) -> &str {
     told.map_or("udp", |e| &*e.subject)
 }
 
-/// True for the probes of our own server, alone (`udp`) or through one interface (`udp%wan0`).
+/// True for the probes of our own server, alone (`udp`), through one interface (`udp%wan0`), or of a browser.
 pub fn is_own(target: &str) -> bool {
-    target.split('%').next() == Some("udp")
+    matches!(
+        target.split('%').next(),
+        Some("udp" | crate::browser::WEBTRANSPORT | crate::browser::WEBSOCKET)
+    )
 }
 
 /// The test's own probes sent in `range`, in the order of their numbers.

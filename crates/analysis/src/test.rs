@@ -6,6 +6,7 @@ use crate::answer::{
 };
 use crate::baseline::{self, Baseline};
 use crate::bottleneck::{self, Bottleneck, Scene};
+use crate::browser::Withheld;
 use crate::clock::{self, ClockFit};
 use crate::contract;
 use crate::findings::Added;
@@ -335,7 +336,7 @@ impl Context<'_> {
             })
         };
         let settled = stability::stable(self.scene.rec, &phase.name, phase.to_ns);
-        PhaseAnswer {
+        let mut answer = PhaseAnswer {
             name: phase.name.clone(),
             from_ns: phase.from_ns,
             to_ns: phase.to_ns,
@@ -357,7 +358,13 @@ impl Context<'_> {
                 self.options.probe_ip_bytes,
             ),
             reliability: reliability::reliability(&probes, &self.options.limits_ms),
-        }
+        };
+        self.withheld(phase).phase(&mut answer);
+        answer
+    }
+
+    fn withheld(&self, phase: &Phase) -> Withheld {
+        Withheld::of(self.scene.rec, phase, self.scene.base_rtt_ms)
     }
 
     /// Bottleneck of one direction, from the phase that loads it alone, else from the one that loads both.
@@ -435,7 +442,7 @@ impl Context<'_> {
             }
             added => added,
         };
-        let answer = DirectionAnswer {
+        let mut answer = DirectionAnswer {
             goodput_bps: b.goodput.clone(),
             link_rate_bps: b.link_rate.clone(),
             rate_varies: b.rate_moves,
@@ -454,6 +461,8 @@ impl Context<'_> {
             discipline: guess,
             in_flow_minus_probe_ms,
         };
+        let mut added = added;
+        self.withheld(phase).direction(&mut answer, &mut added);
         (answer, added)
     }
 }

@@ -200,7 +200,7 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
 }
 
 /// True if the request is addressed to localhost or to an address instead of a name.
-fn names_this_host(headers: &HeaderMap) -> bool {
+pub(crate) fn names_this_host(headers: &HeaderMap) -> bool {
     let host = text_of(headers, HOST.as_str());
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

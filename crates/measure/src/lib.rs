@@ -28,4 +28,5 @@ pub mod replay;
 pub mod session;
 pub mod track;
 pub mod unsolicited;
+pub mod web;
 pub mod wire;

@@ -43,6 +43,7 @@ pub mod times;
 pub mod trace;
 pub mod twin;
 mod unsettled;
+pub mod web;
 pub mod whatif;
 
 pub use error::{Usage, is_usage, usage};

@@ -1,20 +1,22 @@
 //! `tailback serve`: the far end.
 
 use crate::progress::{Event as News, Observer, Shared};
+use crate::web;
 use crate::{Progress, usage, write_file};
 use anyhow::Context;
 use base::{BitsPerSec, Bytes};
 use live::privileges::{self, Target};
 use live::serve::journal::Entry;
 use live::serve::{
-    Budgets, Guest, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
-    ServerStats, TlsError, TlsKey, metrics,
+    Budgets, Guest, Keeper, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
+    ServerStats, TlsError, TlsKey, WebConfig, metrics,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
@@ -56,12 +58,33 @@ pub struct Plan {
     /// Ports for the clients of other tools; none where not given.
     #[serde(default)]
     pub guests: Vec<Guest>,
+    /// Site for browsers; none where not given.
+    #[serde(default)]
+    pub web: Option<Web>,
     /// File for the counters, in the text format of Prometheus.
     #[serde(default)]
     pub metrics: Option<PathBuf>,
     /// User to become once the ports are open, if started as root.
     pub user: String,
 }
+
+/// Site for browsers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Web {
+    pub listen: SocketAddr,
+    /// Certificate and private key of the operator, PEM; none makes one, or speaks plain HTTP at a loopback address.
+    #[serde(default)]
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Directory for the recordings that users save; none keeps none.
+    #[serde(default)]
+    pub keep: Option<PathBuf>,
+    /// Size of that directory above which nothing more is kept.
+    pub keep_size: Bytes,
+}
+
+/// Default of [`Web::keep_size`].
+pub const KEEP_SIZE: Bytes = Bytes::new(1_000_000_000);
 
 /// Origin of the server's TLS key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +115,7 @@ impl Default for Plan {
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
             guests: Vec::new(),
+            web: None,
             metrics: None,
             user: "nobody".into(),
         }
@@ -127,6 +151,15 @@ impl Plan {
             max_rate: self.max_rate,
             max_udp_rate: self.max_udp_rate,
             guests: self.guests.clone(),
+            web: self.web.as_ref().map(|w| WebConfig {
+                listen: w.listen,
+                certificate: w.certificate.clone(),
+                files: web::files(),
+                keep: w
+                    .keep
+                    .clone()
+                    .map(|directory| Keeper(Arc::new(web::Kept::new(directory, w.keep_size)))),
+            }),
             log,
             ..usual
         }
@@ -151,6 +184,8 @@ pub struct Started {
     pub listen: Vec<SocketAddr>,
     /// Ports for the clients of other tools, UDP.
     pub guests: Vec<StartedGuest>,
+    /// Address of the site for browsers; null without --web.
+    pub web: Option<String>,
     /// Public key for --pin of clients; null without TLS.
     pub pin: Option<String>,
     /// True if only users with a key are served.
@@ -192,6 +227,12 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
             guest.protocol.name()
         )));
     }
+    if let (Some(_), Some(_), []) = (&plan.web, &plan.keys, &plan.allow[..]) {
+        return Err(usage(
+            "with --keys, --web would serve every browser without a key: name the networks of its users by --allow",
+        ));
+    }
+    let keep = plan.web.as_ref().and_then(|w| w.keep.as_ref());
     let mut config = plan.config(log);
     if privileges::is_root() && plan.user != "root" {
         config.user = Some(Target::find(&plan.user)?);
@@ -211,12 +252,29 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
         ServeError::Tls(e) => usage(e.to_string()),
         e => e.into(),
     })?;
+    if let Some(directory) = keep {
+        may_write(directory)?;
+    }
     Ok(Serving {
         plan,
         server,
         became,
         unkept,
     })
+}
+
+/// Checks that the user that the process has become may keep recordings.
+fn may_write(directory: &Path) -> anyhow::Result<()> {
+    let trial = directory.join(format!(".tailback-{}", std::process::id()));
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(&trial, b""))
+        .and_then(|()| std::fs::remove_file(&trial))
+        .with_context(|| {
+            format!(
+                "cannot keep recordings in {} (--web-keep): create it for the user that the server becomes (--user)",
+                directory.display()
+            )
+        })
 }
 
 fn may_be_fresh(tls: &Tls) -> bool {
@@ -251,6 +309,7 @@ impl Serving<'_> {
         Started {
             listen: self.server.local_addrs().to_vec(),
             guests: self.server.guests().map(guest).collect(),
+            web: self.server.web().map(str::to_owned),
             pin: self.server.pin().map(|pin| pin.to_string()),
             needs_key: self.plan.keys.is_some(),
             user: self.became.as_ref().map(|user| user.name().to_owned()),
@@ -308,6 +367,18 @@ impl Serving<'_> {
         for guest in self.server.guests() {
             let name = guest.protocol.name();
             observer.say(&format!("listening on {}, UDP, for {name}", guest.listen));
+        }
+        if let Some(url) = self.server.web() {
+            observer.say(&format!("browsers run the test at {url}"));
+            if url.starts_with("https")
+                && self
+                    .plan
+                    .web
+                    .as_ref()
+                    .is_some_and(|w| w.certificate.is_none())
+            {
+                observer.say("browsers warn of this site's certificate, which it made itself: --web-cert and --web-key give another");
+            }
         }
         if let Some(user) = &self.became {
             observer.say(&format!("runs as user {}", user.name()));
@@ -385,6 +456,12 @@ mod tests {
                     }],
                     false => Vec::new(),
                 },
+                web: coin().then(|| Web {
+                    listen: ([127, 0, 0, 1], 8443).into(),
+                    certificate: Some(("c.pem".into(), "k.pem".into())),
+                    keep: Some("kept".into()),
+                    keep_size: KEEP_SIZE,
+                }),
                 metrics: coin().then(|| "tailback.prom".into()),
                 ..Plan::default()
             };

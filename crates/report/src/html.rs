@@ -25,6 +25,9 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 /// Policy of a page that its monitor serves: it may ask that monitor for news, and nobody else.
 const LIVE_POLICY: &str = "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
+/// Policy of the page that a server offers to browsers: its own scripts, workers and WebAssembly.
+const SITE_POLICY: &str = "default-src 'none'; connect-src 'self' https: wss: ws:; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'";
+
 /// Returns the head of every page, with its policy and style. `writer` is the program that wrote the recording.
 pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
     head_with(title, writer, POLICY)
@@ -33,6 +36,11 @@ pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
 /// Returns the head of a page that its monitor serves.
 pub(crate) fn live_head(title: &str) -> Markup {
     head_with(title, None, LIVE_POLICY)
+}
+
+/// Returns the head of the page of `tailback serve --web`, whose server sends the policy.
+pub(crate) fn head_of_site(title: &str) -> Markup {
+    head_with(title, None, SITE_POLICY)
 }
 
 fn head_with(title: &str, writer: Option<&str>, policy: &str) -> Markup {
@@ -57,30 +65,60 @@ pub fn page(answer: &Answer, recording: &Recording) -> String {
     } else {
         &answer.title
     };
-    let json = serde_json::to_string(answer).expect("an answer is plain data");
+    let json = json(answer);
     html! {
         (DOCTYPE)
         html lang="en" {
             (head(&format!("{title}: grade {}", answer.grade.letter), Some(&recording.meta.writer)))
             body {
-                main {
-                    (top(answer, recording, title))
-                    (findings(&answer.findings))
-                    (advice(answer))
-                    (over_time(&curves))
-                    (distribution(&curves))
-                    (details(answer))
-                    (instrument(answer, recording))
-                    (raw(&json))
-                }
+                main { (body(answer, recording, &curves, title, &json)) }
                 (footer(recording))
-                script type="application/json" id="answer" { (data::inline(&json)) }
-                script type="application/json" id="curves" { (data::embedded(&data::curves(&curves))) }
+                (embedded(&curves, &json))
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     }
     .into_string()
+}
+
+/// Renders the report as a part of another page, which has the style and the script.
+pub fn part(answer: &Answer, recording: &Recording) -> String {
+    let curves = Curves::of(answer, recording);
+    let json = json(answer);
+    let title = &answer.title;
+    html! { (body(answer, recording, &curves, title, &json)) (embedded(&curves, &json)) }
+        .into_string()
+}
+
+fn json(answer: &Answer) -> String {
+    serde_json::to_string(answer).expect("an answer is plain data")
+}
+
+fn body(
+    answer: &Answer,
+    recording: &Recording,
+    curves: &Curves,
+    title: &str,
+    json: &str,
+) -> Markup {
+    html! {
+        (top(answer, recording, title))
+        (findings(&answer.findings))
+        (advice(answer))
+        (over_time(curves))
+        (distribution(curves))
+        (details(answer))
+        (instrument(answer, recording))
+        (raw(json))
+    }
+}
+
+/// Data for the page's script.
+fn embedded(curves: &Curves, json: &str) -> Markup {
+    html! {
+        script type="application/json" id="answer" { (data::inline(json)) }
+        script type="application/json" id="curves" { (data::embedded(&data::curves(curves))) }
+    }
 }
 
 fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {

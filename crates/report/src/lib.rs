@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod again;
+pub mod browser;
 pub mod compared;
 pub mod counted;
 mod curves;

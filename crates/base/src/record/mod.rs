@@ -2,6 +2,7 @@
 //! its only definition; the JSON schema and the reference page are generated from it.
 
 mod fate;
+pub mod lines;
 mod meta;
 mod schema;
 mod tables;

@@ -8,9 +8,9 @@ use base::{BitsPerSec, Bytes};
 use live::privileges;
 use live::serve::journal::Entry;
 use live::serve::{Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol};
-use ops::serve::{Plan, Tls};
+use ops::serve::{KEEP_SIZE, Plan, Tls, Web};
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 
@@ -22,7 +22,7 @@ use std::sync::mpsc::Receiver;
         receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
         So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
     after_help = "Examples:\n  tailback serve\n  tailback serve keys add anna --keys FILE\n  \
-        tailback serve --keys FILE\n\n\
+        tailback serve --keys FILE\n  tailback serve --web\n\n\
         Without --keys it serves everybody.\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
@@ -74,6 +74,21 @@ pub struct Args {
     /// Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000 of those that --allow names [default of ADDRESS:PORT: [::]:862]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     stamp: Option<Option<SocketAddr>>,
+    /// Offer the test to browsers on a page, over HTTPS, or HTTP at a loopback address [default of ADDRESS:PORT: [::]:8443]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, value_parser = web_address)]
+    web: Option<Option<SocketAddr>>,
+    /// Certificate of the page (PEM), instead of one that the server makes and browsers warn of
+    #[arg(long, value_name = "FILE", requires = "web", requires = "web_key")]
+    web_cert: Option<PathBuf>,
+    /// Private key of --web-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "web_cert")]
+    web_key: Option<PathBuf>,
+    /// Keep the recordings that users of the page save in this directory [default: none is kept]
+    #[arg(long, value_name = "DIRECTORY", requires = "web")]
+    web_keep: Option<PathBuf>,
+    /// Size of that directory above which no more are kept [default: 1 GB]
+    #[arg(long, value_name = "SIZE", requires = "web_keep")]
+    web_keep_size: Option<Bytes>,
     /// Write one line for each session that ends and each refusal to standard output
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
@@ -88,6 +103,17 @@ pub struct Args {
     user: String,
 }
 
+/// Reads an address; a port alone, such as `:8443`, stands for all addresses.
+fn web_address(text: &str) -> Result<SocketAddr, String> {
+    let whole = match text.strip_prefix(':') {
+        Some(port) => format!("[::]:{port}"),
+        None => text.to_owned(),
+    };
+    whole
+        .parse()
+        .map_err(|_| "expected ADDRESS:PORT, or :PORT for all addresses".to_owned())
+}
+
 #[derive(clap::Subcommand)]
 enum Command {
     /// Make, list and remove the keys of users
@@ -99,6 +125,8 @@ pub enum LogFormat {
     Json,
 }
 
+/// Usual port of the page for browsers.
+const WEB_PORT: u16 = 8443;
 /// Log entries that may wait for the reader of standard output.
 const LOG_WAITS: usize = 256;
 
@@ -177,6 +205,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         guests: (guests.into_iter())
             .filter_map(|(protocol, asked)| guest(protocol, asked))
             .collect(),
+        web: args.web.map(|listen| Web {
+            listen: listen.unwrap_or_else(|| (Ipv6Addr::UNSPECIFIED, WEB_PORT).into()),
+            certificate: args.web_cert.zip(args.web_key),
+            keep: args.web_keep,
+            keep_size: args.web_keep_size.unwrap_or(KEEP_SIZE),
+        }),
         metrics: args.metrics,
         user: args.user,
     };

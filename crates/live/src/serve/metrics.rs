@@ -89,6 +89,21 @@ pub const METRICS: &[Metric] = &[
         "Open sessions of other tools' clients, by protocol",
     ),
     (
+        "web_pages_total",
+        "counter",
+        "Pages of the site for browsers that were sent",
+    ),
+    (
+        "web_channels_total",
+        "counter",
+        "Channels of probes that browsers opened, by transport",
+    ),
+    (
+        "web_saved_total",
+        "counter",
+        "Recordings that users of the site saved",
+    ),
+    (
         "wrong_keys_total",
         "counter",
         "Requests with a key that nobody has, over TCP and UDP",
@@ -174,6 +189,18 @@ pub fn render(stats: &ServerStats) -> String {
                     one(&format!("{{protocol=\"{}\"}}", protocol.name()), value);
                 }
                 continue;
+            }
+            name if name.starts_with("web_") => {
+                let Some(web) = stats.web else { continue };
+                match name {
+                    "web_pages_total" => web.pages,
+                    "web_saved_total" => web.saved,
+                    _ => {
+                        one("{transport=\"webtransport\"}", web.webtransport);
+                        one("{transport=\"websocket\"}", web.websocket);
+                        continue;
+                    }
+                }
             }
             "wrong_keys_total" => stats.wrong_keys + p.stats.wrong_keys,
             "tls_handshakes_total" => stats.tls_handshakes,

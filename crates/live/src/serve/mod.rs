@@ -16,11 +16,13 @@ mod networks;
 mod ports;
 mod promises;
 mod quota;
+mod shared;
 mod sync;
 mod tls;
 mod train;
 pub mod udp;
 mod uplink;
+mod web;
 
 pub use guests::{Guest, Protocol};
 pub use keys::{Keys, KeysError};
@@ -28,26 +30,27 @@ pub use networks::Network;
 pub use ports::PortSet;
 pub use quota::{Budgets, Holds};
 pub use tls::{Tls, TlsError, TlsKey};
+pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
 use crate::load::kernel::choose_congestion;
-use crate::load::pump::Payload;
 use crate::privileges::{Kept, PrivilegeError, Target};
 use base::BitsPerSec;
 use datagrams::Inboxes;
-use journal::{Entry, Happened, Journal};
+use journal::{Entry, Journal};
 use keys::Ring;
 use measure::control::Refusal;
 use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use promises::Promises;
 use quota::Quota;
+use shared::{Counters, FULL, NOT_ALLOWED, Shared};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -78,6 +81,8 @@ pub struct ServeConfig {
     pub max_udp_rate: BitsPerSec,
     /// Ports for the clients of other tools; none by default.
     pub guests: Vec<Guest>,
+    /// Site for browsers; none by default.
+    pub web: Option<WebConfig>,
     /// User to become once the ports are open.
     pub user: Option<Target>,
     /// Receiver of the log.
@@ -102,6 +107,7 @@ impl Default for ServeConfig {
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
             guests: Vec::new(),
+            web: None,
             user: None,
             log: None,
         }
@@ -174,57 +180,11 @@ pub struct ServerStats {
     pub probes: udp::Published,
     /// Counters of the ports for other tools' clients.
     pub guests: Vec<(Protocol, measure::guest::Counts)>,
+    /// Counters of the site for browsers, if there is one.
+    pub web: Option<WebCounts>,
     /// Bytes of load, trains and probes, both directions combined.
     pub moved_bytes: u64,
     pub max_rate: Option<BitsPerSec>,
-}
-
-#[derive(Default)]
-struct Counters {
-    connections: AtomicU64,
-    refused: AtomicU64,
-    flows: AtomicU64,
-    bytes_sent: AtomicU64,
-    bytes_received: AtomicU64,
-    foreign: AtomicU64,
-    wrong_keys: AtomicU64,
-    tls_handshakes: AtomicU64,
-}
-
-/// State that all threads of a server share.
-struct Shared {
-    ring: Ring,
-    tls: Option<Tls>,
-    tls_only: bool,
-    clock: Clock,
-    stop: Arc<AtomicBool>,
-    allow: Vec<Network>,
-    allow_listen: PortSet,
-    /// Ports that are open for clients.
-    ports_open: AtomicUsize,
-    quota: Quota,
-    ceiling: Ceiling,
-    promises: Promises,
-    journal: Arc<Journal>,
-    counters: Counters,
-    datagrams: Inboxes,
-    /// Data for downloads, made for the first one.
-    payload: OnceLock<Payload>,
-    /// Budget of processor time for trains that are waited for awake.
-    awake: train::Awake,
-}
-
-impl Shared {
-    /// Counts a refusal and logs it.
-    fn refused(&self, client: std::net::IpAddr, why: Refusal, text: &str) {
-        self.counters.refused.fetch_add(1, Ordering::Relaxed);
-        self.journal.write(Entry {
-            what: "request",
-            why: journal::name(why),
-            text: base::text::clean(text).into_owned(),
-            ..Entry::about(Happened::Refused, client.to_canonical())
-        });
-    }
 }
 
 /// Running server. Dropping it stops it.
@@ -234,6 +194,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     reflectors: Vec<Arc<Mutex<udp::Published>>>,
     guests: Vec<(Guest, guests::Published)>,
+    web: Option<(String, Arc<web::Site>)>,
     trouble: Arc<Mutex<Option<String>>>,
     notes: Arc<Mutex<Vec<String>>>,
 }
@@ -254,6 +215,7 @@ impl Server {
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
         let guests = guests::bind(&config.guests)?;
+        let site = config.web.as_ref().map(open_site).transpose()?;
         if let Some(user) = &config.user {
             user.become_it(Kept {
                 low_ports: config.allow_listen.holds_below(1024),
@@ -284,6 +246,7 @@ impl Server {
             threads: Vec::new(),
             reflectors: Vec::new(),
             guests: Vec::new(),
+            web: None,
             trouble: Arc::default(),
             notes: Arc::default(),
         };
@@ -299,6 +262,9 @@ impl Server {
         }
         for (guest, socket) in guests {
             server.welcome(guest, socket)?;
+        }
+        if let Some(bound) = site {
+            server.offer(bound)?;
         }
         Ok(server)
     }
@@ -360,6 +326,18 @@ impl Server {
         })
     }
 
+    /// Starts the threads of the site for browsers.
+    fn offer(&mut self, bound: web::Bound) -> Result<(), ServeError> {
+        let url = bound.url();
+        let (site, tasks) = web::start(bound, &self.shared).map_err(ServeError::Reflector)?;
+        self.web = Some((url, site));
+        for task in tasks {
+            self.reflectors.push(task.published);
+            self.thread(task.name, task.run)?;
+        }
+        Ok(())
+    }
+
     fn thread(
         &mut self,
         name: &str,
@@ -392,6 +370,11 @@ impl Server {
         self.guests.iter().map(|(guest, _)| *guest)
     }
 
+    /// Address of the site for browsers, if there is one.
+    pub fn web(&self) -> Option<&str> {
+        self.web.as_ref().map(|(url, _)| url.as_str())
+    }
+
     pub fn stats(&self) -> ServerStats {
         let c = &self.shared.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
@@ -405,6 +388,7 @@ impl Server {
             holds: self.shared.quota.holds(),
             probes: probes.fold(udp::Published::default(), udp::Published::plus),
             guests: guests.collect(),
+            web: self.web.as_ref().map(|(_, site)| site.counts()),
             moved_bytes: self.shared.ceiling.bytes(),
             max_rate: self.shared.ceiling.rate(),
             connections: get(&c.connections),
@@ -525,6 +509,23 @@ fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     }
 }
 
+/// Binds the ports of the site for browsers; if any port will do, one that is free in both protocols.
+fn open_site(config: &WebConfig) -> Result<web::Bound, ServeError> {
+    let mut tries = if config.listen.port() == 0 { 20 } else { 1 };
+    loop {
+        tries -= 1;
+        let tcp = TcpListener::from(bind(config.listen, Bound::Tcp)?);
+        let listen = tcp
+            .local_addr()
+            .map_err(|e| listen_error(config.listen, "TCP", e))?;
+        let udp = match bind(listen, Bound::Guest) {
+            Err(ServeError::InUse { .. }) if tries > 0 => continue,
+            udp => UdpSocket::from(udp?),
+        };
+        return Ok(web::Bound::new(listen, tcp, udp, config)?);
+    }
+}
+
 /// Use of a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
@@ -591,11 +592,8 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
     }
 }
 
-const NOT_ALLOWED: &str =
-    "this server serves certain networks only, and this address is in none of them";
 /// Interval of the checks for accounts whose hour is over.
 const ROLL: std::time::Duration = std::time::Duration::from_secs(1);
-const FULL: &str = "the server is full: try again in a minute";
 
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();

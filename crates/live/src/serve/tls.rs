@@ -61,7 +61,7 @@ pub enum TlsError {
     Open(#[from] KeysError),
 }
 
-fn unusable(e: impl std::fmt::Display) -> TlsError {
+pub(super) fn unusable(e: impl std::fmt::Display) -> TlsError {
     TlsError::Unusable(e.to_string())
 }
 
@@ -77,13 +77,27 @@ pub struct Tls {
     pub pin: Pin,
     /// Keys for the probes of clients that have the pin. The same secret yields the same ones after a restart.
     pub tickets: Tickets,
+    handshakes: Handshakes,
+}
+
+/// Limits on handshakes: of each network, and of all.
+pub struct Handshakes {
     rates: Mutex<ByNetwork>,
     busy: Mutex<Busy>,
 }
 
+impl Default for Handshakes {
+    fn default() -> Handshakes {
+        Handshakes {
+            rates: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
+            busy: Mutex::default(),
+        }
+    }
+}
+
 /// Handshake in progress.
 pub struct Handshake<'a> {
-    tls: &'a Tls,
+    of: &'a Handshakes,
     network: IpAddr,
 }
 
@@ -93,7 +107,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
-        let mut busy = lock(&self.tls.busy);
+        let mut busy = lock(&self.of.busy);
         busy.all = busy.all.saturating_sub(1);
         if let Some(n) = busy.networks.get_mut(&self.network) {
             *n = n.saturating_sub(1);
@@ -136,11 +150,17 @@ impl Tls {
             config: Arc::new(config),
             pin: pin.map_err(unusable)?,
             tickets,
-            rates: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
-            busy: Mutex::default(),
+            handshakes: Handshakes::default(),
         }))
     }
 
+    /// Starts a handshake, as [`Handshakes::begin`].
+    pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
+        self.handshakes.begin(ip)
+    }
+}
+
+impl Handshakes {
     /// Starts a handshake with this address; none if its network, or all together, have used up their share.
     pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
         let network = neighbourhood(ip);
@@ -155,11 +175,11 @@ impl Tls {
         }
         busy.all += 1;
         *busy.networks.entry(network).or_default() += 1;
-        Some(Handshake { tls: self, network })
+        Some(Handshake { of: self, network })
     }
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn self_signed(key: KeyPair) -> Result<Identity, TlsError> {
     let params = CertificateParams::new(vec!["tailback.invalid".to_owned()]).map_err(unusable)?;
@@ -225,7 +245,7 @@ fn only_ours(path: &Path) -> Result<(), TlsError> {
     Ok(())
 }
 
-fn own(certificate: &Path, key: &Path) -> Result<Identity, TlsError> {
+pub(super) fn own(certificate: &Path, key: &Path) -> Result<Identity, TlsError> {
     let pem = |path: &Path| {
         let path = path.to_path_buf();
         move |e: rustls::pki_types::pem::Error| TlsError::Pem {
@@ -286,6 +306,6 @@ mod tests {
         let quick = quick.count();
         assert!((80..=110).contains(&quick), "{quick} one after the other");
         assert!(tls.begin(other).is_some());
-        assert_eq!(lock(&tls.busy).all, 0);
+        assert_eq!(lock(&tls.handshakes.busy).all, 0);
     }
 }

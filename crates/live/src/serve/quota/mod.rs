@@ -9,6 +9,7 @@ mod turn;
 pub use connections::Permit;
 pub use flow::{FlowPermit, IDLE, TOO_FAST, Use};
 pub use sessions::settle;
+pub use turn::{Hold, Place};
 
 use super::journal::Journal;
 use super::sync::lock;

@@ -1,0 +1,130 @@
+//! Browsers as clients: the site with the page of the test, loads over HTTP, and probes over WebTransport or, where a
+//! browser has no datagrams, a WebSocket.
+//!
+//! The site and its loads have one thread, WebTransport another, so that no load delays a probe. All limits are those of
+//! the server: places of clients, hourly bytes, the rate, and one load at a time. QUIC proves a client's address before it
+//! is sent more than three times what it sent (RFC 9000, section 8.1); TCP proves it before anything is answered.
+
+mod body;
+mod channel;
+mod client;
+mod identity;
+mod load;
+mod sessions;
+mod site;
+mod socket;
+mod transport;
+
+pub(super) use client::Site;
+pub use client::{Counts, File, Keep, Keeper, WebConfig};
+
+use super::shared::Shared;
+use super::tls::{Handshakes, TlsError};
+use super::udp::{self, Published};
+use client::{Counters, SAVES};
+use identity::{Identity, Source};
+use measure::bucket::ByNetwork;
+use sessions::Sessions;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+/// Site whose ports are open.
+pub(super) struct Bound {
+    tcp: TcpListener,
+    udp: UdpSocket,
+    listen: SocketAddr,
+    source: Source,
+    identity: Identity,
+    config: WebConfig,
+}
+
+impl Bound {
+    /// Reads the certificate, before the rights of root are given up.
+    ///
+    /// # Errors
+    /// A certificate or key that cannot be used.
+    pub(super) fn new(
+        listen: SocketAddr,
+        tcp: TcpListener,
+        udp: UdpSocket,
+        config: &WebConfig,
+    ) -> Result<Bound, TlsError> {
+        let loopback = config.listen.ip().is_loopback();
+        let source = Source::of(config.certificate.as_ref(), loopback)?;
+        Ok(Bound {
+            tcp,
+            udp,
+            listen,
+            identity: source.identity()?,
+            source,
+            config: config.clone(),
+        })
+    }
+
+    pub(super) fn url(&self) -> String {
+        let scheme = match self.source {
+            Source::Plain => "http",
+            _ => "https",
+        };
+        format!("{scheme}://{}/", self.listen)
+    }
+}
+
+/// Thread of the site, to be started.
+pub(super) struct Task {
+    pub name: &'static str,
+    pub run: Box<dyn FnOnce() -> Result<(), String> + Send>,
+    /// Counters of its reflector.
+    pub published: Arc<Mutex<Published>>,
+}
+
+/// Prepares both threads.
+pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<Site>, [Task; 2])> {
+    let site = Arc::new(Site {
+        port: bound.listen.port(),
+        files: bound.config.files,
+        keep: bound.config.keep,
+        identity: Mutex::new(Arc::new(bound.identity)),
+        sessions: Sessions::default(),
+        handshakes: Handshakes::default(),
+        saves: Mutex::new(ByNetwork::new(SAVES.0, SAVES.1)),
+        counters: Counters::default(),
+    });
+    let listen = bound.listen;
+    let reflector = || {
+        let its = shared.clone();
+        let reflector = udp::reflector(measure::reflector::Budget::default(), None, its.clock)?;
+        let accounts = Box::new(move |from, user: Option<&Arc<str>>| its.quota.account(from, user));
+        Ok::<_, std::io::Error>(reflector.with_accounts(accounts))
+    };
+    let http = {
+        let (reflector, published) = (reflector()?, Arc::<Mutex<Published>>::default());
+        let (its, shared, told, tcp) = (site.clone(), shared.clone(), published.clone(), bound.tcp);
+        let run = move || {
+            let mirror = channel::Mirror::new(reflector, told, shared.clone());
+            site::run(tcp, its, shared, mirror)
+                .map_err(|e| format!("the site on {listen} has failed: {e}"))
+        };
+        Task {
+            name: "serve-web",
+            run: Box::new(run),
+            published,
+        }
+    };
+    let quic = {
+        let (reflector, published) = (reflector()?, Arc::<Mutex<Published>>::default());
+        let (its, shared, told) = (site.clone(), shared.clone(), published.clone());
+        let (udp, source) = (bound.udp, bound.source);
+        let run = move || {
+            let mirror = channel::Mirror::new(reflector, told, shared.clone());
+            transport::run(udp, &source, its, shared, mirror)
+                .map_err(|e| format!("WebTransport on {listen} has failed: {e}"))
+        };
+        Task {
+            name: "serve-quic",
+            run: Box::new(run),
+            published,
+        }
+    };
+    Ok((site, [http, quic]))
+}
