@@ -2,8 +2,8 @@
 //! browser has no datagrams, a WebSocket.
 //!
 //! The site and its loads have one thread, WebTransport another, so that no load delays a probe. All limits are those of
-//! the server: places of clients, hourly bytes, the rate, and one load at a time. QUIC proves a client's address before it
-//! is sent more than three times what it sent (RFC 9000, section 8.1); TCP proves it before anything is answered.
+//! the server: places of clients, hourly bytes, the rate, and one load at a time. QUIC proves a client's address by a Retry
+//! packet (RFC 9000, section 8.1.2), TCP by its handshake, before anything else is answered.
 
 mod body;
 mod channel;

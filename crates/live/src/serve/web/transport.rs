@@ -32,8 +32,6 @@ const OPENS_WITHIN: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(30);
 /// Longest life of a channel.
 const LIFE: Duration = Duration::from_secs(900);
-/// Number of open connections above which a newcomer has to prove its address at its first packet (RFC 9000, section 8.1.2).
-const RETRY_ABOVE: usize = 16;
 /// Window of a connection, bytes: 50 probes a second through a queue of ten seconds.
 const WINDOW: u64 = 256 << 10;
 /// Streams that HTTP/3 needs, and their window.
@@ -127,7 +125,7 @@ pub(super) fn run(
                 endpoint.reload_config(renewed, false).map_err(told)?;
             }
             if let Ok(incoming) = timeout(LOOK, endpoint.accept()).await {
-                admit(&endpoint, incoming, &site, &shared, &mirror);
+                admit(incoming, &site, &shared, &mirror);
             }
         }
         Ok(())
@@ -136,7 +134,6 @@ pub(super) fn run(
 
 /// Lets a connection in, or turns it away before anything is computed for it.
 fn admit(
-    endpoint: &Endpoint<ServerSide>,
     incoming: IncomingSession,
     site: &Arc<Site>,
     shared: &Arc<Shared>,
@@ -147,7 +144,9 @@ fn admit(
         shared.refused(from.ip(), Refusal::Forbidden, NOT_ALLOWED);
         return incoming.refuse();
     }
-    if !incoming.remote_address_validated() && endpoint.open_connections() > RETRY_ABOVE {
+    // RFC 9000 would allow three bytes for each before the address is proven (section 8.1); a Retry packet is shorter than
+    // what it answers.
+    if !incoming.remote_address_validated() {
         return incoming.retry();
     }
     let Some(permit) = shared.quota.connect(from.ip(), None) else {
