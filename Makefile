@@ -140,13 +140,16 @@ assets: $(WEB)/dist/page.js $(WEB)/dist/browser.wasm.gz ## needs Node.js and `ru
 $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
 
-# The analysis for browsers. Of the rooms in it, only the pure ones and the report.
+# The analysis for browsers. Of the rooms in it, only the pure ones and the report. Empty if the toolchain has no
+# WebAssembly: all else works without.
 WASM := wasm32-unknown-unknown
 PAGE := base stats congestion measure analysis experiment report browser
 $(WEB)/dist/browser.wasm.gz: $(WEB)/dist/page.js Cargo.lock $(foreach room,$(PAGE),$(shell find crates/$(room)/src -name '*.rs'))
 	rustup target add $(WASM) 2>/dev/null || true
-	$(CARGO) rustc --profile page --package tailback-browser --lib --crate-type cdylib --target $(WASM)
-	gzip -9 -n -c $(or $(CARGO_TARGET_DIR),target)/$(WASM)/page/browser.wasm > $@.tmp && mv $@.tmp $@
+	if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
+	$(CARGO) rustc --profile page --package tailback-browser --lib --crate-type cdylib --target $(WASM) && \
+	gzip -9 -n -c $(or $(CARGO_TARGET_DIR),target)/$(WASM)/page/browser.wasm > $@.tmp && mv $@.tmp $@; \
+	else echo "this toolchain has no $(WASM): \`tailback serve --web\` will say so" >&2 && : > $@; fi
 
 deps: ## Debian packages that the tests (not the program) use
 	@for p in chromium iperf3 iproute2 irtt nftables prometheus python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

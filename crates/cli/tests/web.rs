@@ -54,8 +54,19 @@ fn serve(line: Option<&Emulation>, more: &[&str]) -> Serving {
     Serving { child, url, listen }
 }
 
+/// False, and says so, where this toolchain has no WebAssembly.
+fn is_built() -> bool {
+    if !report::browser::HAS_ANALYSIS {
+        eprintln!("skipped: this toolchain has no wasm32-unknown-unknown");
+    }
+    report::browser::HAS_ANALYSIS
+}
+
 /// Directory of the page's scripts, with Playwright; says what is missing.
 fn web() -> Option<&'static Path> {
+    if !is_built() {
+        return None;
+    }
     let web = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../report/web"));
     let node = Command::new("node").arg("--version").output().is_ok();
     let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"];
@@ -282,6 +293,9 @@ fn get(host: &str, path: &str, headers: &str) -> String {
 
 #[test]
 fn strangers_at_the_site_get_no_load_and_save_nothing() {
+    if !is_built() {
+        return;
+    }
     let dir = TempDir::new("web-strangers");
     let kept = dir.at("kept");
     let args = [

@@ -227,6 +227,12 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
             guest.protocol.name()
         )));
     }
+    if plan.web.is_some() && !report::browser::HAS_ANALYSIS {
+        return Err(usage(
+            "--web: this program was built without the analysis for browsers. Run `rustup target add wasm32-unknown-unknown`, \
+             then `make build` again",
+        ));
+    }
     if let (Some(_), Some(_), []) = (&plan.web, &plan.keys, &plan.allow[..]) {
         return Err(usage(
             "with --keys, --web would serve every browser without a key: name the networks of its users by --allow",

@@ -9,6 +9,13 @@ pub type SiteFile = (&'static str, &'static str, bool, &'static [u8]);
 #[cfg(not(target_family = "wasm"))]
 const SCRIPTS: &str = "text/javascript; charset=utf-8";
 
+#[cfg(not(target_family = "wasm"))]
+const ANALYSIS: &[u8] = include_bytes!("../web/dist/browser.wasm.gz");
+
+/// False if the toolchain that built this program had no WebAssembly: `make assets` then leaves the analysis empty.
+#[cfg(not(target_family = "wasm"))]
+pub const HAS_ANALYSIS: bool = !ANALYSIS.is_empty();
+
 /// Files of the site, but for its page.
 #[cfg(not(target_family = "wasm"))]
 pub const FILES: &[SiteFile] = &[
@@ -35,7 +42,7 @@ pub const FILES: &[SiteFile] = &[
         "/browser.wasm",
         "application/wasm",
         true,
-        include_bytes!("../web/dist/browser.wasm.gz"),
+        ANALYSIS,
     ),
 ];
 
