@@ -437,7 +437,8 @@ def serve(
         bytes_per_hour: Bytes that one client may move in an hour, both directions combined [default: 100 GB]
         total_bytes_per_hour: Bytes that all clients together may move in an hour [default: 1000 GB]
         allow_listen: Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback
-            probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb` and `check` need some [default: none]
+            probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb`, `quic` and `check` need some
+            [default: none]
         max_rate: Upper limit on the rate of all that the server sends and asks for, both directions combined
             [default: none]
         max_udp_rate: Upper limit on the sum of all UDP load and trains [default: 10 Gbit/s]
