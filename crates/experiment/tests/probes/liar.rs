@@ -524,6 +524,8 @@ fn lies_bring_no_kind_down() {
     let wanted = from_environment("LIES").unwrap_or(1);
     let only = std::env::var("LIAR_VERB").ok();
     let kinds = PROBES.iter().map(|s| s.entry.name).chain(["test"]);
+    // Without Wi-Fi, as in virtual time, it asks the far end nothing.
+    let kinds = kinds.filter(|name| *name != "wifi");
     let mut failed = Vec::new();
     for name in kinds.filter(|name| only.as_ref().is_none_or(|o| o == name)) {
         let (mut told, mut runs) = (0, 0u64);
