@@ -111,14 +111,17 @@ fn phase<'a>(answer: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-const DELAYS: [Compared; 4] = [
+const DELAYS: [Compared; 3] = [
     ("idle p50", |a| value(&phase(a, "idle")["rtt"]["p50_ms"])),
     ("down p50", |a| value(&phase(a, "down")["rtt"]["p50_ms"])),
     ("down p95", |a| value(&phase(a, "down")["rtt"]["p95_ms"])),
+];
+/// Delays under an upload are shown and decide nothing: a browser uploads over two connections, `tailback test` over up to
+/// four, which fill a long queue sooner and give way in turn.
+const SHOWN: [Compared; 2] = [
+    ("up p50", |a| value(&phase(a, "up")["rtt"]["p50_ms"])),
     ("up p95", |a| value(&phase(a, "up")["rtt"]["p95_ms"])),
 ];
-/// The median of an upload depends on whether its flows give way at once or in turn: it is shown, and decides nothing.
-const SHOWN: Compared = ("up p50", |a| value(&phase(a, "up")["rtt"]["p50_ms"]));
 const RATES: [Compared; 2] = [
     ("down", |a| value(&a["down"]["goodput_bps"])),
     ("up", |a| value(&a["up"]["goodput_bps"])),
@@ -152,7 +155,9 @@ fn judge(about: &str, browser: &Value, native: &Value) -> (Vec<String>, Vec<Stri
     for delay in DELAYS {
         compare(delay, "ms", 1.0, &|ms| (0.05 * ms).max(15.0));
     }
-    compare(SHOWN, "ms", 1.0, &|_| f64::INFINITY);
+    for delay in SHOWN {
+        compare(delay, "ms", 1.0, &|_| f64::INFINITY);
+    }
     for rate in RATES {
         compare(rate, "Mbit/s", 1e6, &|mbit| 0.1 * mbit);
     }
