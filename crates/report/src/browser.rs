@@ -38,12 +38,7 @@ pub const FILES: &[SiteFile] = &[
         false,
         include_bytes!("../web/dist/web_load.js"),
     ),
-    (
-        "/browser.wasm",
-        "application/wasm",
-        true,
-        ANALYSIS,
-    ),
+    ("/browser.wasm", "application/wasm", true, ANALYSIS),
 ];
 
 /// Renders the page.

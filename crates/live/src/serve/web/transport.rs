@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
-use wtransport::endpoint::endpoint_side::Server as ServerSide;
 use wtransport::endpoint::{IncomingSession, SessionRequest};
 use wtransport::quinn::congestion::{Controller, ControllerFactory};
 use wtransport::quinn::{IdleTimeout, TransportConfig, VarInt};
@@ -133,12 +132,7 @@ pub(super) fn run(
 }
 
 /// Lets a connection in, or turns it away before anything is computed for it.
-fn admit(
-    incoming: IncomingSession,
-    site: &Arc<Site>,
-    shared: &Arc<Shared>,
-    mirror: &Rc<Mirror>,
-) {
+fn admit(incoming: IncomingSession, site: &Arc<Site>, shared: &Arc<Shared>, mirror: &Rc<Mirror>) {
     let from = incoming.remote_address();
     if !networks::allows(&shared.allow, from.ip()) {
         shared.refused(from.ip(), Refusal::Forbidden, NOT_ALLOWED);
