@@ -85,8 +85,8 @@ impl Open {
             station.ok_or_else(|| format!("{name} is not connected to an access point"))?;
         // Drivers may keep these to themselves.
         let surveys = list(command::GET_SURVEY).unwrap_or_default();
-        let surveys = surveys.iter().filter_map(|a| nl80211::survey(a));
-        let survey = surveys.filter(|s| s.is_used).next_back();
+        let mut surveys = surveys.iter().filter_map(|a| nl80211::survey(a));
+        let survey = surveys.rfind(|s| s.is_used);
         let saves = self.kernel.one(command::GET_POWER_SAVE, index);
         let now = self.kernel.one(command::GET_INTERFACE, index);
         let now = now.ok().and_then(|a| nl80211::interface(&a));

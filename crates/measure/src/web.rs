@@ -270,10 +270,12 @@ mod tests {
             let after = Duration::from_millis(u64::from(ms));
             let sampled = ToPage::Sampled(Sampled { flow, at_ns, bytes, ended });
             for message in [sampled, ToPage::Turn { place, after }, ToPage::Refused, ToPage::Probe(&probe)] {
-                prop_assert_eq!(ToPage::decode(&message.encode()), Some(message));
+                let bytes = message.encode();
+                prop_assert_eq!(ToPage::decode(&bytes), Some(message));
             }
             for message in [FromPage::Turn { lasts: after }, FromPage::Over, FromPage::Probe(&probe)] {
-                prop_assert_eq!(FromPage::decode(&message.encode()), Some(message));
+                let bytes = message.encode();
+                prop_assert_eq!(FromPage::decode(&bytes), Some(message));
             }
         }
 

@@ -236,7 +236,7 @@ mod tests {
         let text = text(&[probe(STARTED, "webtransport")]);
         let name = kept.keep(from, &text).expect("there is room");
         let recording = store::read(dir.join(&name)).expect("a recording");
-        assert_eq!(recording.recording.delay.len(), 1);
+        assert_eq!(recording.delay.len(), 1);
         std::fs::write(dir.join("more"), [0; 3000]).expect("written");
         let e = kept.keep(from, &text).expect_err("it is full");
         assert!(e.contains("no more"), "{e}");

@@ -424,29 +424,3 @@ pub fn markdown(tables: &[Table]) -> String {
 pub fn csv(tables: &[Table]) -> String {
     tables.iter().map(Table::csv).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An interface was down for 12 s of a minute: too short for an outage at a probe a second, and no reason to say 100 %.
-    #[test]
-    fn a_short_time_without_an_interface_bounds_the_availability() {
-        let of = |sent: u64, cut_off: u64| {
-            Summary {
-            sent,
-            cut_off,
-            ..serde_json::from_value(serde_json::json!({
-                "name": "whole", "from_ns": 0, "to_ns": 1, "sent": 0, "lost": 0, "late": 0, "duplicates": 0,
-                "invalid": 0, "not_sent": 0, "loss_percent": { "cannot_tell": "" }, "reliability": [],
-                "rtt": { "count": 0, "min_ms": null, "max_ms": null, "mean_ms": { "cannot_tell": "" },
-                    "sd_ms": null, "variance_ms2": null, "points": [] }
-            }))
-            .expect("a summary")
-        }
-        };
-        assert_eq!(there(1.0, &of(48, 12)), "≤ 80.00");
-        assert_eq!(there(1.0, &of(60, 0)), "100");
-        assert_eq!(there(0.75, &of(48, 12)), "75.00");
-    }
-}

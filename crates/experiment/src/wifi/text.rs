@@ -158,7 +158,7 @@ fn doubts(notes: &Notes, judged: &Judged) -> Vec<String> {
     doubts
 }
 
-fn points<'a>(judged: &'a Judged, phase: Phase) -> &'a [Point] {
+fn points(judged: &Judged, phase: Phase) -> &[Point] {
     judged.points.get(&(phase as u8)).map_or(&[], Vec::as_slice)
 }
 
@@ -171,7 +171,7 @@ fn table(notes: &Notes, judged: &Judged) -> Table {
             continue;
         };
         let middle = |of: &dyn Fn(&Point) -> Option<f64>| {
-            stats::median(&its.iter().filter_map(|p| of(p)).collect::<Vec<f64>>())
+            stats::median(&its.iter().filter_map(of).collect::<Vec<f64>>())
         };
         let time = |ms: Option<f64>| ms.map_or("–".into(), |ms| print::DELAY.print(ms));
         let share = |s: Option<f64>| s.map_or("–".into(), |s| format!("{:.0} %", s * 100.0));

@@ -8,6 +8,7 @@ use base::{Bytes, Duration};
 use measure::control::{ControlError, Ended, Refusal, Request, Response};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 

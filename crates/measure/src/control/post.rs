@@ -379,7 +379,8 @@ mod tests {
             prop_assume!(victim != own);
             let bytes = pull.encode(&TOKEN);
             prop_assert!(post.pull(0, victim, &bytes, 5).is_none());
-            prop_assert!(post.pull(0, own, &Pull { cookie: guess, ..pull }.encode(&TOKEN), 5).is_none());
+            let guessed = Pull { cookie: guess, ..pull }.encode(&TOKEN);
+            prop_assert!(post.pull(0, own, &guessed, 5).is_none());
             prop_assert!(post.pull(1, own, &bytes[..cut.min(bytes.len() - 1)], 5).is_none());
             let sent = post.pull(0, own, &bytes, 5);
             prop_assert_eq!(sent.is_some(), PULLED_LEN.contains(&usize::from(len)));
