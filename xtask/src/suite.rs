@@ -214,7 +214,7 @@ impl Done {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What failed, and why, in a few lines: the last tests under way if it was ended.
+    /// Failures and their reasons in a few lines: the tests under way if it was ended.
     fn digest(&self) -> Vec<String> {
         let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
