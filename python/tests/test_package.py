@@ -125,7 +125,10 @@ class Verbs(Case):
 
 # Verbs that need a controlled gateway with the rights for it, a fleet that has measured, a network of hosts, or a process of their own; the
 # command's own tests run them.
-ELSEWHERE = {"control_prove", "control_status", "control_stop", "emulate", "fleet_report", "monitor", "neighbours", "serve"}
+ELSEWHERE = {
+    "agent", "control_prove", "control_run", "control_status", "control_stop", "emulate", "fleet_report", "hub", "hub_invite", "monitor", "neighbours",
+    "serve",
+}
 
 
 def source(name):

@@ -190,7 +190,7 @@ fn the_sentence_names_the_uses_that_fail() {
     let calm = of(vec![probed("udp", &mut || 20.0, &[])]);
     let text = overview(&calm, style(200), &jiff::tz::TimeZone::UTC);
     assert!(
-        text.contains("No outage of 2 s or more. Delay and loss to udp suit all uses."),
+        text.contains("No outage of 1 s or more. Delay and loss to udp suit all uses."),
         "{text}"
     );
 }

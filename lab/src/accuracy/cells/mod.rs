@@ -7,6 +7,7 @@ mod marks;
 mod methods;
 mod names;
 mod pages;
+mod quic;
 mod trains;
 
 use crate::accuracy::cell::Cell;
@@ -22,6 +23,7 @@ pub fn all() -> [Vec<Cell>; 2] {
         boxes::all(),
         checks::all(),
         marks::all(),
+        quic::all(),
     ];
     let bench = [trains::bench(), methods::bench()];
     [
