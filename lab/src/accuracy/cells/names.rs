@@ -181,20 +181,20 @@ fn times_and_blame() -> Vec<Cell> {
     vec![
         resolver(10.0, "a quick resolver", checks, "resolve soon"),
         resolver(40.0, "a quick resolver", quick, "resolve soon"),
-        resolver(100.0, "a quick resolver", quick, "because the line is"),
+        resolver(100.0, "a quick resolver", quick, "because the link is"),
         resolver(10.0, "a resolver of 200 ms", slow, slow_says),
         resolver(40.0, "a resolver of 200 ms", slow, slow_says),
         resolver(
             10.0,
             "a resolver of 700 ms for new names",
             slow_new,
-            "the line is not to blame",
+            "the link is not to blame",
         ),
         resolver(
             40.0,
             "a resolver of 700 ms for new names",
             slow_new,
-            "the line is not to blame",
+            "the link is not to blame",
         ),
         cell(
             10.0,

@@ -83,7 +83,7 @@ fn idle_ms(recording: &Recording) -> Result<f64, String> {
     });
     let all: Vec<f64> = loads.collect();
     match all.len() {
-        0 => Err("no load on the idle line".into()),
+        0 => Err("no load on the idle link".into()),
         n => Ok(all.iter().sum::<f64>() / n as f64),
     }
 }
