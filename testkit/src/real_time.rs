@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Tests that may wait beside each other, each of which uses a small share of a core.
-const PLACES: usize = 4;
+const PLACES: usize = 6;
 /// Time between two looks for a free place.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time between two looks at the clock.

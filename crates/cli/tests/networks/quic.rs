@@ -54,7 +54,7 @@ fn quic_that_is_blocked_policed_or_throttled_is_told_over_sockets() {
                 rules(line.near(), &table);
             }
             let server = serve(&line);
-            let kind = format!("quic:pairs=3,time={TIME}s");
+            let kind = format!("quic:pairs=2,time={TIME}s");
             let program = Program::new(TAILBACK);
             let answer = testkit::networks::probe(&program, &line, &kind).0;
             let told = says(&answer);
