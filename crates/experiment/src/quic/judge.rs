@@ -2,8 +2,8 @@
 //!
 //! **Rules.** Rates are those after the first second of a connection, in payload; the pairs' log ratios give the interval of
 //! the ratio by Student's t. QUIC is *blocked* if no handshake of at least two succeeds while TCP does. It is *throttled* if
-//! its rate falls to less than 70 % within the connection, in all of them at about the same time, and TCP's does not. It is
-//! *policed* if the ratio's interval is below 80 %, and packets are lost without a queue, or more than 5 % of them are lost.
+//! its rate falls to less than 70 % within the connection, in all of them at about the same time, TCP's does not, and before
+//! that it had 75 % of TCP's: a start that a policer's burst lets through is no throttle. It is *policed* if the ratio's interval is below 80 %, and packets are lost without a queue, or more than 5 % of them are lost.
 //! Otherwise it is *slower*. It is *alike* if the ratio's interval lies above 80 %; otherwise there is no verdict.
 //!
 //! **Source.** T. Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016: losses without a queue at a
@@ -23,6 +23,8 @@ const LEAST: usize = 25;
 const SLOWER: f64 = 0.8;
 /// Share of the rate below which it has fallen.
 const FALLEN: f64 = 0.7;
+/// Share of TCP's rate that QUIC has before it is throttled.
+const HAD: f64 = 0.75;
 /// Bins after a fall, and before it, that are compared.
 const AROUND: usize = 15;
 /// Spread of the times of falls, bins.
@@ -193,8 +195,18 @@ fn ratio(notes: &Notes) -> Figure {
     }
 }
 
-/// Bin of the greatest lasting fall of a connection's rate, and the rate after it in parts of that before.
-fn fall(ran: &Ran) -> Option<(usize, f64)> {
+/// Lasting fall of a connection's rate.
+struct Fall {
+    /// Its bin.
+    at: usize,
+    /// Rate before it, bytes a bin.
+    before: f64,
+    /// Rate after it in parts of that before.
+    left: f64,
+}
+
+/// Greatest lasting fall of a connection's rate.
+fn fall(ran: &Ran) -> Option<Fall> {
     let bins = &ran.bins;
     let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len().max(1) as f64;
     let from = START + AROUND / 2;
@@ -205,31 +217,32 @@ fn fall(ran: &Ran) -> Option<(usize, f64)> {
         // Weighed by the sizes of both parts, as a change point of a mean.
         let (n, m) = ((at - START / 2) as f64, (bins.len() - at) as f64);
         let weight = (n * m / (n + m)).sqrt() * (before - after);
-        (at, after / before.max(1.0), weight)
+        let left = after / before.max(1.0);
+        (Fall { at, before, left }, weight)
     });
-    let (at, left, weight) = at.max_by(|a, b| a.2.total_cmp(&b.2))?;
-    (weight > 0.0).then_some((at, left))
+    let (fall, weight) = at.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (weight > 0.0).then_some(fall)
 }
 
-/// Time of the falls and what they leave, if all of these connections fall at about the same time.
-fn falls<'a>(all: impl Iterator<Item = &'a Ran>) -> Option<(f64, f64)> {
+/// Median of the falls, if all of these connections fall at about the same time.
+fn falls<'a>(all: impl Iterator<Item = &'a Ran>) -> Option<Fall> {
     let long = all.filter(|r| r.bins.len() >= LEAST);
-    let found: Vec<Option<(usize, f64)>> = long.map(fall).collect();
-    let mut at: Vec<usize> = Vec::new();
-    let mut left: Vec<f64> = Vec::new();
-    for one in &found {
-        let (bin, rest) = (*one)?;
-        if rest >= FALLEN {
-            return None;
-        }
-        at.push(bin);
-        left.push(rest);
+    let mut found: Vec<Fall> = long.map(fall).collect::<Option<_>>()?;
+    if found.len() < 2 || found.iter().any(|f| f.left >= FALLEN) {
+        return None;
     }
-    at.sort_unstable();
-    left.sort_by(f64::total_cmp);
-    let spread = at.last()? - at.first()?;
-    (at.len() >= 2 && spread <= ALIKE)
-        .then(|| (at[at.len() / 2] as f64 * 0.1, left[left.len() / 2]))
+    found.sort_by_key(|f| f.at);
+    let spread = found.last()?.at - found.first()?.at;
+    let middle = |of: fn(&Fall) -> f64| {
+        let mut all: Vec<f64> = found.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    (spread <= ALIKE).then(|| Fall {
+        at: found[found.len() / 2].at,
+        before: middle(|f| f.before),
+        left: middle(|f| f.left),
+    })
 }
 
 fn verdict(notes: &Notes, ratio: &Figure, lost: Option<f64>) -> Verdict {
@@ -261,9 +274,13 @@ fn verdict(notes: &Notes, ratio: &Figure, lost: Option<f64>) -> Verdict {
         let why = "fewer than two pairs of connections lasted long enough";
         return Verdict::Unknown(notes.untried.clone().unwrap_or_else(|| why.into()));
     };
-    if let Some((after_s, left)) = falls(notes.over(Over::Quic))
+    let tcp: Vec<f64> = notes.over(Over::Tcp).filter_map(rate).collect();
+    let tcp_a_bin = tcp.iter().sum::<f64>() / tcp.len().max(1) as f64 / 80.0;
+    if let Some(Fall { at, before, left }) = falls(notes.over(Over::Quic))
+        && before >= HAD * tcp_a_bin
         && falls(notes.over(Over::Tcp)).is_none()
     {
+        let after_s = at as f64 * 0.1;
         return Verdict::Throttled { after_s, left };
     }
     if high < SLOWER {
@@ -325,6 +342,13 @@ mod tests {
             panic!("{policed:?}");
         };
         assert!(low <= value && value <= high && (0.45..0.52).contains(&value));
+        // The burst of a policer lets the start through.
+        let burst = judge(&notes(|_| {
+            let mut bins = vec![60_000; 17];
+            bins.resize(90, 38_000);
+            ran(bins, 200, 9.0)
+        }));
+        assert_eq!(burst.verdict, Verdict::Policed);
         let falls = judge(&notes(|i| {
             let mut bins = vec![100_000; 50 + i as usize];
             bins.resize(90, 20_000);
