@@ -154,7 +154,7 @@ impl Tls {
         }))
     }
 
-    /// Starts a handshake, as [`Handshakes::begin`].
+    /// Starts a handshake, as `Handshakes::begin`.
     pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
         self.handshakes.begin(ip)
     }
