@@ -68,7 +68,7 @@ struct End {
     moved: (u64, u64),
 }
 
-/// Who is served: everybody whom a connected socket hears, or one address.
+/// Clients that are served: all that a connected socket hears, or one address.
 enum Admitted {
     Only(IpAddr),
     Anybody,

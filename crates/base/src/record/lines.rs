@@ -19,7 +19,7 @@ pub fn write(row: &Row, out: &mut String) {
 /// Reads a row.
 ///
 /// # Errors
-/// What is wrong with the line.
+/// Fault of a line of the text.
 pub fn read(line: &str) -> Result<Row, String> {
     if line.len() > LONGEST {
         return Err(format!("a line of {} bytes is too long", line.len()));

@@ -56,7 +56,7 @@ pub enum Verdict {
     Policed,
     /// Lower rate than TCP's.
     Slower,
-    /// As fast as TCP.
+    /// Rate like that of TCP.
     Alike,
     /// The reason why there is no verdict.
     Unknown(String),

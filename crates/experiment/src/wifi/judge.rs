@@ -30,9 +30,9 @@ const WEAK: f64 = -75.0;
 /// Place where packets wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the air, or in the access point's queue.
+    /// The air, or the access point's queue.
     Air,
-    /// In this host's queue.
+    /// This host's queue.
     Host,
     /// One of both: the driver tells no backlog.
     AirOrHost,
