@@ -6,6 +6,7 @@
 use base::record::{Direction, Flow, lines};
 use base::{Duration, Time};
 use measure::handshake::Handshake;
+use measure::ledger::Slots;
 use measure::session::{Arrival, Params, Session};
 use measure::web::{FromPage, ToPage};
 use measure::wire::{Ask, MAX_LEN};
@@ -149,17 +150,19 @@ impl Probes {
             Some(Err(failure)) => State::Failed(format!("{failure:?}")),
             Some(Ok(grant)) => {
                 let params = Params {
-                    interval: self.interval,
                     lost_after: LOST_AFTER,
                     kept_for: KEPT_FOR,
-                    first_seq: 0,
                     origin_unix_ns: self.open.origin_ns,
                     target: self.open.target.as_str().into(),
                     keys: None,
                     grant,
                     capacity: CAPACITY,
                 };
-                State::Running(Box::new(Session::new(params, now + self.interval)))
+                let slots = Slots::new(now + self.interval, self.interval, 0);
+                State::Running(Box::new(Session::new(
+                    params,
+                    slots.spread(self.open.nonce),
+                )))
             }
         };
     }

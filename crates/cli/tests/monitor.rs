@@ -46,6 +46,15 @@ fn wait_for_rows(path: &Path, n: usize) {
     }
 }
 
+/// A monitor that is there before its server has an outage at its begin, and is right.
+fn wait_for_server(address: &str) {
+    let began = Instant::now();
+    while let Err(e) = std::net::TcpStream::connect(address) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{address}: {e}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn ended(mut child: Child) -> i32 {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     child.wait().unwrap().code().unwrap()
@@ -530,6 +539,7 @@ fn a_recording_that_is_still_written_has_the_outage_that_lasts() {
     let free = port(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let target = format!("127.0.0.1:{free}");
     let server = Killed(tailback(&dir, &["serve", "--listen", &target, "--quiet"]));
+    wait_for_server(&target);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let other_target = format!("tcp:127.0.0.1:{}", other.local_addr().unwrap().port());
     let args = ["monitor", &target, &other_target, "--quiet", "-o", "m.rec"];

@@ -8,14 +8,10 @@ use base::{Duration, Time};
 /// Parameters of an asker.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Interval between questions.
-    pub interval: Duration,
     /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
     /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
-    /// Number of the first probe.
-    pub first_seq: u64,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
@@ -56,18 +52,17 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Creates the prober. The first probe leaves at `first_slot`.
-    pub fn new(params: Params, first_slot: Time) -> Asker {
+    /// Creates the prober, whose probes leave in these slots.
+    pub fn new(params: Params, slots: Slots) -> Asker {
         let limits = Limits {
             lost_after: params.lost_after,
             kept_for: params.kept_for,
             capacity: params.capacity,
         };
-        let slots = Slots::new(first_slot, params.interval, params.first_seq);
         Asker {
             ledger: Ledger::new(params.target, params.origin_unix_ns, limits, slots),
             trouble: None,
-            trouble_at: first_slot,
+            trouble_at: slots.begin(),
             stray: 0,
         }
     }
@@ -109,7 +104,7 @@ impl Asker {
 
     /// Time of the next timer; none if no timer runs.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let slot = Some(self.ledger.slots.next());
+        let slot = Some(self.ledger.slots.due());
         [slot, self.ledger.next_retirement()]
             .into_iter()
             .flatten()
@@ -124,7 +119,7 @@ impl Asker {
     /// Number of the probe whose slot has come, if any. The caller sends it at once and reports it to
     /// [`Asker::handle_sent`].
     pub fn poll_transmit(&mut self, now: Time) -> Option<u64> {
-        if now < self.ledger.slots.next() {
+        if now < self.ledger.slots.due() {
             return None;
         }
         for _ in 0..self.ledger.missed(now) {
@@ -300,15 +295,16 @@ mod tests {
 
     fn asker() -> Asker {
         let params = Params {
-            interval: Duration::from_millis(100),
             lost_after: Duration::from_secs(10),
             kept_for: Duration::from_secs(180),
-            first_seq: 0,
             origin_unix_ns: 0,
             target: "icmp:far".into(),
             capacity: 4096,
         };
-        Asker::new(params, Time::ZERO)
+        Asker::new(
+            params,
+            Slots::new(Time::ZERO, Duration::from_millis(100), 0),
+        )
     }
 
     fn at(ms: u64) -> Answer {

@@ -16,14 +16,10 @@ use rand::Rng as _;
 /// Parameters of a lasting session.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Interval between probes.
-    pub interval: Duration,
     /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
     /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
-    /// Number of the first probe.
-    pub first_seq: u64,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
     /// UNIX time at the zero of this host's clock, ns; a server on the same host has the same value.
@@ -83,14 +79,13 @@ const PAUSE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Lasting {
-    /// Creates the session. The first slot is at `first_slot`; `rng` needs a truly random seed if anybody could listen.
-    pub fn new(params: Params, now: Time, first_slot: Time, rng: Rng) -> Lasting {
+    /// Creates the session, whose probes leave in these slots; `rng` needs a truly random seed if anybody could listen.
+    pub fn new(params: Params, now: Time, slots: Slots, rng: Rng) -> Lasting {
         let limits = Limits {
             lost_after: params.lost_after,
             kept_for: params.kept_for,
             capacity: params.capacity,
         };
-        let slots = Slots::new(first_slot, params.interval, params.first_seq);
         let idle = Ledger::new(params.target.clone(), params.origin_unix_ns, limits, slots);
         let mut lasting = Lasting {
             params,
@@ -156,7 +151,7 @@ impl Lasting {
             Stage::Pausing(until) => Some(*until),
             Stage::Open(s) => s.next_wakeup(),
         };
-        let slot = (!self.is_open()).then(|| self.idle.slots.next());
+        let slot = (!self.is_open()).then(|| self.idle.slots.due());
         let ended = self.ended.iter().filter_map(Session::next_wakeup).min();
         [stage, slot, ended].into_iter().flatten().min()
     }
@@ -281,10 +276,10 @@ impl Lasting {
         for session in &mut self.ended {
             session.handle_timeout(now);
         }
-        if !self.is_open() && now >= self.idle.slots.next() {
+        if !self.is_open() && now >= self.idle.slots.due() {
             // There is nothing to send without a session: each slot that comes is given up.
             for _ in 0..=self.idle.missed(now) {
-                if self.idle.slots.next() <= now {
+                if self.idle.slots.due() <= now {
                     self.idle.miss(now);
                 }
             }
@@ -333,7 +328,7 @@ impl Lasting {
     }
 
     fn silence(&self) -> Duration {
-        SILENCE.max(self.params.interval * 3)
+        SILENCE.max(self.slots().interval() * 3)
     }
 
     fn hear(&mut self, now: Time) {
@@ -355,7 +350,7 @@ impl Lasting {
         }
         let nonce = self.rng.next_u64();
         let ask = Ask {
-            interval_ns: self.params.interval.as_nanos(),
+            interval_ns: self.slots().interval().as_nanos(),
             duration_s: 0,
             tos: self.params.tos,
             boot_proof: boot_proof(&self.params.boot_id, nonce),
@@ -383,17 +378,15 @@ impl Lasting {
             Some(Ok(grant)) => {
                 let p = &self.params;
                 let params = SessionParams {
-                    interval: p.interval,
                     lost_after: p.lost_after,
                     kept_for: p.kept_for,
-                    first_seq: self.idle.slots.next_seq(),
                     origin_unix_ns: p.origin_unix_ns,
                     target: p.target.clone(),
                     keys,
                     grant,
                     capacity: p.capacity,
                 };
-                let mut session = Session::new(params, self.idle.slots.next());
+                let mut session = Session::new(params, self.idle.slots);
                 if grant.origin_unix_ns != 0 {
                     session.expect_same_clock(grant.origin_unix_ns - p.host_origin_unix_ns);
                 }

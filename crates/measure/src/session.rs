@@ -1,6 +1,6 @@
 //! Client side of an open session: send times of probes, the fate of each probe, and the direction of each loss.
 //!
-//! Probes leave on a fixed grid of slots. Every slot has a number, and an unused slot is reported like any other probe.
+//! Each probe leaves in a slot of a fixed grid. Every slot has a number, and an unused slot is reported like any other probe.
 //! The fate of a probe is written once. Answered probes are written as soon as a later answer has brought the far
 //! kernel's transmit time. Unanswered ones are written when no answer is awaited any more: an answer after the limit
 //! for loss and before that is late, not lost.
@@ -19,14 +19,10 @@ use std::ops::Range;
 /// Parameters of a session.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Interval between probes.
-    pub interval: Duration,
     /// A probe without an answer within this time is lost; a shorter probe interval does not shorten it.
     pub lost_after: Duration,
     /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
-    /// Number of the first probe.
-    pub first_seq: u64,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
@@ -142,14 +138,13 @@ const SILENT: Duration = Duration::from_secs(1);
 const MOST_COPIES: u8 = 3;
 
 impl Session {
-    /// Creates a session. The first probe leaves at `first_slot`.
-    pub fn new(params: Params, first_slot: Time) -> Session {
+    /// Creates a session whose probes leave in these slots.
+    pub fn new(params: Params, slots: Slots) -> Session {
         let limits = Limits {
             lost_after: params.lost_after,
             kept_for: params.kept_for,
             capacity: params.capacity,
         };
-        let slots = Slots::new(first_slot, params.interval, params.first_seq);
         let ledger = Ledger::new(params.target.clone(), params.origin_unix_ns, limits, slots);
         Session {
             params,
@@ -157,7 +152,7 @@ impl Session {
             unfinished: VecDeque::new(),
             stats: Stats::default(),
             far: FarClock::default(),
-            last_heard: first_slot,
+            last_heard: slots.begin(),
             largest_rtt: Duration::ZERO,
             throttled_seen: 0,
             maybe_throttled: 0..0,
@@ -227,7 +222,7 @@ impl Session {
 
     /// Time of the next probe.
     pub fn next_slot(&self) -> Option<Time> {
-        self.ended.is_none().then_some(self.ledger.slots.next())
+        self.ended.is_none().then_some(self.ledger.slots.due())
     }
 
     /// Time of the next timer; none if no timer runs.
@@ -248,7 +243,7 @@ impl Session {
     /// Probe of the slot that has come, if any: its number and its length in `out`. The caller sends it at once and
     /// reports it to [`Session::handle_sent`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(u64, usize)> {
-        if self.ended.is_some() || now < self.ledger.slots.next() {
+        if self.ended.is_some() || now < self.ledger.slots.due() {
             return None;
         }
         for _ in 0..self.ledger.missed(now) {

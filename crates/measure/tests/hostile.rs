@@ -15,6 +15,7 @@ use measure::control::{
     Limits, Request, Response, Sample, SenderState, SessionId, Stamp, Stamps,
 };
 use measure::handshake::Handshake;
+use measure::ledger::Slots;
 use measure::reflector::{self, Budget, Reflector};
 use measure::session::{self, Params, Session};
 use measure::wire::{
@@ -379,12 +380,10 @@ fn mutated_probe_datagrams_are_read_or_ignored() {
     assert_eq!(reflector.sessions(), 0, "nobody has proven anything");
 }
 
-fn params(interval: Duration, token: u64) -> Params {
+fn params(token: u64) -> Params {
     Params {
-        interval,
         lost_after: Duration::from_secs(2),
         kept_for: Duration::from_secs(3),
-        first_seq: 0,
         origin_unix_ns: 1_700_000_000_000_000_000,
         target: "udp".into(),
         keys: None,
@@ -467,8 +466,8 @@ fn a_lying_server_neither_ends_a_session_nor_fills_a_disk() {
     let mut rng = random("lies");
     let token = rng.random();
     let mut session = Session::new(
-        params(Duration::from_millis(10), token),
-        Time::from_millis(1),
+        params(token),
+        Slots::new(Time::from_millis(1), Duration::from_millis(10), 0),
     );
     let (mut out, mut rows, mut probes, mut lies) = ([0u8; MAX_LEN], 0u64, 0u64, 0);
     for step in 0..20_000u64 {

@@ -6,6 +6,7 @@ use base::{Duration, Time};
 use measure::account::Account;
 use measure::handshake::{Failure, Handshake};
 use measure::keys::{Credential, KeyFile, Secret, SessionKeys, Tickets, UserKey, Users};
+use measure::ledger::Slots;
 use measure::reflector::{self, Budget, Reflector};
 use measure::session::{Arrival, Params, Session};
 use measure::wire::{Ask, ClientMessage, Grant, MAX_LEN, Refusal, ServerMessage};
@@ -112,17 +113,16 @@ fn shake(
 
 fn session(shaken: &Shaken, now: Time) -> Session {
     let params = Params {
-        interval: Duration::from_millis(10),
         lost_after: Duration::from_secs(2),
         kept_for: Duration::from_secs(3),
-        first_seq: 0,
         origin_unix_ns: 0,
         target: "udp".into(),
         keys: Some(shaken.keys.clone()),
         grant: shaken.grant,
         capacity: 4096,
     };
-    Session::new(params, now + Duration::from_millis(10))
+    let interval = Duration::from_millis(10);
+    Session::new(params, Slots::new(now + interval, interval, 0))
 }
 
 fn here(at: Time) -> Arrival {

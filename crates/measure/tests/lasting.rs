@@ -8,6 +8,7 @@ use base::rng::{Rng, Streams, uniform};
 use base::{Duration, Time};
 use measure::keys::{Credential, KeyFile, Secret, UserKey, Users};
 use measure::lasting::{Lasting, Params, Transmit};
+use measure::ledger::Slots;
 use measure::reflector::{Arrival as FarArrival, Budget, Reflector};
 use measure::session::Arrival;
 use measure::wire::MAX_LEN;
@@ -69,10 +70,8 @@ impl Day {
     fn new(seed: u64, keyed: bool) -> Day {
         let streams = Streams::new(seed);
         let params = Params {
-            interval: INTERVAL,
             lost_after: Duration::from_secs(10),
             kept_for: Duration::from_secs(180),
-            first_seq: 0,
             origin_unix_ns: ORIGIN,
             host_origin_unix_ns: ORIGIN,
             target: "udp".into(),
@@ -82,10 +81,11 @@ impl Day {
             boot_id: b"near".to_vec(),
             capacity: 16_384,
         };
+        let slots = Slots::new(Time::ZERO, INTERVAL, 0).spread(seed);
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         Day {
             now: Time::ZERO,
-            lasting: Lasting::new(params, Time::ZERO, Time::ZERO, streams.stream("nonce")),
+            lasting: Lasting::new(params, Time::ZERO, slots, streams.stream("nonce")),
             server: server(1, keyed),
             keyed,
             servers: 1,
@@ -305,7 +305,7 @@ fn a_day(keyed: bool) {
         assert!(!answered_in_time || d.rtt_ns.is_some_and(|r| r <= 10_000_000_000));
         assert_eq!(d.status == Status::NotSent, !day.sent.contains_key(&seq));
     }
-    let expected = day.lasting.slots().next().as_nanos() / INTERVAL.as_nanos();
+    let expected = day.lasting.slots().begin().as_nanos() / INTERVAL.as_nanos();
     assert_eq!(expected, 864_000, "ten a second for a day");
     assert_eq!(
         expected,
@@ -338,10 +338,8 @@ fn a_probe_an_hour_keeps_its_session() {
     let mut day = Day::new(7, false);
     let streams = Streams::new(7);
     let params = Params {
-        interval: Duration::from_secs(HOUR),
         lost_after: Duration::from_secs(10),
         kept_for: Duration::from_secs(180),
-        first_seq: 0,
         origin_unix_ns: ORIGIN,
         host_origin_unix_ns: ORIGIN,
         target: "udp".into(),
@@ -351,8 +349,8 @@ fn a_probe_an_hour_keeps_its_session() {
         boot_id: Vec::new(),
         capacity: 16_384,
     };
-    let first = Time::from_secs(1);
-    day.lasting = Lasting::new(params, Time::ZERO, first, streams.stream("nonce"));
+    let slots = Slots::new(Time::from_secs(1), Duration::from_secs(HOUR), 0);
+    day.lasting = Lasting::new(params, Time::ZERO, slots, streams.stream("nonce"));
     day.run(secs(48 * HOUR));
     day.finish();
     let opened = day

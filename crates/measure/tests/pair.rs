@@ -5,6 +5,7 @@ use base::record::{Delay, Row, Status};
 use base::{Duration, Time};
 use measure::handshake::{Failure, Handshake};
 use measure::keys::{Credential, KeyFile, Secret, SessionKeys, UserKey, Users};
+use measure::ledger::Slots;
 use measure::reflector::{self, Budget, Reflector};
 use measure::session::{self, Params, Session};
 use measure::wire::{Ask, ClientMessage, Grant, MAX_LEN, Refusal, ServerMessage, datagram_len};
@@ -154,10 +155,8 @@ impl Pair {
         let grant = shake(&mut reflector, client(), None, ask(interval)).unwrap();
         let target = "udp".into();
         let params = Params {
-            interval,
             lost_after,
             kept_for,
-            first_seq: 0,
             origin_unix_ns: ORIGIN,
             target,
             keys: None,
@@ -165,7 +164,7 @@ impl Pair {
             capacity: 4096,
         };
         Pair {
-            session: Session::new(params, Time::from_millis(1)),
+            session: Session::new(params, Slots::new(Time::from_millis(1), interval, 0)),
             reflector,
             in_flight: BTreeMap::new(),
             order: 0,

@@ -16,7 +16,8 @@ use std::path::PathBuf;
     long_about = "Probes one or more targets at a fixed interval, for weeks. It records each probe's fate, the traffic \
         of the interface towards the first target, this host's load and the interface's availability. It \
         continues through outages, restarts of the server, changes of address, clock steps and suspends, and \
-        records each of them. Every slot gets a row.\n\n\
+        records each of them. Every slot gets a row. Its probe leaves at a random time in the slot's first 20 ms, or in the first half \
+        of a slot shorter than 40 ms, so that it is never in step with other traffic.\n\n\
         Targets: SERVER (a machine running `tailback serve`), icmp:HOST, \
         stamp:HOST (a reflector of RFC 8762), tcp:HOST:PORT (time to connect), \
         http://HOST/PATH or https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append \

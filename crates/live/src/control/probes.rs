@@ -13,6 +13,7 @@ use base::{Duration, Time};
 use control::agent::Answered;
 use control::queue::Sent;
 use measure::lasting::{Lasting, Params, Transmit};
+use measure::ledger::Slots;
 use measure::wire::{MAX_LEN, ServerMessage, UNKNOWN_NS};
 use std::collections::VecDeque;
 use std::io;
@@ -79,10 +80,8 @@ impl Probes {
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let now = clock.now();
         let params = Params {
-            interval,
             lost_after: LOST_AFTER,
             kept_for: KEPT_FOR,
-            first_seq: 0,
             origin_unix_ns: clock.from_mono_ns(clock.mono_of(Time::ZERO)),
             host_origin_unix_ns: clock.from_mono_ns(0),
             target: "udp".into(),
@@ -92,10 +91,11 @@ impl Probes {
             boot_id: boot_id(),
             capacity: FLYING,
         };
+        let slots = Slots::new(now + Duration::from_millis(100), interval, 0);
         let rng = Streams::new(seed).stream("nonce");
         let mut probes = Probes {
             // The kernel's receive times begin some milliseconds after they were asked for.
-            lasting: Lasting::new(params, now, now + Duration::from_millis(100), rng),
+            lasting: Lasting::new(params, now, slots, rng),
             wire,
             batch: Batch::new(64),
             wall: Wall::new(clock),

@@ -74,7 +74,7 @@ impl Fresh {
     pub fn launch_due(&mut self, clock: Clock) {
         loop {
             let now = clock.now();
-            if self.under_way.len() >= AT_ONCE && now >= self.asker.slots().next() {
+            if self.under_way.len() >= AT_ONCE && now >= self.asker.slots().due() {
                 self.asker.miss(now);
                 continue;
             }

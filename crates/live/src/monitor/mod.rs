@@ -386,7 +386,7 @@ impl Monitor {
         for p in &self.probed {
             let detail = format!(
                 "{{\"first_slot_ns\":{},\"first_seq\":{},\"interval_ns\":{}}}",
-                p.slots().next().as_nanos(),
+                p.slots().begin().as_nanos(),
                 p.slots().next_seq(),
                 p.slots().interval().as_nanos()
             );
@@ -403,7 +403,7 @@ impl Monitor {
             p.finish(now, &mut self.out);
             let detail = format!(
                 "{{\"next_slot_ns\":{},\"next_seq\":{}}}",
-                p.slots().next().as_nanos(),
+                p.slots().begin().as_nanos(),
                 p.slots().next_seq()
             );
             let t_ns = self.clock.unix_ns();
@@ -523,7 +523,7 @@ impl Monitor {
     fn wait(&mut self) {
         let soon = self.probed.iter().any(Probed::is_asking);
         let look = self.last_look + if soon { LOOK_SOON } else { LOOK };
-        let slot = self.probed.iter().map(|p| p.slots().next());
+        let slot = self.probed.iter().map(|p| p.slots().due());
         let due = slot.chain([self.interfaces.next_sample()]).min();
         // What is due shortly after the look serves both.
         let wake = match due {

@@ -22,6 +22,7 @@ use measure::ledger::Slots;
 use measure::wire::MAX_LEN;
 use measure::{asker, dns, icmp, lasting};
 use nix::poll::PollFlags;
+use rand::Rng as _;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -189,7 +190,7 @@ impl Probed {
         plan: &MonitorPlan,
         access: &Access,
         clock: Clock,
-        (first_slot, first_seq): (Time, u64),
+        (begin, first_seq): (Time, u64),
         streams: &Streams,
     ) -> Result<Probed, TargetError> {
         let (host, port) = target.host();
@@ -200,17 +201,18 @@ impl Probed {
             source,
         };
         let origin_unix_ns = clock.from_mono_ns(clock.mono_of(Time::ZERO));
+        // Probes of all targets leave at the same times.
+        let key = streams.stream("send times").next_u64();
+        let slots = Slots::new(begin, target.interval, first_seq).spread(key);
         let asker = || {
             let params = asker::Params {
-                interval: target.interval,
                 lost_after: plan.lost_after,
                 kept_for: plan.kept_for,
-                first_seq,
                 origin_unix_ns,
                 target: name.clone(),
                 capacity: CAPACITY,
             };
-            Asker::new(params, first_slot)
+            Asker::new(params, slots)
         };
         let outlet = access.outlet.or(target.interface.as_deref());
         let far = || (remote, outlet.clone());
@@ -225,10 +227,8 @@ impl Probed {
                     .transpose()
                     .map_err(socket)?;
                 let params = lasting::Params {
-                    interval: target.interval,
                     lost_after: plan.lost_after,
                     kept_for: plan.kept_for,
-                    first_seq,
                     origin_unix_ns,
                     host_origin_unix_ns: clock.from_mono_ns(0),
                     target: name.clone(),
@@ -239,7 +239,7 @@ impl Probed {
                     capacity: CAPACITY,
                 };
                 let rng = streams.stream("nonce");
-                let lasting = Lasting::new(params, clock.now(), first_slot, rng);
+                let lasting = Lasting::new(params, clock.now(), slots, rng);
                 How::Server {
                     lasting: Box::new(lasting),
                     wire: Box::new(Wire::open(Kind::Udp, remote, clock, &outlet).map_err(socket)?),

@@ -19,6 +19,7 @@ use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
 use measure::keys::{Credential, SessionKeys};
+use measure::ledger::Slots;
 use measure::session::{Params, Session, Stats};
 use measure::wire::{Ask, DATAGRAM_LEN, MAX_LEN, TAG_LEN, boot_proof};
 use std::io;
@@ -165,10 +166,8 @@ impl Prober {
         let warm = asked_at + WARM_UP;
         host::sleep_until(clock.mono_of(warm));
         let params = Params {
-            interval: plan.interval,
             lost_after: plan.lost_after,
             kept_for: plan.lost_after * 3 / 2,
-            first_seq: 0,
             origin_unix_ns: clock.from_mono_ns(clock.mono_of(base::Time::ZERO)),
             target: plan.target.clone(),
             keys,
@@ -176,7 +175,10 @@ impl Prober {
             // Fifteen seconds of probes each millisecond.
             capacity: 16_384,
         };
-        let mut session = Session::new(params, clock.now() + Duration::from_millis(1));
+        let key = u64::from_be_bytes(host::random().map_err(local("draw a random number"))?);
+        let begin = clock.now() + Duration::from_millis(1);
+        let slots = Slots::new(begin, plan.interval, 0).spread(key);
+        let mut session = Session::new(params, slots);
         if grant.origin_unix_ns != 0 {
             session.expect_same_clock(grant.origin_unix_ns - clock.from_mono_ns(0));
         }

@@ -235,7 +235,7 @@ impl Driver {
                 Err(TryRecvError::Disconnected) => break,
             }
             self.step(LOOK);
-            let wake = self.probed.slots().next().min(self.last_look + LOOK);
+            let wake = self.probed.slots().due().min(self.last_look + LOOK);
             wait_for(&self.probed.poll_fds(), wake, self.clock);
         }
         self.finish();
