@@ -4,9 +4,11 @@
 //! outage, probes were due for at least as long, and none was answered in time. A stretch in which the network kept probes
 //! from leaving is an outage however short: no answer could have come. Both begin and end at send times of probes, not at
 //! edges of slots. Availability is the share of the probed time outside outages. This is its only definition: reports
-//! and plots take it from here.
+//! and plots take it from here. Its interval holds what the probes leave open: an outage's ends lie within an interval of
+//! them, and any probe lost outside outages may be an outage of one interval.
 //!
-//! **Limits.** An outage of lost probes that is shorter than ten intervals or than a slot does not count. A gap inside one
+//! **Limits.** An outage of lost probes that is shorter than ten intervals or than a slot does not count; it is in the
+//! interval of the availability alone. An outage between two probes is not seen. A gap inside one
 //! slot is not seen. Excluded stretches are not looked at.
 
 use crate::series::{KeptBack, Series, slots::Slot};
@@ -70,7 +72,7 @@ pub fn holes(series: &Series) -> Holes {
         availability: Figure::cannot_tell("no probe was due"),
         due: Vec::new(),
     };
-    let (mut probed, mut out, kept_back) = (0, 0, series.kept_back());
+    let (mut known, kept_back) = (Known::default(), series.kept_back());
     for stretch in stretches {
         let due = (
             stretch[0].first_sent_ns,
@@ -78,15 +80,56 @@ pub fn holes(series: &Series) -> Holes {
         );
         let found = outages(stretch, shortest, series.plan.interval_ns);
         let found = with_kept_back(found, &kept_back, due, series.plan.interval_ns);
-        probed += due.1 - due.0;
+        known.add(stretch, due, &found);
         holes.due.push(due);
-        out += found.iter().map(|o| o.to_ns - o.from_ns).sum::<i64>();
         holes.outages.extend(found);
     }
-    if probed > 0 {
-        holes.availability = Figure::exactly(1.0 - out as f64 / probed as f64);
+    if known.probed_ns > 0 {
+        holes.availability = known.availability(series.plan.interval_ns);
     }
     holes
+}
+
+/// What the availability is made of.
+#[derive(Default)]
+struct Known {
+    probed_ns: i64,
+    out_ns: i64,
+    outages: u64,
+    /// Probes lost outside outages, and the slots that they are in.
+    lost: u64,
+    slots_with_losses: u64,
+}
+
+impl Known {
+    fn add(&mut self, stretch: &[&Slot], due: (i64, i64), found: &[Outage]) {
+        self.probed_ns += due.1 - due.0;
+        self.out_ns += found.iter().map(|o| o.to_ns - o.from_ns).sum::<i64>();
+        self.outages += found.len() as u64;
+        let mut outages = found.iter().peekable();
+        for s in stretch.iter().filter(|s| s.lost > 0) {
+            while outages.next_if(|o| o.to_ns <= s.first_sent_ns).is_some() {}
+            if outages.peek().is_none_or(|o| o.from_ns > s.last_sent_ns) {
+                self.lost += u64::from(s.lost);
+                self.slots_with_losses += 1;
+            }
+        }
+    }
+
+    /// The error of one outage's length is the difference of two uniform times within an interval: 0.8 intervals hold it
+    /// with 95 % confidence, and errors of several add in squares.
+    fn availability(&self, interval_ns: i64) -> Figure {
+        let (probed, interval) = (self.probed_ns as f64, interval_ns as f64);
+        let error = |outages: u64| 0.8 * (outages as f64).sqrt() * interval;
+        let up = |out: f64| (1.0 - out / probed).clamp(0.0, 1.0);
+        let out = self.out_ns as f64;
+        let open = self.lost as f64 * interval;
+        Figure::Is {
+            value: up(out),
+            low: up(out + open + error(self.outages + self.slots_with_losses)),
+            high: up(out - error(self.outages)),
+        }
+    }
 }
 
 /// Adds the stretches in which the network kept probes from leaving to the outages of the time in which probes were due,

@@ -369,6 +369,52 @@ fn an_outage_is_found_whatever_the_interval_is_off_by() {
     }
 }
 
+/// Links that are away for random times, most of them too short to be listed, under probes each second at random times of
+/// their slots. The interval holds the true share nearly always, and where each outage is listed it is narrow.
+#[test]
+fn the_interval_of_the_availability_holds_the_truth_of_random_outages() {
+    let (draws, mut held, mut widths) = (400, 0, Vec::new());
+    for seed in 0..draws {
+        let mut u = uniform(seed + 1);
+        // Shortest outage between 2 and 15 s, longest ten times that; an hour in all, away for up to a fifth of it.
+        let shortest = 2.0 + 13.0 * u();
+        let (mut t, mut away, mut down) = (0.0, Vec::new(), 0.0);
+        let up = 40.0 + 400.0 * u();
+        while t < 3_600.0 {
+            let from = t - up * u().max(1e-9).ln();
+            let to = from + shortest * (1.0 + 9.0 * u() * u() * u());
+            away.push((from, to.min(3_600.0)));
+            down += (to.min(3_600.0) - from).max(0.0);
+            t = to;
+        }
+        let sent: Vec<f64> = (0..3_600).map(|i| f64::from(i) + 0.02 * u()).collect();
+        let mut outline = Outline::default();
+        (sent.iter()).for_each(|t| outline.add((t * 1e9) as i64));
+        let mut s = Series::new(Plan::new(&outline, cuts()).unwrap());
+        for t in &sent {
+            let is_away = away.iter().any(|(from, to)| (from..to).contains(&t));
+            s.add(Probe {
+                sent_ns: (t * 1e9) as i64,
+                rtt_ns: (!is_away).then_some(20 * MS),
+                status: if is_away { Status::Lost } else { Status::Ok },
+            });
+        }
+        s.finish(1);
+        let truth = 1.0 - down / 3_600.0;
+        let Figure::Is { value, low, high } = analysed(&s, &[]).availability else {
+            panic!("seed {seed}: no figure");
+        };
+        assert!(low <= value && value <= high, "seed {seed}");
+        held += u32::from((low..=high).contains(&truth));
+        if shortest > 12.0 {
+            widths.push(high - low);
+        }
+    }
+    assert!(held >= 380, "{held} of {draws}");
+    widths.sort_by(f64::total_cmp);
+    assert!(widths[widths.len() / 2] < 0.01, "{widths:?}");
+}
+
 #[test]
 fn the_worst_window_is_found_to_the_slot() {
     let mut rows = answered(&[19 * MS; 36_000]);

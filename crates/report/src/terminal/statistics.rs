@@ -15,6 +15,7 @@ use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use base::print::{DELAY, RATE, number};
 use jiff::tz::TimeZone;
+use stats::Figure;
 
 /// Number of gaps and shifts above which they are counted, not listed.
 const LISTED: usize = 40;
@@ -256,12 +257,20 @@ fn holes(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         "Gaps and outages of {} and more",
         words::lasting(t.shortest_hole_s)
     ));
-    if let Some(a) = t.availability.value() {
+    if let Figure::Is { value, low, high } = t.availability {
+        let between = match words::nines(low) == words::nines(high) {
+            true => String::new(),
+            false => format!(
+                " ({} to {}: lost probes may be shorter outages)",
+                words::nines(low),
+                words::nines(high)
+            ),
+        };
         page.paragraph(
             &format!(
-                "Available for {} % of the time in which probes were due. Time in which the network kept them from leaving \
-                 counts as without an answer; time in which this host did not probe does not count.",
-                words::nines(a)
+                "Available for {} %{between} of the time in which probes were due. Time in which the network kept them from \
+                 leaving counts as without an answer; time in which this host did not probe does not count.",
+                words::nines(value)
             ),
             2,
             None,
