@@ -10,6 +10,7 @@ pub mod craft;
 pub mod emulate;
 mod ends;
 pub mod host;
+pub mod iperf3;
 pub mod listeners;
 pub mod load;
 pub mod monitor;

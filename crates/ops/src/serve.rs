@@ -371,8 +371,11 @@ impl Serving<'_> {
             observer.say(&format!("listening on {address}, UDP and TCP; {whom}"));
         }
         for guest in self.server.guests() {
-            let name = guest.protocol.name();
-            observer.say(&format!("listening on {}, UDP, for {name}", guest.listen));
+            let (name, below) = (guest.protocol.name(), guest.protocol.transport());
+            observer.say(&format!(
+                "listening on {}, {below}, for {name}",
+                guest.listen
+            ));
         }
         if let Some(url) = self.server.web() {
             observer.say(&format!("browsers run the test at {url}"));

@@ -74,6 +74,9 @@ pub struct Args {
     /// Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000 of those that --allow names [default of ADDRESS:PORT: [::]:862]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
     stamp: Option<Option<SocketAddr>>,
+    /// Take tests of iperf3's client over TCP, one client at a time [default of ADDRESS:PORT: [::]:5201]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1)]
+    iperf3: Option<Option<SocketAddr>>,
     /// Offer the test to browsers on a page, over HTTPS, or HTTP at a loopback address [default of ADDRESS:PORT: [::]:8443]
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, value_parser = web_address)]
     web: Option<Option<SocketAddr>>,
@@ -186,7 +189,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             listen: listen.unwrap_or(protocol.usual()),
         })
     };
-    let guests = [(Protocol::Irtt, args.irtt), (Protocol::Stamp, args.stamp)];
+    let guests = [
+        (Protocol::Irtt, args.irtt),
+        (Protocol::Stamp, args.stamp),
+        (Protocol::Iperf3, args.iperf3),
+    ];
     let usual = Plan::default();
     let plan = Plan {
         tls: tls(&args),

@@ -1,10 +1,10 @@
-//! Ports for the clients of other tools: irtt, STAMP and TWAMP-Light. Each is off unless the operator names it, and all keep
+//! Ports for the clients of other tools: irtt, STAMP and TWAMP-Light, and iperf3. Each is off unless the operator names it, and all keep
 //! to the server's networks, rate limit and hourly bytes.
 
 use super::journal::{Entry, Happened};
-use super::networks;
 use super::sync::lock;
 use super::{ServeError, Shared};
+use super::{iperf3, networks};
 use crate::clock::{mono_ns, wall_minus_mono_ns, wall_ns};
 use crate::load::ceiling::HEADERS;
 use crate::probe::host;
@@ -14,7 +14,7 @@ use base::{Duration, Time};
 use measure::guest::{Asked, Counts, Instant, Responder, irtt, stamp};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,8 @@ pub enum Protocol {
     Irtt,
     /// STAMP, and TWAMP-Light on the same port.
     Stamp,
+    /// iperf3 over TCP.
+    Iperf3,
 }
 
 impl Protocol {
@@ -35,6 +37,15 @@ impl Protocol {
         match self {
             Protocol::Irtt => "irtt",
             Protocol::Stamp => "stamp",
+            Protocol::Iperf3 => "iperf3",
+        }
+    }
+
+    /// Protocol below it.
+    pub fn transport(self) -> &'static str {
+        match self {
+            Protocol::Irtt | Protocol::Stamp => "UDP",
+            Protocol::Iperf3 => "TCP",
         }
     }
 
@@ -43,6 +54,7 @@ impl Protocol {
         let port = match self {
             Protocol::Irtt => 2112,
             Protocol::Stamp => 862,
+            Protocol::Iperf3 => 5201,
         };
         (Ipv6Addr::UNSPECIFIED, port).into()
     }
@@ -69,6 +81,12 @@ const MOST_BEHIND_NS: i64 = 500_000_000;
 /// Greatest age of a datagram that its receive time is believed for.
 const MOST_AGE_NS: i64 = 1_000_000_000;
 
+/// Open port of a guest.
+pub(super) enum Port {
+    Datagrams(UdpSocket),
+    Streams(TcpListener),
+}
+
 /// Responder with what only its protocol needs.
 enum Answering {
     Irtt(Box<irtt::Server>),
@@ -78,6 +96,7 @@ enum Answering {
 impl Answering {
     fn new(protocol: Protocol, port: u16, shared: &Arc<Shared>) -> io::Result<Answering> {
         Ok(match protocol {
+            Protocol::Iperf3 => return Err(io::ErrorKind::Unsupported.into()),
             Protocol::Irtt => {
                 let its = shared.clone();
                 let accounts = Box::new(move |from| its.quota.account(from, None));
@@ -116,6 +135,18 @@ impl Answering {
 
 /// Answers at this port until the server stops: blocks the calling thread.
 pub(super) fn run(
+    guest: Guest,
+    port: Port,
+    shared: &Arc<Shared>,
+    published: &Published,
+) -> io::Result<()> {
+    match port {
+        Port::Datagrams(socket) => answer(guest, &socket, shared, published),
+        Port::Streams(listener) => iperf3::run(listener, shared, published),
+    }
+}
+
+fn answer(
     guest: Guest,
     socket: &UdpSocket,
     shared: &Arc<Shared>,
@@ -216,13 +247,23 @@ fn reply(fd: i32, batch: &Batch, responder: &mut dyn Responder, shared: &Shared)
 }
 
 /// Binds the port of each guest, before the rights of root are given up.
-pub(super) fn bind(guests: &[Guest]) -> Result<Vec<(Guest, UdpSocket)>, ServeError> {
+pub(super) fn bind(guests: &[Guest]) -> Result<Vec<(Guest, Port)>, ServeError> {
     let bound = |guest: &Guest| {
-        let socket = UdpSocket::from(super::bind(guest.listen, super::Bound::Guest)?);
-        let listen = socket
-            .local_addr()
-            .map_err(|e| super::listen_error(guest.listen, "UDP", e))?;
-        Ok((Guest { listen, ..*guest }, socket))
+        let (port, listen) = match guest.protocol.transport() {
+            "TCP" => {
+                let listener = TcpListener::from(super::bind(guest.listen, super::Bound::Tcp)?);
+                let listen = listener.local_addr();
+                (Port::Streams(listener), listen)
+            }
+            _ => {
+                let socket = UdpSocket::from(super::bind(guest.listen, super::Bound::Guest)?);
+                let listen = socket.local_addr();
+                (Port::Datagrams(socket), listen)
+            }
+        };
+        let listen =
+            listen.map_err(|e| super::listen_error(guest.listen, guest.protocol.transport(), e))?;
+        Ok((Guest { listen, ..*guest }, port))
     };
     guests.iter().map(bound).collect()
 }

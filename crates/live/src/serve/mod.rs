@@ -6,6 +6,7 @@
 mod connection;
 mod datagrams;
 mod guests;
+mod iperf3;
 pub mod journal;
 mod kept;
 pub mod keys;
@@ -260,8 +261,8 @@ impl Server {
         for port in ports {
             server.serve(port, config.probe_budget)?;
         }
-        for (guest, socket) in guests {
-            server.welcome(guest, socket)?;
+        for (guest, port) in guests {
+            server.welcome(guest, port)?;
         }
         if let Some(bound) = site {
             server.offer(bound)?;
@@ -314,12 +315,12 @@ impl Server {
     }
 
     /// Starts the thread of a port for the clients of another tool.
-    fn welcome(&mut self, guest: Guest, socket: UdpSocket) -> Result<(), ServeError> {
+    fn welcome(&mut self, guest: Guest, port: guests::Port) -> Result<(), ServeError> {
         let published = guests::Published::default();
         self.guests.push((guest, published.clone()));
         let shared = self.shared.clone();
         self.thread("serve-guest", move || {
-            guests::run(guest, &socket, &shared, &published).map_err(|e| {
+            guests::run(guest, port, &shared, &published).map_err(|e| {
                 let name = guest.protocol.name();
                 format!("the {name} server on {} has failed: {e}", guest.listen)
             })

@@ -1,14 +1,13 @@
 //! Client of an iperf3 server: its control connection, and the streams that carry the load.
-//!
-//! **Protocol.** The client sends a cookie of 37 bytes, on the control connection and again on each stream. States are
-//! single bytes from either end; parameters and results are JSON after a length of four bytes. The server takes one test at
-//! a time.
-//!
-//! **Source.** esnet/iperf, `iperf_api.h`, `iperf_api.c` and `iperf_client_api.c`, versions 3.0 to 3.21.
 
 use super::ViaError;
 use super::flow::{Flow, VANISHED_AFTER};
 use super::open;
+use crate::iperf3::{
+    ACCESS_DENIED, COOKIE, CREATE_STREAMS, Carried, DISPLAY_RESULTS, EXCHANGE_RESULTS, IPERF_DONE,
+    PARAM_EXCHANGE, Parameters, SERVER_ERROR, SERVER_TERMINATE, TEST_END, TEST_RUNNING, TEST_START,
+    framed, results,
+};
 use crate::load::kernel::{close_abruptly, random_bytes};
 use crate::load::pump::{End, Payload, Pump};
 use crate::outlet::Outlet;
@@ -17,31 +16,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Length of the cookie, its final zero included.
-const COOKIE: usize = 37;
 /// Patience with an answer, and with all of them together.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the server to stop sending once it is told to.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 /// Longest results of a server.
 const MOST_JSON: usize = 1 << 20;
-/// Longest test that a server takes (MAX_TIME of iperf.h).
-const MOST_SECONDS: u64 = 86_400;
 /// Size of a block, as iperf3 sends over TCP.
 const BLOCK: usize = 128 << 10;
-
-// States of a test, iperf_api.h.
-const TEST_START: i8 = 1;
-const TEST_RUNNING: i8 = 2;
-const TEST_END: i8 = 4;
-const PARAM_EXCHANGE: i8 = 9;
-const CREATE_STREAMS: i8 = 10;
-const SERVER_TERMINATE: i8 = 11;
-const EXCHANGE_RESULTS: i8 = 13;
-const DISPLAY_RESULTS: i8 = 14;
-const IPERF_DONE: i8 = 16;
-const ACCESS_DENIED: i8 = -1;
-const SERVER_ERROR: i8 = -2;
 
 /// Parameters of a test.
 pub(super) struct Spec<'a> {
@@ -109,57 +91,16 @@ fn cookie() -> [u8; COOKIE] {
 }
 
 fn parameters(spec: &Spec) -> serde_json::Value {
-    let mut parameters = serde_json::json!({
-        "tcp": true,
-        "omit": 0,
-        "time": spec.seconds.clamp(1, MOST_SECONDS),
-        "num": 0,
-        "blockcount": 0,
-        "parallel": spec.flows,
-        "len": BLOCK,
-        "pacing_timer": 1000,
-        "client_version": "3.12",
-    });
-    if spec.direction == Direction::Down {
-        parameters["reverse"] = true.into();
-        if let Some(name) = spec.congestion {
-            parameters["congestion"] = name.into();
-        }
-    }
-    parameters
-}
-
-/// Results as a client sends them. The server prints them to its operator.
-fn results(flows: usize, sends: bool, carried: &[u64]) -> serde_json::Value {
-    // iperf3 numbers its streams 1, 3, 4, 5 and so on.
-    let stream = |k: usize| {
-        serde_json::json!({
-            "id": if k == 0 { 1 } else { k + 2 },
-            "bytes": carried.get(k).copied().unwrap_or(0),
-            "retransmits": -1,
-            "jitter": 0,
-            "errors": 0,
-            "omitted_errors": 0,
-            "packets": 0,
-            "omitted_packets": 0,
-            "start_time": 0,
-            "end_time": 0,
-        })
+    let up = spec.direction == Direction::Up;
+    let parameters = Parameters {
+        up: if up { spec.flows } else { 0 },
+        down: if up { 0 } else { spec.flows },
+        seconds: Some(spec.seconds),
+        omitted: 0,
+        congestion: spec.congestion.filter(|_| !up).map(str::to_owned),
+        rate: None,
     };
-    serde_json::json!({
-        "cpu_util_total": 0.0,
-        "cpu_util_user": 0.0,
-        "cpu_util_system": 0.0,
-        "sender_has_retransmits": if sends { 0 } else { -1 },
-        "streams": (0..flows).map(stream).collect::<Vec<_>>(),
-    })
-}
-
-fn framed(json: &serde_json::Value) -> Vec<u8> {
-    let text = json.to_string();
-    let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
-    bytes.extend(text.as_bytes());
-    bytes
+    parameters.json(BLOCK)
 }
 
 /// Fills `buffer` before `until`.
@@ -263,7 +204,11 @@ impl Control {
         if !self.ending {
             self.expect(EXCHANGE_RESULTS, until)?;
         }
-        let ours = framed(&results(flows, self.sends, carried));
+        let ours = (0..flows).map(|k| Carried {
+            bytes: carried.get(k).copied().unwrap_or(0),
+            ..Carried::default()
+        });
+        let ours = framed(&results(&ours.collect::<Vec<_>>(), self.sends, None));
         self.say(&ours, "our results")?;
         let mut length = [0; 4];
         read_by(&self.stream, &mut length, until).map_err(|e| self.failed("its results", e))?;

@@ -15,8 +15,8 @@ mod site;
 mod socket;
 mod transport;
 
-pub(super) use client::Site;
 pub use client::{Counts, File, Keep, Keeper, WebConfig};
+pub(super) use client::{Site, runtime};
 
 use super::shared::Shared;
 use super::tls::{Handshakes, TlsError};
