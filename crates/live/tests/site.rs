@@ -27,6 +27,7 @@ fn server(budgets: Budgets) -> Server {
             certificate: None,
             files: Arc::new([file]),
             keep: None,
+            guests: live::serve::WebGuests::default(),
         }),
         ..ServeConfig::default()
     };

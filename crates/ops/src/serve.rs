@@ -9,7 +9,7 @@ use live::privileges::{self, Target};
 use live::serve::journal::Entry;
 use live::serve::{
     Budgets, Guest, Keeper, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
-    ServerStats, TlsError, TlsKey, WebConfig, metrics,
+    ServerStats, TlsError, TlsKey, WebConfig, WebGuests, metrics,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,9 @@ pub struct Web {
     pub keep: Option<PathBuf>,
     /// Size of that directory above which nothing more is kept.
     pub keep_size: Bytes,
+    /// Other tools whose tests the site takes.
+    #[serde(default)]
+    pub guests: WebGuests,
 }
 
 /// Default of [`Web::keep_size`].
@@ -159,6 +162,7 @@ impl Plan {
                     .keep
                     .clone()
                     .map(|directory| Keeper(Arc::new(web::Kept::new(directory, w.keep_size)))),
+                guests: w.guests,
             }),
             log,
             ..usual
@@ -470,6 +474,10 @@ mod tests {
                     certificate: Some(("c.pem".into(), "k.pem".into())),
                     keep: Some("kept".into()),
                     keep_size: KEEP_SIZE,
+                    guests: WebGuests {
+                        rpm: coin(),
+                        ndt7: coin(),
+                    },
                 }),
                 metrics: coin().then(|| "tailback.prom".into()),
                 ..Plan::default()

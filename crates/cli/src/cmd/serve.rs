@@ -7,7 +7,7 @@ use anyhow::Context;
 use base::{BitsPerSec, Bytes};
 use live::privileges;
 use live::serve::journal::Entry;
-use live::serve::{Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol};
+use live::serve::{Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol, WebGuests};
 use ops::serve::{KEEP_SIZE, Plan, Tls, Web};
 use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -92,6 +92,12 @@ pub struct Args {
     /// Size of that directory above which no more are kept [default: 1 GB]
     #[arg(long, value_name = "SIZE", requires = "web_keep")]
     web_keep_size: Option<Bytes>,
+    /// Take tests of clients of responsiveness, such as networkQuality, at the page's port: https://HOST:8443/.well-known/nq
+    #[arg(long, requires = "web")]
+    rpm: bool,
+    /// Take tests of clients of ndt7 at the page's port
+    #[arg(long, requires = "web")]
+    ndt7: bool,
     /// Write one line for each session that ends and each refusal to standard output
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
@@ -217,6 +223,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             certificate: args.web_cert.zip(args.web_key),
             keep: args.web_keep,
             keep_size: args.web_keep_size.unwrap_or(KEEP_SIZE),
+            guests: WebGuests {
+                rpm: args.rpm,
+                ndt7: args.ndt7,
+            },
         }),
         metrics: args.metrics,
         user: args.user,

@@ -31,7 +31,7 @@ pub use networks::Network;
 pub use ports::PortSet;
 pub use quota::{Budgets, Holds};
 pub use tls::{Tls, TlsError, TlsKey};
-pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig};
+pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig, WebGuests};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;

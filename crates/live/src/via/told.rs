@@ -25,14 +25,15 @@ struct Config {
     urls: Written,
 }
 
+/// Each object has two names: an older one, and the one of the draft. Servers tell one or both.
 #[derive(Deserialize)]
 struct Written {
-    #[serde(alias = "small_https_download_url")]
+    small_https_download_url: Option<String>,
     small_download_url: Option<String>,
-    #[serde(alias = "large_https_download_url")]
-    large_download_url: String,
-    #[serde(alias = "https_upload_url")]
-    upload_url: String,
+    large_https_download_url: Option<String>,
+    large_download_url: Option<String>,
+    https_upload_url: Option<String>,
+    upload_url: Option<String>,
 }
 
 /// Paths of the objects of a responsiveness server.
@@ -62,11 +63,15 @@ impl Urls {
                 config.version
             ));
         }
-        let small = config.urls.small_download_url.as_deref();
+        let urls = config.urls;
+        let missing = |what| format!("a configuration without the address of {what}");
+        let large = urls.large_https_download_url.or(urls.large_download_url);
+        let upload = urls.https_upload_url.or(urls.upload_url);
+        let small = urls.small_https_download_url.or(urls.small_download_url);
         Ok(Urls {
-            download: own_path(target, &config.urls.large_download_url)?,
-            upload: own_path(target, &config.urls.upload_url)?,
-            small: small.map(|url| own_path(target, url)).transpose()?,
+            download: own_path(target, &large.ok_or_else(|| missing("a large object"))?)?,
+            upload: own_path(target, &upload.ok_or_else(|| missing("an upload"))?)?,
+            small: small.map(|url| own_path(target, &url)).transpose()?,
         })
     }
 }

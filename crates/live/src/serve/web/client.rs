@@ -11,11 +11,12 @@ use crate::serve::tls::Handshakes;
 use base::{Duration, Time};
 use measure::bucket::ByNetwork;
 use measure::control::Refusal;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Interval of the looks at the server's end.
@@ -35,6 +36,18 @@ pub struct WebConfig {
     pub files: Arc<[File]>,
     /// Receiver of the recordings that users save; none takes none.
     pub keep: Option<Keeper>,
+    /// Other tools whose tests the site takes.
+    pub guests: WebGuests,
+}
+
+/// Other tools that a site serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebGuests {
+    /// Clients of responsiveness, such as networkQuality.
+    pub rpm: bool,
+    /// Clients of ndt7.
+    pub ndt7: bool,
 }
 
 /// File of the site.
@@ -95,6 +108,9 @@ pub(crate) struct Site {
     pub(super) port: u16,
     pub(super) files: Arc<[File]>,
     pub(super) keep: Option<Keeper>,
+    pub(super) guests: WebGuests,
+    /// Tests of ndt7 that run.
+    pub(super) ndt7: AtomicU32,
     pub(super) identity: Mutex<Arc<Identity>>,
     pub(super) sessions: Sessions,
     pub(super) handshakes: Handshakes,
@@ -125,6 +141,8 @@ pub(super) struct Client {
     pub shared: Arc<Shared>,
     pub permit: Permit,
     pub from: SocketAddr,
+    /// Second handle of its TCP connection.
+    pub socket: Option<Arc<TcpStream>>,
     served: Cell<bool>,
 }
 
@@ -140,7 +158,16 @@ impl Client {
             shared: shared.clone(),
             permit,
             from,
+            socket: None,
             served: Cell::new(false),
+        }
+    }
+
+    /// Client over a TCP connection.
+    pub(super) fn over(self, socket: Arc<TcpStream>) -> Client {
+        Client {
+            socket: Some(socket),
+            ..self
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::body::{Body, plain, stream};
 use super::client::Client;
+use super::sessions::Running;
 use crate::clock::mono_ns;
 use crate::serve::journal::name;
 use crate::serve::quota::{FlowPermit, Refused, Use};
@@ -24,18 +25,28 @@ const CHUNK: usize = 64 << 10;
 /// Chunks that wait for the network.
 const WAITING: usize = 2;
 /// Time without a byte after which a load ends.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval of the looks at the end of a load.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Starts the flow of a load, if its page has a channel and may load.
+/// Whose load it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// A page's, which has an open channel.
+    Page,
+    /// Another tool's.
+    Guest,
+}
+
+/// Starts the flow of a load, if its page has a channel, or it needs none, and its client may load.
 pub(super) fn flow<'a>(
     client: &'a Client,
     asked: &Asked,
+    whose: Whose,
     direction: Direction,
 ) -> Result<FlowPermit<'a>, Refused> {
     client.admit()?;
-    if !client.site.sessions.has(asked.session) {
+    if whose == Whose::Page && !client.site.sessions.has(asked.session) {
         let text = "this load belongs to no open page: load the page again";
         return Err((Refusal::UnknownSession, text.into()));
     }
@@ -72,12 +83,12 @@ fn until(flow: &FlowPermit) -> i64 {
     mono_ns() + i64::try_from(flow.duration.as_nanos()).unwrap_or(i64::MAX / 2)
 }
 
-fn end(flow: &FlowPermit, ended: Ended) {
+pub(super) fn end(flow: &FlowPermit, ended: Ended) {
     flow.with_report(|r| r.ended = ended);
 }
 
 /// Waits until the server's rate limit lets more pass.
-async fn wait(client: &Client) {
+pub(super) async fn wait(client: &Client) {
     let wait = client.shared.ceiling.wait_ns(mono_ns());
     if wait > 0 {
         sleep(Duration::from_nanos(wait.unsigned_abs())).await;
@@ -85,12 +96,12 @@ async fn wait(client: &Client) {
 }
 
 /// Sends until the page has enough, or its time or budget is over.
-pub(super) async fn down(client: Rc<Client>, asked: Asked) -> Response<Body> {
+pub(super) async fn down(client: Rc<Client>, asked: Asked, whose: Whose) -> Response<Body> {
     let (to, from) = mpsc::channel(WAITING);
     let (tell, told) = oneshot::channel();
     let its = client.clone();
     tokio::task::spawn_local(async move {
-        match flow(&its, &asked, Direction::Down) {
+        match flow(&its, &asked, whose, Direction::Down) {
             Err(e) => drop(tell.send(Err(e))),
             Ok(flow) => {
                 drop(tell.send(Ok(())));
@@ -136,16 +147,23 @@ async fn send(client: &Client, mut flow: FlowPermit<'_>, to: &mpsc::Sender<Bytes
 pub(super) struct Receiving<'a> {
     client: &'a Client,
     flow: FlowPermit<'a>,
-    running: super::sessions::Running,
+    running: Running,
     until: i64,
     total: u64,
     heard: i64,
 }
 
 impl<'a> Receiving<'a> {
-    pub(super) fn start(client: &'a Client, asked: &Asked) -> Result<Receiving<'a>, Refused> {
-        let flow = flow(client, asked, Direction::Up)?;
-        let running = client.site.sessions.upload(asked.session, asked.flow);
+    pub(super) fn start(
+        client: &'a Client,
+        asked: &Asked,
+        whose: Whose,
+    ) -> Result<Receiving<'a>, Refused> {
+        let flow = flow(client, asked, whose, Direction::Up)?;
+        let running = match whose {
+            Whose::Page => client.site.sessions.upload(asked.session, asked.flow),
+            Whose::Guest => Some(Running::alone(asked.flow)),
+        };
         let running = running.ok_or((Refusal::Busy, "too many uploads of one page".to_owned()))?;
         Ok(Receiving {
             client,
@@ -201,8 +219,13 @@ impl<'a> Receiving<'a> {
 }
 
 /// Receives the body of a request until its page ends it.
-pub(super) async fn up(client: Rc<Client>, asked: Asked, mut body: Incoming) -> Response<Body> {
-    let mut receiving = match Receiving::start(&client, &asked) {
+pub(super) async fn up(
+    client: Rc<Client>,
+    asked: Asked,
+    whose: Whose,
+    mut body: Incoming,
+) -> Response<Body> {
+    let mut receiving = match Receiving::start(&client, &asked, whose) {
         Ok(receiving) => receiving,
         Err(e) => return refusal(&client, e),
     };

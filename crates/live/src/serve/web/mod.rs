@@ -8,14 +8,16 @@
 mod body;
 mod channel;
 mod client;
+mod guests;
 mod identity;
 mod load;
+mod ndt7;
 mod sessions;
 mod site;
 mod socket;
 mod transport;
 
-pub use client::{Counts, File, Keep, Keeper, WebConfig};
+pub use client::{Counts, File, Keep, Keeper, WebConfig, WebGuests};
 pub(super) use client::{Site, runtime};
 
 use super::shared::Shared;
@@ -26,6 +28,7 @@ use identity::{Identity, Source};
 use measure::bucket::ByNetwork;
 use sessions::Sessions;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 /// Site whose ports are open.
@@ -84,6 +87,8 @@ pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<
         port: bound.listen.port(),
         files: bound.config.files,
         keep: bound.config.keep,
+        guests: bound.config.guests,
+        ndt7: AtomicU32::new(0),
         identity: Mutex::new(Arc::new(bound.identity)),
         sessions: Sessions::default(),
         handshakes: Handshakes::default(),

@@ -24,9 +24,27 @@ pub(super) struct Upload {
 /// Upload that ends when this is dropped.
 pub(super) struct Running(pub Arc<Upload>);
 
+impl Running {
+    /// Upload that no page is told of.
+    pub(super) fn alone(flow: u32) -> Running {
+        Running(Upload::new(flow))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Upload {
+    fn new(flow: u32) -> Arc<Upload> {
+        Arc::new(Upload {
+            flow,
+            bytes: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+        })
     }
 }
 
@@ -68,12 +86,7 @@ impl Sessions {
     pub(super) fn upload(&self, id: SessionId, flow: u32) -> Option<Running> {
         let mut all = lock(&self.0);
         let uploads = all.get_mut(&id).filter(|u| u.len() < FLOWS)?;
-        let upload = Arc::new(Upload {
-            flow,
-            bytes: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
-        });
+        let upload = Upload::new(flow);
         uploads.push((upload.clone(), 0));
         Some(Running(upload))
     }

@@ -3,7 +3,8 @@
 use super::body::{Body, plain, whole};
 use super::channel::Mirror;
 use super::client::{Client, File, LOOK, Site, monotonic, runtime};
-use super::{load, socket};
+use super::load::Whose;
+use super::{guests, load, socket};
 use crate::serve::networks;
 use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
 use crate::serve::sync::lock;
@@ -90,10 +91,11 @@ fn admit(
     let Ok((stream, copy)) = copied(stream) else {
         return;
     };
-    let Some(permit) = shared.quota.connect(from.ip(), Some(Arc::new(copy))) else {
+    let kept = Arc::new(copy);
+    let Some(permit) = shared.quota.connect(from.ip(), Some(kept.clone())) else {
         return shared.refused(from.ip(), Refusal::Busy, FULL);
     };
-    let client = Rc::new(Client::new(site, shared, permit, from));
+    let client = Rc::new(Client::new(site, shared, permit, from).over(kept));
     let mirror = mirror.clone();
     tokio::task::spawn_local(async move {
         // An error here is the browser's hanging up.
@@ -204,11 +206,11 @@ async fn answer(
         (&Method::GET, "/settings.json") => settings(&client),
         (&Method::POST, "/save") => save(&client, request).await,
         (&Method::GET, "/down") => match asked() {
-            Ok(asked) => load::down(client, asked).await,
+            Ok(asked) => load::down(client, asked, Whose::Page).await,
             Err(why) => malformed(&client, &why),
         },
         (&Method::POST, "/up") => match asked() {
-            Ok(asked) => load::up(client, asked, request.into_body()).await,
+            Ok(asked) => load::up(client, asked, Whose::Page, request.into_body()).await,
             Err(why) => malformed(&client, &why),
         },
         (&Method::POST, "/stop") => match asked() {
@@ -226,7 +228,7 @@ async fn answer(
             Ok(asked) => socket::upgrade(request, client, asked, None),
             Err(why) => malformed(&client, &why),
         },
-        _ => plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
+        _ => guests::answer(client, request).await,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::body::{Body, plain};
 use super::channel::{Channel, Mirror};
 use super::client::Client;
-use super::load::{Receiving, refusal};
+use super::load::{Receiving, Whose, refusal};
 use super::transport::{either, ticks};
 use crate::clock::mono_ns;
 use futures_util::{SinkExt, StreamExt};
@@ -32,7 +32,7 @@ const WAITING: usize = 256;
 const LIFE: Duration = Duration::from_secs(900);
 const LOOK: Duration = Duration::from_millis(250);
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Accepts a WebSocket: a channel if there is a mirror for its probes, else an upload.
 pub(super) fn upgrade(
@@ -41,12 +41,9 @@ pub(super) fn upgrade(
     asked: Asked,
     mirror: Option<Rc<Mirror>>,
 ) -> Response<Body> {
-    let key = request.headers().get(header::SEC_WEBSOCKET_KEY);
-    let Some(key) = key.map(|k| derive_accept_key(k.as_bytes())) else {
-        return plain(
-            StatusCode::UPGRADE_REQUIRED,
-            "This address is for WebSockets.\n",
-        );
+    let key = match key(&request) {
+        Ok(key) => key,
+        Err(response) => return response,
     };
     if let Err(e) = client.admit() {
         return refusal(&client, e);
@@ -56,20 +53,31 @@ pub(super) fn upgrade(
         return refusal(&client, (Refusal::UnknownSession, text.into()));
     }
     let most = if mirror.is_some() { MOST } else { MOST_LOAD };
-    let upgraded = hyper::upgrade::on(&mut request);
+    open(&mut request, most, key, async move |socket| match mirror {
+        Some(mirror) => drop(timeout(LIFE, channel(socket, &client, &asked, mirror)).await),
+        None => upload(socket, &client, &asked).await,
+    })
+}
+
+/// Response that opens a WebSocket, which `talk` then has.
+pub(super) fn open(
+    request: &mut Request<Incoming>,
+    most: usize,
+    key: String,
+    talk: impl AsyncFnOnce(Socket) + 'static,
+) -> Response<Body> {
+    let upgraded = hyper::upgrade::on(request);
     tokio::task::spawn_local(async move {
         let Ok(upgraded) = upgraded.await else {
             return;
         };
         let config = WebSocketConfig::default()
+            .write_buffer_size(0)
+            .max_write_buffer_size(MOST_LOAD)
             .max_message_size(Some(most))
             .max_frame_size(Some(most));
         let io = TokioIo::new(upgraded);
-        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        match mirror {
-            Some(mirror) => drop(timeout(LIFE, channel(socket, &client, &asked, mirror)).await),
-            None => upload(socket, &client, &asked).await,
-        }
+        talk(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await).await;
     });
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "");
     let headers = response.headers_mut();
@@ -79,6 +87,20 @@ pub(super) fn upgrade(
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
     }
     response
+}
+
+/// Answer to the key of a request for a WebSocket.
+///
+/// # Errors
+/// The response to a request without one.
+pub(super) fn key(request: &Request<Incoming>) -> Result<String, Response<Body>> {
+    let key = request.headers().get(header::SEC_WEBSOCKET_KEY);
+    key.map(|k| derive_accept_key(k.as_bytes())).ok_or_else(|| {
+        plain(
+            StatusCode::UPGRADE_REQUIRED,
+            "This address is for WebSockets.\n",
+        )
+    })
 }
 
 /// Next event of a channel.
@@ -139,7 +161,7 @@ async fn channel(mut socket: Socket, client: &Client, asked: &Asked, mirror: Rc<
 }
 
 async fn upload(mut socket: Socket, client: &Client, asked: &Asked) {
-    let mut receiving = match Receiving::start(client, asked) {
+    let mut receiving = match Receiving::start(client, asked, Whose::Page) {
         Ok(receiving) => receiving,
         Err((why, text)) => {
             client.refused(why, &text);
