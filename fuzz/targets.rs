@@ -69,6 +69,7 @@ const TARGETS: &[Target] = &[
     target("web_page", web_page, page_messages, 1),
     target("web_saved", web_saved, page_rows, 1),
     target("stamp", stamp_reflector, stamp_packets, 1),
+    target("iperf3", iperf3_parameters, iperf3_asked, 2),
     target("quote", quote, quotes, 1),
     target("application", application, applications, 4),
     target("foreign", foreign, foreign_messages, 1),
@@ -91,6 +92,23 @@ const TARGETS: &[Target] = &[
 
 const NONCE: [u8; 16] = [7; 16];
 const CLIENT: &str = "192.0.2.1:5000";
+
+fn iperf3_parameters(bytes: &[u8]) {
+    if let Ok(asked) = live::iperf3::Parameters::read(bytes) {
+        assert!(asked.up + asked.down > 0 && asked.up.max(asked.down) <= 128);
+        assert_eq!(asked.omitted.min(60), asked.omitted);
+    }
+}
+
+fn iperf3_asked() -> Vec<Vec<u8>> {
+    let texts = [
+        r#"{"tcp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":131072,"pacing_timer":1000,"client_version":"3.12"}"#,
+        r#"{"tcp":true,"omit":2,"time":5,"parallel":4,"reverse":true,"congestion":"cubic","bandwidth":20000000,"len":131072}"#,
+        r#"{"tcp":1,"num":3000000,"bidirectional":1,"parallel":2}"#,
+        r#"{"udp":true,"bandwidth":1048576}"#,
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).into()
+}
 
 fn client() -> SocketAddr {
     CLIENT.parse().expect("an address")

@@ -388,6 +388,10 @@ impl Test<'_> {
                 break Ended::Budget;
             }
         };
+        if direction == Direction::Down {
+            // A client that waits for the rest of a block hears that there is none.
+            let _ = stream.shutdown().await;
+        }
         flow.with_report(|r| r.ended = ended);
         self.failed
             .set(self.failed.get() || ended != Ended::ByClient);

@@ -71,22 +71,22 @@ pub const METRICS: &[Metric] = &[
     (
         "guest_answered_total",
         "counter",
-        "Datagrams of other tools' clients answered, by protocol",
+        "Datagrams of other tools' clients answered, or tests of iperf3 that ended well, by protocol",
     ),
     (
         "guest_ignored_total",
         "counter",
-        "Datagrams at the ports for other tools that were dropped: foreign, too short, or of no session",
+        "Datagrams at the ports for other tools that were dropped: foreign, too short, or of no session; tests of iperf3 whose client hung up",
     ),
     (
         "guest_throttled_total",
         "counter",
-        "Datagrams of other tools' clients beyond a budget, by protocol",
+        "Datagrams of other tools' clients beyond a budget, or tests of iperf3 refused, by protocol",
     ),
     (
         "guest_sessions",
         "gauge",
-        "Open sessions of other tools' clients, by protocol",
+        "Open sessions, or tests, of other tools' clients, by protocol",
     ),
     (
         "web_pages_total",
