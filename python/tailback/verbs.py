@@ -411,11 +411,14 @@ def serve(
     max_udp_rate: str | None = None,
     irtt: str | bool | None = None,
     stamp: str | bool | None = None,
+    iperf3: str | bool | None = None,
     web: str | bool | None = None,
     web_cert: Path | None = None,
     web_key: Path | None = None,
     web_keep: Path | None = None,
     web_keep_size: str | None = None,
+    rpm: bool = False,
+    ndt7: bool = False,
     log: Literal["json"] | None = None,
     metrics: Path | None = None,
     user: str | None = None,
@@ -445,12 +448,17 @@ def serve(
         irtt: Answer irtt's clients, SmokePing and flent among them [default of ADDRESS:PORT: [::]:2112]
         stamp: Answer clients of STAMP (RFC 8762) and TWAMP-Light: ten packets a second of one network, or 2,000
             of those that --allow names [default of ADDRESS:PORT: [::]:862]
+        iperf3: Take tests of iperf3's client over TCP, one client at a time [default of ADDRESS:PORT:
+            [::]:5201]
         web: Offer the test to browsers on a page, over HTTPS, or HTTP at a loopback address [default of
             ADDRESS:PORT: [::]:8443]
         web_cert: Certificate of the page (PEM), instead of one that the server makes and browsers warn of
         web_key: Private key of --web-cert (PEM)
         web_keep: Keep the recordings that users of the page save in this directory [default: none is kept]
         web_keep_size: Size of that directory above which no more are kept [default: 1 GB]
+        rpm: Take tests of clients of responsiveness, such as networkQuality, at the page's port:
+            https://HOST:8443/.well-known/nq [default: false]
+        ndt7: Take tests of clients of ndt7 at the page's port [default: false]
         log: Write one line for each session that ends and each refusal to standard output
         metrics: Write counters for Prometheus to this file every ten seconds (textfile collector of
             node_exporter)
@@ -460,7 +468,7 @@ def serve(
     return _call(
         ("serve",),
         {},
-        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "log": log, "metrics": metrics, "user": user},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "iperf3": iperf3, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "rpm": rpm, "ndt7": ndt7, "log": log, "metrics": metrics, "user": user},
         not_json=("log",),
         progress=progress,
     )

@@ -3,11 +3,10 @@
 //! A test is a load like any other: it takes the client's turn on the uplink, and its bytes, the server's rate and the
 //! number of flows have their limits. Tests over UDP are refused, for nothing in them proves the client's address.
 
-use super::guests::Published;
 use super::networks;
 use super::quota::{FlowPermit, Permit, Refused, Use};
 use super::shared::{FULL, NOT_ALLOWED, Shared};
-use super::sync::lock;
+use super::sync::{lock, runtime};
 use crate::clock::mono_ns;
 use crate::iperf3::{
     ACCESS_DENIED, CLIENT_TERMINATE, COOKIE, CREATE_STREAMS, Carried, DISPLAY_RESULTS,
@@ -30,8 +29,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -64,16 +63,16 @@ type Tests = RefCell<BTreeMap<[u8; COOKIE], (IpAddr, mpsc::Sender<Stream>)>>;
 struct Server {
     shared: Arc<Shared>,
     tests: Tests,
-    published: Published,
+    published: Arc<Mutex<Counts>>,
 }
 
 /// Serves until the server stops.
 pub(super) fn run(
     listener: TcpListener,
     shared: &Arc<Shared>,
-    published: &Published,
+    published: &Arc<Mutex<Counts>>,
 ) -> io::Result<()> {
-    let runtime = super::web::runtime()?;
+    let runtime = runtime()?;
     let server = Rc::new(Server {
         shared: shared.clone(),
         tests: Tests::default(),

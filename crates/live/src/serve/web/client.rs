@@ -211,9 +211,3 @@ impl Client {
 pub(super) fn monotonic() -> Time {
     Time::from_nanos(mono_ns().max(0).unsigned_abs())
 }
-
-pub(in crate::serve) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-}

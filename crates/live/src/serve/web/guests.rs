@@ -8,27 +8,16 @@ use super::body::{Body, plain, whole};
 use super::client::Client;
 use super::load::{self, Whose, refusal};
 use super::ndt7;
-use crate::load::kernel::random_bytes;
 use base::Duration;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::{Method, StatusCode};
 use hyper::{Request, Response};
-use measure::control::{Refusal, SessionId};
-use measure::web::Asked;
+use measure::control::Refusal;
 use std::rc::Rc;
 
 /// Longest load over one connection.
 const LONGEST: Duration = Duration::from_secs(120);
-
-/// Load of a client that has no page.
-pub(super) fn asked(longest: Duration) -> Asked {
-    Asked {
-        session: SessionId(random_bytes()),
-        flow: 0,
-        duration: longest,
-    }
-}
 
 /// Answers a request that is none of the page's.
 pub(super) async fn answer(client: Rc<Client>, request: Request<Incoming>) -> Response<Body> {
@@ -38,10 +27,16 @@ pub(super) async fn answer(client: Rc<Client>, request: Request<Incoming>) -> Re
         (&Method::GET, "/.well-known/nq") if guests.rpm => configuration(&client, &request),
         (&Method::GET, "/nq/small") if guests.rpm => small(&client),
         (&Method::GET, "/nq/large") if guests.rpm => {
-            load::down(client, asked(LONGEST), Whose::Guest).await
+            load::down(client, load::anonymous(LONGEST), Whose::Guest).await
         }
         (&Method::POST, "/nq/upload") if guests.rpm => {
-            load::up(client, asked(LONGEST), Whose::Guest, request.into_body()).await
+            load::up(
+                client,
+                load::anonymous(LONGEST),
+                Whose::Guest,
+                request.into_body(),
+            )
+            .await
         }
         (&Method::GET, "/ndt/v7/download") if guests.ndt7 => {
             ndt7::upgrade(request, client, base::record::Direction::Down)

@@ -4,6 +4,7 @@ use super::body::{Body, plain, stream};
 use super::client::Client;
 use super::sessions::Running;
 use crate::clock::mono_ns;
+use crate::load::kernel::random_bytes;
 use crate::serve::journal::name;
 use crate::serve::quota::{FlowPermit, Refused, Use};
 use base::record::Direction;
@@ -12,7 +13,7 @@ use http_body_util::BodyExt;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::http::StatusCode;
-use measure::control::{Ended, FlowSpec, Refusal};
+use measure::control::{Ended, FlowSpec, Refusal, SessionId};
 use measure::web::{Asked, SAMPLE};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,15 @@ pub(super) enum Whose {
     Page,
     /// Another tool's.
     Guest,
+}
+
+/// Load of a client that has no page.
+pub(super) fn anonymous(longest: base::Duration) -> Asked {
+    Asked {
+        session: SessionId(random_bytes()),
+        flow: 0,
+        duration: longest,
+    }
 }
 
 /// Starts the flow of a load, if its page has a channel, or it needs none, and its client may load.

@@ -17,8 +17,8 @@ mod site;
 mod socket;
 mod transport;
 
+pub(super) use client::Site;
 pub use client::{Counts, File, Keep, Keeper, WebConfig, WebGuests};
-pub(super) use client::{Site, runtime};
 
 use super::shared::Shared;
 use super::tls::{Handshakes, TlsError};

@@ -7,9 +7,9 @@
 
 use super::body::{Body, plain};
 use super::client::Client;
+use super::load;
 use super::load::{Whose, end, flow, refusal, wait};
 use super::socket::{Socket, key, open};
-use super::{guests, load};
 use crate::clock::mono_ns;
 use crate::load::kernel::TcpInfo;
 use crate::load::pump::Payload;
@@ -85,7 +85,7 @@ pub(super) fn upgrade(
         return refusal(&client, (Refusal::Busy, text.into()));
     };
     // Asked for before the WebSocket opens, so that a refusal is an answer of HTTP.
-    if let Err(e) = flow(&client, &guests::asked(LASTS), Whose::Guest, direction) {
+    if let Err(e) = flow(&client, &load::anonymous(LASTS), Whose::Guest, direction) {
         return refusal(&client, e);
     }
     let mut response = open(&mut request, MOST_MESSAGE, key, async move |socket| {
@@ -99,7 +99,7 @@ pub(super) fn upgrade(
 }
 
 async fn test(mut socket: Socket, client: &Client, direction: Direction) {
-    let asked = guests::asked(LASTS);
+    let asked = load::anonymous(LASTS);
     let Ok(flow) = flow(client, &asked, Whose::Guest, direction) else {
         return;
     };

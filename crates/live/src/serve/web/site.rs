@@ -2,12 +2,12 @@
 
 use super::body::{Body, plain, whole};
 use super::channel::Mirror;
-use super::client::{Client, File, LOOK, Site, monotonic, runtime};
+use super::client::{Client, File, LOOK, Site, monotonic};
 use super::load::Whose;
 use super::{guests, load, socket};
 use crate::serve::networks;
 use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
-use crate::serve::sync::lock;
+use crate::serve::sync::{lock, runtime};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;

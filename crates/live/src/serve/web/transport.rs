@@ -4,13 +4,13 @@
 //! controller would hold them back, and their wait would look like a queue of the link.
 
 use super::channel::{Channel, Mirror};
-use super::client::{Client, LOOK, Site, runtime};
+use super::client::{Client, LOOK, Site};
 use super::identity::{RENEWED_AFTER_NS, Source};
 use crate::clock::mono_ns;
 use crate::serve::networks;
 use crate::serve::quota::Permit;
 use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
-use crate::serve::sync::lock;
+use crate::serve::sync::{lock, runtime};
 use measure::control::Refusal;
 use measure::web::{Asked, SAMPLE};
 use std::net::UdpSocket;
