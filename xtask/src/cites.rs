@@ -35,6 +35,7 @@ const TITLES: &[(u32, &str)] = &[
         2309,
         "Recommendations on Queue Management and Congestion Avoidance in the Internet",
     ),
+    (2330, "Framework for IP Performance Metrics"),
     (2364, "PPP Over AAL5"),
     (
         2474,

@@ -9,7 +9,7 @@ use super::body::{Body, plain};
 use super::client::Client;
 use super::load;
 use super::load::{Whose, end, flow, refusal, wait};
-use super::socket::{Socket, key, open};
+use super::socket::{Socket, key, no_websocket, open};
 use crate::clock::mono_ns;
 use crate::load::kernel::TcpInfo;
 use crate::load::pump::Payload;
@@ -68,9 +68,8 @@ pub(super) fn upgrade(
     client: Rc<Client>,
     direction: Direction,
 ) -> Response<Body> {
-    let key = match key(&request) {
-        Ok(key) => key,
-        Err(response) => return response,
+    let Some(key) = key(&request) else {
+        return no_websocket();
     };
     let offered = request.headers().get(header::SEC_WEBSOCKET_PROTOCOL);
     let offered = offered.and_then(|p| p.to_str().ok()).unwrap_or_default();

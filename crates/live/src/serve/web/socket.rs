@@ -41,9 +41,8 @@ pub(super) fn upgrade(
     asked: Asked,
     mirror: Option<Rc<Mirror>>,
 ) -> Response<Body> {
-    let key = match key(&request) {
-        Ok(key) => key,
-        Err(response) => return response,
+    let Some(key) = key(&request) else {
+        return no_websocket();
     };
     if let Err(e) = client.admit() {
         return refusal(&client, e);
@@ -89,18 +88,17 @@ pub(super) fn open(
     response
 }
 
-/// Answer to the key of a request for a WebSocket.
-///
-/// # Errors
-/// The response to a request without one.
-pub(super) fn key(request: &Request<Incoming>) -> Result<String, Response<Body>> {
+/// Answer to the key of a request for a WebSocket; none to another request.
+pub(super) fn key(request: &Request<Incoming>) -> Option<String> {
     let key = request.headers().get(header::SEC_WEBSOCKET_KEY);
-    key.map(|k| derive_accept_key(k.as_bytes())).ok_or_else(|| {
-        plain(
-            StatusCode::UPGRADE_REQUIRED,
-            "This address is for WebSockets.\n",
-        )
-    })
+    key.map(|k| derive_accept_key(k.as_bytes()))
+}
+
+pub(super) fn no_websocket() -> Response<Body> {
+    plain(
+        StatusCode::UPGRADE_REQUIRED,
+        "This address is for WebSockets.\n",
+    )
 }
 
 /// Next event of a channel.
