@@ -10,11 +10,11 @@ build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
 
 # Packages of a release, in target/dist. Not part of `make test`. Each static binary is one file that runs on any Linux of
-# its processor, routers included: small rather than fast. The same commit gives the same packages.
+# its processor, routers included: small rather than fast. The same commit gives the same packages. Cargo ignores `strip` of
+# a profile for a crate that has an opt-level of its own, so rustc is told.
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DIST := $(TARGET)/dist
 ARCHS ?= x86_64 aarch64
-TRIPLES := $(ARCHS:%=%-unknown-linux-musl)
 # Address of the release's files: the Homebrew formula names it.
 DOWNLOAD ?= https://tailback.example/download
 ZIG := $(TARGET)/zig/ziglang/zig
@@ -23,14 +23,13 @@ STATIC_FLAGS := -Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relat
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/tailback --remap-path-prefix=$(TARGET)=/target
 release: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
-	for target in $(TRIPLES); do rustup target add $$target || exit 1; done
-	env ZIG=$(ZIG) \
-	$(foreach t,$(subst -,_,$(TRIPLES)),CC_$t=$(CURDIR)/packaging/musl-cc \
-	CARGO_TARGET_$(shell echo $t | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)") \
-	$(CARGO) build --profile static --locked --package tailback-cli $(TRIPLES:%=--target %)
+	for arch in $(ARCHS); do target=$$arch-unknown-linux-musl; name=$$(echo $$target | tr - _); \
+	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/musl-cc \
+	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
+	$(CARGO) rustc --profile static --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
-	packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(TRIPLES)
+	packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(ARCHS:%=%-unknown-linux-musl)
 	packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
 	$(foreach a,$(ARCHS),$a=$(TARGET)/$a-unknown-linux-musl/static/tailback)
 	@if [ -n "$(MINISIGN_KEY)" ]; then minisign -S -s "$(MINISIGN_KEY)" -t "tailback" -m $(DIST)/SHA256SUMS; \
