@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Packs static binaries: an archive and a .deb for each, the package of OpenWrt, the Homebrew formula and checksums.
 
-    packaging/pack.py --output DIR [--url URL] [--notices FILE] [--with FILE]... [--level N] ARCH=BINARY...
+    packaging/pack.py --output DIR --url URL [--notices FILE] [--with FILE]... [--level N] ARCH=BINARY...
 
 ARCH is x86_64, aarch64 or armv7. A binary that runs on this machine writes the man pages and completions of all packages.
 The same inputs and the same SOURCE_DATE_EPOCH give the same bytes. dpkg-deb must be installed.
@@ -191,9 +191,10 @@ def binary_of(text):
 def main():
     parser = argparse.ArgumentParser(description="Packs static binaries.")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="directory for the packages")
-    parser.add_argument("--url", default="https://tailback.example/download", help="address of the release's files")
+    parser.add_argument("--url", required=True, help="address of the release's files")
     parser.add_argument("--notices", type=pathlib.Path, help="licence texts of the crates in the binaries")
-    parser.add_argument("--with", dest="others", type=pathlib.Path, action="append", default=[], help="file to add to the release, such as the SBOM")
+    more = "file to add to the release, such as the SBOM"
+    parser.add_argument("--with", dest="others", type=pathlib.Path, action="append", default=[], help=more)
     parser.add_argument("--level", type=int, choices=range(10), default=9, help="compression, from 0 (none) to 9 [default: 9]")
     parser.add_argument("binaries", type=binary_of, nargs="+", metavar="ARCH=BINARY")
     arguments = parser.parse_args()
