@@ -19,9 +19,10 @@ ARCHS ?= x86_64 aarch64
 DOWNLOAD ?= https://tailback.example/download
 ZIG := $(TARGET)/zig/ziglang/zig
 CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+# Times in the packages. The compilers do not see it: every commit would compile all C code again, which has no times in it.
+DATED := SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 STATIC_FLAGS := -Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs \
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/tailback --remap-path-prefix=$(TARGET)=/target
-release: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
 	for arch in $(ARCHS); do target=$$arch-unknown-linux-musl; name=$$(echo $$target | tr - _); \
 	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/musl-cc \
@@ -29,8 +30,8 @@ release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY sig
 	$(CARGO) rustc --profile static --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
-	packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(ARCHS:%=%-unknown-linux-musl)
-	packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
+	$(DATED) packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(ARCHS:%=%-unknown-linux-musl)
+	$(DATED) packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
 	$(foreach a,$(ARCHS),$a=$(TARGET)/$a-unknown-linux-musl/static/tailback)
 	@if [ -n "$(MINISIGN_KEY)" ]; then minisign -S -s "$(MINISIGN_KEY)" -t "tailback" -m $(DIST)/SHA256SUMS; \
 	else echo "MINISIGN_KEY names no secret key: SHA256SUMS is not signed" >&2; fi
