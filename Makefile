@@ -4,19 +4,55 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build static assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build release release-check assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
 
-# One file that runs on any Linux of the processor, routers included; small rather than fast. Not part of `make test`.
-MUSL := x86_64-unknown-linux-musl
-static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian's musl-tools
-	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s \
-	CARGO_PROFILE_RELEASE_LTO=fat \
-	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs -Clink-args=--strip-all" \
-	$(CARGO) build --release --target $(MUSL) --package tailback-cli
-	@ls -l $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/release/tailback
+# Packages of a release, in target/dist. Not part of `make test`. Each static binary is one file that runs on any Linux of
+# its processor, routers included: small rather than fast. The same commit gives the same packages. Cargo ignores `strip` of
+# a profile for a crate that has an opt-level of its own, so rustc is told.
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+DIST := $(TARGET)/dist
+ARCHS ?= x86_64 aarch64
+# Address of the release's files: the Homebrew formula names it.
+DOWNLOAD ?= https://tailback.example/download
+ZIG := $(TARGET)/zig/ziglang/zig
+CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+# Times in the packages. The compilers do not see it: every commit would compile all C code again, which has no times in it.
+DATED := SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+STATIC_FLAGS := -Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs \
+	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/tailback --remap-path-prefix=$(TARGET)=/target
+release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
+	for arch in $(ARCHS); do target=$$arch-unknown-linux-musl; name=$$(echo $$target | tr - _); \
+	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/musl-cc \
+	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
+	$(CARGO) rustc --profile static --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
+	rm -rf $(DIST)
+	mkdir -p $(DIST)
+	$(DATED) packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(ARCHS:%=%-unknown-linux-musl)
+	$(DATED) packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
+	$(foreach a,$(ARCHS),$a=$(TARGET)/$a-unknown-linux-musl/static/tailback)
+	@if [ -n "$(MINISIGN_KEY)" ]; then minisign -S -s "$(MINISIGN_KEY)" -t "tailback" -m $(DIST)/SHA256SUMS; \
+	else echo "MINISIGN_KEY names no secret key: SHA256SUMS is not signed" >&2; fi
+	@ls -l $(DIST)
+
+# The C compiler for the musl targets.
+$(ZIG):
+	python3 -m venv $(TARGET)/zig
+	$(TARGET)/zig/bin/pip install --quiet --target $(TARGET)/zig ziglang==0.14.1
+
+# The processor of this machine must be among ARCHS.
+HERE := $(shell uname -m)
+release-check: ## runs the binaries of `make release` on a recording, those of other processors by qemu-user: equal bytes
+	rm -rf $(TARGET)/check
+	for a in $(ARCHS); do mkdir -p $(TARGET)/check/$$a && tar xzf $(DIST)/tailback-$$a.tar.gz -C $(TARGET)/check/$$a || exit 1; done
+	cd $(TARGET)/check && $(HERE)/tailback/tailback test --link adsl --virtual --seed 1 --quiet --output adsl.rec > $(HERE).test
+	cd $(TARGET)/check && for a in $(ARCHS); do \
+	if [ $$a = $(HERE) ]; then run=; else run=qemu-$$a-static; fi; \
+	$$run $$a/tailback/tailback analyse adsl.rec > $$a.txt || exit 1; done
+	cd $(TARGET)/check && for a in $(ARCHS); do cmp $$a.txt $(HERE).txt || exit 1; done
+	@echo "equal on $(ARCHS)"
 
 demo-fleet: build ## a hub, a server and five points in network namespaces, two minutes; needs root
 	$(SUDO) python3 bench/demo_fleet.py
