@@ -168,7 +168,7 @@ liar-long: ## 100,000 lies of a server to each verb in virtual time, and half an
 
 EGRESS := crates/live/src/control
 egress: ## the gateway's eBPF program from its source; needs Debian's clang and llvm, builds do not
-	cd $(EGRESS) && clang -O2 -g -mcpu=v3 -target bpf -I/usr/include/$$(uname -m)-linux-gnu -Wall -Wextra -Werror -c egress.c -o egress.o
+	cd $(EGRESS) && clang -O2 -g -ffile-prefix-map=$(CURDIR)/$(EGRESS)/= -ffile-prefix-map=$(CURDIR)/$(EGRESS)=. -mcpu=v3 -target bpf -I/usr/include/$$(uname -m)-linux-gnu -Wall -Wextra -Werror -c egress.c -o egress.o
 	cd $(EGRESS) && llvm-strip -g egress.o && sha256sum egress.c egress.o > egress.sha256
 
 assets: $(WEB)/dist/page.js $(WEB)/dist/browser.wasm.gz ## needs Node.js and `rustup target add wasm32-unknown-unknown`
