@@ -90,7 +90,7 @@ pub fn holes(series: &Series) -> Holes {
     holes
 }
 
-/// What the availability is made of.
+/// Parts of the availability.
 #[derive(Default)]
 struct Known {
     probed_ns: i64,

@@ -137,7 +137,7 @@ impl Parameters {
     }
 }
 
-/// What one stream has carried.
+/// Load that one stream has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Carried {
     /// Payload, the warm-up left out.
