@@ -1,7 +1,7 @@
 //! The site over loopback: limits and turns as pages meet them, over WebSockets and WebTransport.
 
 use base::Duration;
-use live::serve::{Budgets, File, ServeConfig, Server, WebConfig, metrics};
+use live::serve::{Budgets, File, ServeConfig, Server, WebConfig, WebGuests, metrics};
 use measure::web::{FromPage, ToPage};
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -13,6 +13,11 @@ use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 const PATIENCE: Time = Time::from_secs(20);
 
 fn server(budgets: Budgets) -> Server {
+    server_for(budgets, WebGuests::default())
+}
+
+/// Server that takes these tools' tests, too.
+fn server_for(budgets: Budgets, guests: WebGuests) -> Server {
     let file = File {
         path: "/",
         kind: "text/html; charset=utf-8",
@@ -27,7 +32,7 @@ fn server(budgets: Budgets) -> Server {
             certificate: None,
             files: Arc::new([file]),
             keep: None,
-            guests: live::serve::WebGuests::default(),
+            guests,
         }),
         ..ServeConfig::default()
     };
@@ -129,6 +134,87 @@ fn one_page_loads_at_a_time_within_its_bytes() {
     assert!(
         text.contains("tailback_web_channels_total{transport=\"websocket\"} 2"),
         "{text}"
+    );
+}
+
+/// Request of another tool for a test of ndt7.
+fn ndt7(server: &Server, last: u8, test: &str) -> tungstenite::Result<WebSocket<TcpStream>> {
+    use tungstenite::client::IntoClientRequest;
+    let url = format!("ws://{}/ndt/v7/{test}", host(server));
+    let mut request = url.into_client_request().expect("an address");
+    let protocol = "net.measurementlab.ndt.v7".parse().expect("a name");
+    request
+        .headers_mut()
+        .insert("Sec-WebSocket-Protocol", protocol);
+    match tungstenite::client(request, connect(server, last)) {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::HandshakeError::Failure(e)) => Err(e),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn other_tools_have_their_tests_only_where_the_operator_lets_them_and_one_at_a_time() {
+    let closed = server(Budgets::default());
+    for path in [
+        "/.well-known/nq",
+        "/nq/small",
+        "/nq/large",
+        "/ndt/v7/download",
+    ] {
+        starts(&get(&closed, 1, path), "HTTP/1.1 404");
+    }
+    let open = WebGuests {
+        rpm: true,
+        ndt7: true,
+    };
+    let most = 3_000_000;
+    let server = server_for(
+        Budgets {
+            bytes_per_hour: base::Bytes::new(most),
+            ..Budgets::default()
+        },
+        open,
+    );
+    let told = get(&server, 1, "/.well-known/nq");
+    starts(&told, "HTTP/1.1 200");
+    let told = String::from_utf8(told).expect("text");
+    assert!(
+        told.contains(&format!("\"http://{}/nq/large\"", host(&server))),
+        "{told}"
+    );
+    starts(&get(&server, 1, "/nq/small"), "HTTP/1.1 200");
+    starts(&get(&server, 1, "/ndt/v7/download"), "HTTP/1.1 426");
+    // A page of another site makes nobody load.
+    let mut stream = connect(&server, 1);
+    let request = format!(
+        "GET /nq/large HTTP/1.1\r\nHost: {}\r\nOrigin: http://other.example\r\nConnection: close\r\n\r\n",
+        host(&server)
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    starts(&bytes, "HTTP/1.1 403");
+
+    let mut running = ndt7(&server, 2, "download").expect("a test");
+    assert!(
+        matches!(running.read(), Ok(Message::Text(_))),
+        "a measurement first"
+    );
+    let refused = ndt7(&server, 3, "upload").expect_err("one at a time");
+    let tungstenite::Error::Http(answer) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(answer.status(), 429);
+    starts(&get(&server, 3, "/nq/large"), "HTTP/1.1 429");
+    // Its bytes end the test.
+    let mut moved = 0;
+    while let Ok(message) = running.read() {
+        moved += message.len() as u64;
+    }
+    assert!(
+        (most / 2..most + (1 << 20)).contains(&moved),
+        "{moved} of {most}"
     );
 }
 

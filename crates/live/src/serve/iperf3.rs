@@ -3,9 +3,9 @@
 //! A test is a load like any other: it takes the client's turn on the uplink, and its bytes, the server's rate and the
 //! number of flows have their limits. Tests over UDP are refused, for nothing in them proves the client's address.
 
-use super::networks;
+use super::admission::{Admitted, LOOK, accept};
 use super::quota::{FlowPermit, Permit, Refused, Use};
-use super::shared::{FULL, NOT_ALLOWED, Shared};
+use super::shared::Shared;
 use super::sync::{lock, runtime};
 use crate::clock::mono_ns;
 use crate::iperf3::{
@@ -26,7 +26,7 @@ use socket2::SockRef;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -40,14 +40,13 @@ use tokio::time::{sleep, timeout};
 
 /// Time for each answer of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval of the looks at the end of a test.
-const LOOK: Duration = Duration::from_millis(100);
 /// Time without a byte after which a stream ends.
 const SILENCE_NS: i64 = 15_000_000_000;
 /// Time beyond its own length that a test may take: its streams begin and end one after the other.
 const SPARE_NS: i64 = 20_000_000_000;
-/// Longest parameters, and results, of a client. 128 streams have 20 kB.
-const MOST_JSON: usize = 256 << 10;
+/// Longest parameters of a client, and longest results: those of 64 streams have 10 kB.
+const MOST_PARAMETERS: usize = 8 << 10;
+const MOST_RESULTS: usize = 64 << 10;
 /// Bytes read at once, and those that wait in a socket beyond what TCP has sent.
 const BLOCK: usize = 128 << 10;
 const WAITING: u32 = 128 << 10;
@@ -79,16 +78,19 @@ pub(super) fn run(
         published: published.clone(),
     });
     LocalSet::new().block_on(&runtime, async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        while !shared.stop.load(Ordering::Relaxed) {
-            match timeout(LOOK, listener.accept()).await {
-                Ok(Ok((stream, from))) => server.admit(stream, from),
-                // Without descriptors, it would fail again at once.
-                Ok(Err(_)) => sleep(LOOK).await,
-                Err(_) => {}
-            }
-        }
-        Ok(())
+        let greet = |admitted: Admitted| {
+            let server = server.clone();
+            tokio::task::spawn_local(async move {
+                let Admitted {
+                    stream,
+                    permit,
+                    from,
+                    ..
+                } = admitted;
+                server.greet(stream, permit, from.ip()).await;
+            });
+        };
+        accept(listener, shared, greet).await
     })
 }
 
@@ -117,9 +119,9 @@ async fn say(stream: &mut TcpStream, state: i8) -> Result<(), Over> {
     within(stream.write_all(&state.to_be_bytes())).await
 }
 
-async fn json(stream: &mut TcpStream) -> Result<Vec<u8>, Over> {
+async fn json(stream: &mut TcpStream, most: usize) -> Result<Vec<u8>, Over> {
     let length = within(stream.read_u32()).await? as usize;
-    if length > MOST_JSON {
+    if length > most {
         return Err(Over::Cannot(Fault::Parameters));
     }
     let mut text = vec![0; length];
@@ -130,24 +132,6 @@ async fn json(stream: &mut TcpStream) -> Result<Vec<u8>, Over> {
 impl Server {
     fn count(&self, change: impl FnOnce(&mut Counts)) {
         change(&mut lock(&self.published));
-    }
-
-    fn admit(self: &Rc<Server>, stream: TcpStream, from: SocketAddr) {
-        let shared = &self.shared;
-        shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-        if !networks::allows(&shared.allow, from.ip()) {
-            return shared.refused(from.ip(), Refusal::Forbidden, NOT_ALLOWED);
-        }
-        let Ok((stream, copy)) = copied(stream) else {
-            return;
-        };
-        let Some(permit) = shared.quota.connect(from.ip(), Some(Arc::new(copy))) else {
-            return shared.refused(from.ip(), Refusal::Busy, FULL);
-        };
-        let server = self.clone();
-        tokio::task::spawn_local(async move {
-            server.greet(stream, permit, from.ip()).await;
-        });
     }
 
     /// Tells the stream of a test that is there from a new test.
@@ -197,7 +181,8 @@ impl Server {
     ) -> Result<(), Over> {
         self.shared.quota.serve(permit).map_err(Over::Refused)?;
         say(control, PARAM_EXCHANGE).await?;
-        let asked = Parameters::read(&json(control).await?).map_err(Over::Cannot)?;
+        let asked =
+            Parameters::read(&json(control, MOST_PARAMETERS).await?).map_err(Over::Cannot)?;
         if asked.up + asked.down > self.shared.quota.budgets().flows_per_client {
             return Err(Over::Cannot(Fault::Streams));
         }
@@ -232,7 +217,7 @@ impl Server {
         let (ended, carried) = join(test.watch(control), join_all(carrying)).await;
         ended?;
         say(control, EXCHANGE_RESULTS).await?;
-        json(control).await?;
+        json(control, MOST_RESULTS).await?;
         let ours = results(&carried, asked.down > 0, congestion.flatten().as_deref());
         within(control.write_all(&framed(&ours))).await?;
         say(control, DISPLAY_RESULTS).await?;
@@ -271,14 +256,6 @@ impl Server {
         };
         directions.enumerate().map(flow).collect()
     }
-}
-
-/// The stream, and a second handle by which a connection without a request is closed for a newcomer.
-fn copied(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
-    stream.set_nodelay(true)?;
-    let stream = stream.into_std()?;
-    let copy = stream.try_clone()?;
-    Ok((TcpStream::from_std(stream)?, copy))
 }
 
 /// Sets what the client asked for on a stream that sends.

@@ -3,6 +3,7 @@
 //! A thread accepts connections, each connection has a thread of its own, and none of them outlives its deadline: a
 //! request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
 
+mod admission;
 mod connection;
 mod datagrams;
 mod guests;

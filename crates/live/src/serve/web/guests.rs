@@ -18,6 +18,8 @@ use std::rc::Rc;
 
 /// Longest load over one connection.
 const LONGEST: Duration = Duration::from_secs(120);
+/// Longest name of a host, with its port.
+const LONGEST_NAME: usize = 261;
 
 /// Answers a request that is none of the page's.
 pub(super) async fn answer(client: Rc<Client>, request: Request<Incoming>) -> Response<Body> {
@@ -52,7 +54,7 @@ pub(super) async fn answer(client: Rc<Client>, request: Request<Incoming>) -> Re
 fn configuration(client: &Client, request: &Request<Incoming>) -> Response<Body> {
     let named = request.uri().authority().map(|a| a.as_str());
     let host = named.or_else(|| request.headers().get("host")?.to_str().ok());
-    let Some(host) = host else {
+    let Some(host) = host.filter(|h| h.len() <= LONGEST_NAME) else {
         return plain(StatusCode::BAD_REQUEST, "The request names no host.\n");
     };
     let scheme = match client.site.identity().site {

@@ -34,9 +34,9 @@ const SPARE: Duration = Duration::from_secs(5);
 /// Interval of the measurements.
 const MEASURED_NS: i64 = 250_000_000;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(250);
-/// Longest message (section 2.2 of the specification). It stands in memory, so few tests run at once.
+/// Longest message (section 2.2 of the specification). It stands in memory, so one test runs at a time.
 const MOST_MESSAGE: usize = 1 << 24;
-const AT_ONCE: u32 = 2;
+const AT_ONCE: u32 = 1;
 /// Shortest and longest message that is sent.
 const SENT: (usize, usize) = (1 << 13, 1 << 16);
 /// Share of all bytes so far above which a message is not doubled.
@@ -80,7 +80,7 @@ pub(super) fn upgrade(
         );
     }
     let Some(place) = Place::take(&client) else {
-        let text = "two tests of ndt7 are running: try again in ten seconds";
+        let text = "a test of ndt7 is running: try again in ten seconds";
         return refusal(&client, (Refusal::Busy, text.into()));
     };
     // Asked for before the WebSocket opens, so that a refusal is an answer of HTTP.

@@ -2,11 +2,11 @@
 
 use super::body::{Body, plain, whole};
 use super::channel::Mirror;
-use super::client::{Client, File, LOOK, Site, monotonic};
+use super::client::{Client, File, Site, monotonic};
 use super::load::Whose;
 use super::{guests, load, socket};
-use crate::serve::networks;
-use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
+use crate::serve::admission::{Admitted, accept};
+use crate::serve::shared::Shared;
 use crate::serve::sync::{lock, runtime};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use measure::control::Refusal;
 use measure::web::Asked;
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// Time within which a TLS handshake, and the head of a request, have to come.
@@ -63,52 +63,18 @@ pub(super) fn run(
     let told = |e: std::io::Error| e.to_string();
     let runtime = runtime().map_err(told)?;
     LocalSet::new().block_on(&runtime, async {
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(told)?;
         tokio::task::spawn_local(mirror.clone().keep());
-        while !shared.stop.load(Ordering::Relaxed) {
-            match timeout(LOOK, listener.accept()).await {
-                Ok(Ok((stream, from))) => admit(stream, from, &site, &shared, &mirror),
-                // Without descriptors, it would fail again at once.
-                Ok(Err(_)) => sleep(LOOK).await,
-                Err(_) => {}
-            }
-        }
-        Ok(())
+        let serve = |admitted: Admitted| {
+            let (stream, mirror) = (admitted.stream, mirror.clone());
+            let client = Client::new(&site, &shared, admitted.permit, admitted.from);
+            let client = Rc::new(client.over(admitted.socket));
+            tokio::task::spawn_local(async move {
+                // An error here is the browser's hanging up.
+                let _ = timeout(LIFE, talk(stream, client, mirror)).await;
+            });
+        };
+        accept(listener, &shared, serve).await.map_err(told)
     })
-}
-
-fn admit(
-    stream: TcpStream,
-    from: SocketAddr,
-    site: &Arc<Site>,
-    shared: &Arc<Shared>,
-    mirror: &Rc<Mirror>,
-) {
-    shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-    if !networks::allows(&shared.allow, from.ip()) {
-        return shared.refused(from.ip(), Refusal::Forbidden, NOT_ALLOWED);
-    }
-    let Ok((stream, copy)) = copied(stream) else {
-        return;
-    };
-    let kept = Arc::new(copy);
-    let Some(permit) = shared.quota.connect(from.ip(), Some(kept.clone())) else {
-        return shared.refused(from.ip(), Refusal::Busy, FULL);
-    };
-    let client = Rc::new(Client::new(site, shared, permit, from).over(kept));
-    let mirror = mirror.clone();
-    tokio::task::spawn_local(async move {
-        // An error here is the browser's hanging up.
-        let _ = timeout(LIFE, talk(stream, client, mirror)).await;
-    });
-}
-
-/// The stream, and a second handle by which a connection without a request is closed for a newcomer.
-fn copied(stream: TcpStream) -> std::io::Result<(TcpStream, std::net::TcpStream)> {
-    stream.set_nodelay(true)?;
-    let stream = stream.into_std()?;
-    let copy = stream.try_clone()?;
-    Ok((TcpStream::from_std(stream)?, copy))
 }
 
 async fn talk(stream: TcpStream, client: Rc<Client>, mirror: Rc<Mirror>) {
