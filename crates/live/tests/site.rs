@@ -196,7 +196,9 @@ fn other_tools_have_their_tests_only_where_the_operator_lets_them_and_one_at_a_t
     let _ = stream.read_to_end(&mut bytes);
     starts(&bytes, "HTTP/1.1 403");
 
+    let flows = server.stats().flows;
     let mut running = ndt7(&server, 2, "download").expect("a test");
+    assert_eq!(server.stats().flows, flows + 1, "one test is one flow");
     assert!(
         matches!(running.read(), Ok(Message::Text(_))),
         "a measurement first"

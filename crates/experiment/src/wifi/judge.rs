@@ -32,7 +32,7 @@ const WEAK: f64 = -75.0;
 pub enum Place {
     /// The air, or the access point's queue.
     Air,
-    /// This host's queue.
+    /// Queue of this host.
     Host,
     /// One of both: the driver tells no backlog.
     AirOrHost,

@@ -249,13 +249,13 @@ fn reply(fd: i32, batch: &Batch, responder: &mut dyn Responder, shared: &Shared)
 /// Binds the port of each guest, before the rights of root are given up.
 pub(super) fn bind(guests: &[Guest]) -> Result<Vec<(Guest, Port)>, ServeError> {
     let bound = |guest: &Guest| {
-        let (port, listen) = match guest.protocol.transport() {
-            "TCP" => {
+        let (port, listen) = match guest.protocol {
+            Protocol::Iperf3 => {
                 let listener = TcpListener::from(super::bind(guest.listen, super::Bound::Tcp)?);
                 let listen = listener.local_addr();
                 (Port::Streams(listener), listen)
             }
-            _ => {
+            Protocol::Irtt | Protocol::Stamp => {
                 let socket = UdpSocket::from(super::bind(guest.listen, super::Bound::Guest)?);
                 let listen = socket.local_addr();
                 (Port::Datagrams(socket), listen)

@@ -261,7 +261,7 @@ fn holes(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         let between = match words::nines(low) == words::nines(high) {
             true => String::new(),
             false => format!(
-                " ({} to {}: lost probes may be shorter outages)",
+                " ({} to {}, as far as the probes tell)",
                 words::nines(low),
                 words::nines(high)
             ),

@@ -9,6 +9,7 @@ use super::client::Client;
 use super::load::{self, Whose, refusal};
 use super::ndt7;
 use base::Duration;
+use base::record::Direction;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::{Method, StatusCode};
@@ -41,10 +42,10 @@ pub(super) async fn answer(client: Rc<Client>, request: Request<Incoming>) -> Re
             .await
         }
         (&Method::GET, "/ndt/v7/download") if guests.ndt7 => {
-            ndt7::upgrade(request, client, base::record::Direction::Down)
+            ndt7::upgrade(request, client, Direction::Down).await
         }
         (&Method::GET, "/ndt/v7/upload") if guests.ndt7 => {
-            ndt7::upgrade(request, client, base::record::Direction::Up)
+            ndt7::upgrade(request, client, Direction::Up).await
         }
         _ => plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
     }

@@ -24,6 +24,7 @@ use hyper::{Request, Response};
 use measure::control::{Ended, Refusal};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -63,7 +64,7 @@ impl Drop for Place {
 }
 
 /// Opens the WebSocket of a test, if its client may load.
-pub(super) fn upgrade(
+pub(super) async fn upgrade(
     mut request: Request<Incoming>,
     client: Rc<Client>,
     direction: Direction,
@@ -83,23 +84,41 @@ pub(super) fn upgrade(
         let text = "a test of ndt7 is running: try again in ten seconds";
         return refusal(&client, (Refusal::Busy, text.into()));
     };
-    // Asked for before the WebSocket opens, so that a refusal is an answer of HTTP.
-    if let Err(e) = flow(&client, &load::anonymous(LASTS), Whose::Guest, direction) {
-        return refusal(&client, e);
+    // The flow begins before the WebSocket opens, so that a refusal is an answer of HTTP.
+    let (tell, told) = oneshot::channel();
+    let (hand, handed) = oneshot::channel();
+    let its = client.clone();
+    tokio::task::spawn_local(async move {
+        let _place = place;
+        match flow(&its, &load::anonymous(LASTS), Whose::Guest, direction) {
+            Err(e) => drop(tell.send(Err(e))),
+            Ok(flow) => {
+                drop(tell.send(Ok(())));
+                let most = std::time::Duration::from_nanos((LASTS + SPARE).as_nanos());
+                let _ = timeout(most, test(handed, &its, flow, direction)).await;
+            }
+        }
+    });
+    match told.await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => return refusal(&client, e),
+        Err(_) => return plain(StatusCode::INTERNAL_SERVER_ERROR, "the test ended\n"),
     }
     let mut response = open(&mut request, MOST_MESSAGE, key, async move |socket| {
-        let _place = place;
-        let most = std::time::Duration::from_nanos((LASTS + SPARE).as_nanos());
-        let _ = timeout(most, test(socket, &client, direction)).await;
+        let _ = hand.send(socket);
     });
     let protocol = HeaderValue::from_static(SUBPROTOCOL);
     (response.headers_mut()).insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     response
 }
 
-async fn test(mut socket: Socket, client: &Client, direction: Direction) {
-    let asked = load::anonymous(LASTS);
-    let Ok(flow) = flow(client, &asked, Whose::Guest, direction) else {
+async fn test(
+    handed: oneshot::Receiver<Socket>,
+    client: &Client,
+    flow: FlowPermit<'_>,
+    direction: Direction,
+) {
+    let Ok(mut socket) = handed.await else {
         return;
     };
     let mut test = Test {
