@@ -902,7 +902,7 @@ def compare(
 
 def report(
     *recordings: Path,
-    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "daily", "heat", "availability", "host", "modem", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
+    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "hosts", "daily", "heat", "availability", "host", "modem", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
     connection: str | None = None,
     from_: Time | None = None,
     to: Time | None = None,

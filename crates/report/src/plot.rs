@@ -224,7 +224,7 @@ impl From<Curve> for Series {
 }
 
 /// Number of distinguishable colours.
-const COLOURS: usize = 6;
+pub const COLOURS: usize = 6;
 /// Number of distinguishable dashes, the whole line included.
 const DASHES: usize = 6;
 

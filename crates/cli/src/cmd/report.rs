@@ -79,6 +79,8 @@ enum Plot {
     Bounds,
     /// Distribution of round trips in each stretch of time, coloured by loss, with its 99th percentile
     Smoke,
+    /// Median round trips of all targets, of one recording or several, with their losses below
+    Hosts,
     /// Bytes of each day
     Daily,
     /// 95th percentile of the round trip by weekday and hour
@@ -164,6 +166,7 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Smoothed => Drawn::Smoothed,
         Plot::Bounds => Drawn::Bounds,
         Plot::Smoke => Drawn::Smoke,
+        Plot::Hosts => Drawn::Hosts,
         Plot::Daily => Drawn::Daily,
         Plot::Heat => Drawn::Heat,
         Plot::Availability => Drawn::Availability,

@@ -1,6 +1,7 @@
 //! `tailback report`: plots of recordings.
 
 mod converted;
+mod hosts;
 
 use crate::analyse::{self, probes};
 use crate::progress::{Observer, Shared};
@@ -100,6 +101,8 @@ pub enum Plot {
     Bounds,
     /// Distribution of round trips in each stretch of time, coloured by loss, with its 99th percentile
     Smoke,
+    /// Median round trips of all targets, of one recording or several, with their losses below
+    Hosts,
     /// Bytes of each day
     Daily,
     /// 95th percentile of the round trip by weekday and hour
@@ -151,7 +154,8 @@ impl Plot {
             Plot::Availability => plots::Plot::Availability,
             Plot::Host => plots::Plot::Host,
             Plot::Modem => plots::Plot::Modem,
-            Plot::Queue
+            Plot::Hosts
+            | Plot::Queue
             | Plot::Window
             | Plot::Signals
             | Plot::Control
@@ -174,6 +178,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     times::zone(plan.zone.as_deref())?;
     let (text, output) = match &plan.recordings[..] {
         [] => return Err(usage("give at least one recording")),
+        _ if plan.plot == Plot::Hosts => hosts::draw(plan, observer)?,
         [path] => one(plan, Source { path, observer })?,
         _ => several(plan, observer)?,
     };

@@ -8,6 +8,7 @@ mod control;
 mod daily;
 mod heat;
 mod host;
+mod hosts;
 mod material;
 mod modem;
 mod over_time;
@@ -17,6 +18,7 @@ mod smoke;
 mod spread;
 
 pub use control::Decisions;
+pub use hosts::plot as hosts;
 pub use material::{Interval, Material};
 pub use page::{SINGLE, empty_live_page, live_page, page, single_probes};
 pub use scope::Scope;

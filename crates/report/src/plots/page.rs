@@ -3,7 +3,7 @@
 //! readable cell by cell.
 
 use super::material::Carried;
-use super::{Material, Plot, calendar, smoke};
+use super::{Material, Plot, calendar, hosts, smoke};
 use crate::data::{self, PageProbes};
 use crate::html::{LIVE_SCRIPT, SCRIPT, head, licence, live_head};
 use crate::plot::PlotSpec;
@@ -168,6 +168,7 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
                     @if live { (state()) }
                     @if let Some(note) = statistics.and_then(tables::unsettled_note) { p.evidence { (note) } }
                     @if let Some(s) = statistics { (overview(s, &m.scope.zone)) }
+                    @if !others.is_empty() { (together(all)) }
                     (pictures(m, true))
                     @for other in others {
                         section {
@@ -190,6 +191,24 @@ fn render(all: &[Material], statistics: Option<&Statistics>, live: bool) -> Stri
         }
     }
     .into_string()
+}
+
+/// Renders the plot of all targets together.
+fn together(all: &[Material]) -> Markup {
+    let named: Vec<_> = all.iter().map(|m| (m.target.clone(), m)).collect();
+    let spec = hosts::plot(&named).map(|s| PlotSpec {
+        untitled: true,
+        ..s
+    });
+    html! {
+        @if let Ok(spec) = spec {
+            section {
+                h2 { "All targets" }
+                p { "The median of each stretch of time, with the losses below." }
+                figure.still tabindex="0" { (spec.picture()) }
+            }
+        }
+    }
 }
 
 /// Renders all plots of a target. The script makes those of the main one zoomable.
