@@ -11,6 +11,7 @@ use measure::capture;
 use measure::control::datagram::Message;
 use measure::control::inbox::Inbox;
 use measure::control::listen::{Order, Place, Transport, Wanted, knock};
+use measure::control::packets::{CapturedPacket, CapturedPackets};
 use measure::control::post::{Author, Post};
 use measure::control::seal::{ClientEnd, RequestReader, Transcript};
 use measure::control::{
@@ -448,6 +449,7 @@ fn requests() -> Vec<Vec<u8>> {
             congestion,
             bytes: 1 << 30,
         },
+        Request::Capture { spec },
     ];
     all.iter().map(|r| end().request(r)).collect()
 }
@@ -489,6 +491,16 @@ fn responses() -> Vec<Vec<u8>> {
         Response::Stamps(Stamps {
             stamps: (0..30).map(stamp).collect(),
             ..Stamps::default()
+        }),
+        Response::Packets(CapturedPackets {
+            packets: vec![CapturedPacket {
+                t_ns: now,
+                ip_bytes: 1500,
+                outgoing: true,
+                headers: vec![0x45; 52],
+            }],
+            more: true,
+            missed: 3,
         }),
         Response::Report(Vec::new()),
         Response::Ticket(Tickets::new(b"secret").ticket([3; 16])),

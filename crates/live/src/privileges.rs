@@ -10,6 +10,7 @@ use std::io;
 const DATA_BYTES: u64 = 1 << 30;
 /// Capability number of linux/capability.h.
 const CAP_NET_BIND_SERVICE: u32 = 10;
+const CAP_NET_RAW: u32 = 13;
 const LAST_CAP: u32 = 63;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,16 @@ pub enum PrivilegeError {
 pub struct Kept {
     /// True if ports below 1024 may be opened later.
     pub low_ports: bool,
+    /// True if packets may be captured later.
+    pub raw: bool,
+}
+
+impl Kept {
+    /// Bit of each capability.
+    fn capabilities(self) -> u64 {
+        let bit = |kept: bool, capability: u32| u64::from(kept) << capability;
+        bit(self.low_ports, CAP_NET_BIND_SERVICE) | bit(self.raw, CAP_NET_RAW)
+    }
 }
 
 /// User that a server becomes.
@@ -76,20 +87,18 @@ impl Target {
             }
         };
         let was_root = geteuid().is_root();
-        if kept.low_ports && was_root {
+        let capabilities = match was_root {
+            true => kept.capabilities(),
+            false => 0,
+        };
+        if capabilities != 0 {
             prctl::set_keepcaps(true).map_err(refused("keep capabilities"))?;
         }
         drop_bounding_set(kept);
         setgroups(&[self.gid]).map_err(refused("setgroups"))?;
         setgid(self.gid).map_err(refused("setgid"))?;
         setuid(self.uid).map_err(refused("setuid"))?;
-        let low_ports = kept.low_ports && was_root;
-        set_capabilities(if low_ports {
-            1 << CAP_NET_BIND_SERVICE
-        } else {
-            0
-        })
-        .map_err(refused("capset"))?;
+        set_capabilities(capabilities as u32).map_err(refused("capset"))?;
         if !self.uid.is_root() && setuid(Uid::from_raw(0)).is_ok() {
             return Err(PrivilegeError::NotGone {
                 name: self.name.clone(),
@@ -123,7 +132,7 @@ pub fn confine() -> io::Result<()> {
 /// is nothing to take.
 fn drop_bounding_set(kept: Kept) {
     for cap in 0..=LAST_CAP {
-        if !(kept.low_ports && cap == CAP_NET_BIND_SERVICE) {
+        if kept.capabilities() >> cap & 1 == 0 {
             let _ = drop_from_bounding_set(cap);
         }
     }

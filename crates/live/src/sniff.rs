@@ -10,6 +10,17 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Size of the ring for packets that come while this program sleeps: at snaplen 192, 65 536 packets.
 const RING: usize = 32 << 20;
 
+/// Extent of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Taking {
+    /// Most bytes of each packet.
+    pub snaplen: usize,
+    /// Size of the ring for packets that come while this program sleeps, bytes.
+    pub ring: usize,
+    /// True to take packets for other hosts as well.
+    pub others: bool,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SniffError {
     #[error("no interface \"{name}\" here. There are: {}", .known.join(", "))]
@@ -77,6 +88,20 @@ impl Sniffer {
     /// # Errors
     /// An unknown interface, or missing rights.
     pub fn open(name: &str, snaplen: usize) -> Result<Sniffer, SniffError> {
+        let all = Taking {
+            snaplen,
+            ring: RING,
+            others: true,
+        };
+        Sniffer::taking(name, &all)
+    }
+
+    /// Starts a capture of this extent.
+    ///
+    /// # Errors
+    /// An unknown interface, or missing rights.
+    pub fn taking(name: &str, taking: &Taking) -> Result<Sniffer, SniffError> {
+        let snaplen = taking.snaplen;
         let index = nix::net::if_::if_nametoindex(name).map_err(|_| SniffError::NoInterface {
             name: name.to_owned(),
             known: interfaces(),
@@ -92,8 +117,11 @@ impl Sniffer {
             }
         };
         let socket = ring::socket().map_err(failed("open a packet socket"))?;
-        let ring = Ring::map(&socket, snaplen, RING).map_err(failed("make a receive ring"))?;
-        ring::receive_all(&socket, index).map_err(failed("see what is for others"))?;
+        let ring =
+            Ring::map(&socket, snaplen, taking.ring).map_err(failed("make a receive ring"))?;
+        if taking.others {
+            ring::receive_all(&socket, index).map_err(failed("see what is for others"))?;
+        }
         let kind = ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
         let link = match kind {
             hardware::ETHER | hardware::LOOPBACK => LinkType::ETHERNET,

@@ -12,6 +12,7 @@ mod codec;
 pub mod datagram;
 pub mod inbox;
 pub mod listen;
+pub mod packets;
 pub mod post;
 pub mod seal;
 mod types;
@@ -163,6 +164,9 @@ pub enum Request {
         congestion: String,
         bytes: u64,
     },
+    /// Captures the TCP packets between this client and the server's port, without their payload, until the client
+    /// sends a frame ([`finished`]). They follow as [`Response::Packets`].
+    Capture { spec: FlowSpec },
 }
 
 /// Reason why the server refuses.
@@ -270,6 +274,7 @@ pub enum Response {
     Info(ServerInfo),
     Report(Vec<FlowReport>),
     Ticket(Ticket),
+    Packets(packets::CapturedPackets),
 }
 
 /// Bytes at the front of every message that hold protocol and version.
@@ -332,6 +337,10 @@ impl Request {
                 6
             }
             Request::Ticket => 9,
+            Request::Capture { spec } => {
+                body.spec(spec);
+                11
+            }
             Request::Turn { duration } => {
                 body.number(duration.min(&LONGEST).as_nanos());
                 12
@@ -388,6 +397,7 @@ impl Request {
                 bytes: r.amount()?,
             },
             9 => Request::Ticket,
+            11 => Request::Capture { spec: r.spec()? },
             12 => Request::Turn {
                 duration: r.span(LONGEST)?,
             },
@@ -425,6 +435,10 @@ impl Response {
             Response::Quotes(quoted) => {
                 quoted.write(&mut w);
                 10
+            }
+            Response::Packets(packets) => {
+                packets.write(&mut w);
+                11
             }
             Response::Accepted(a) => {
                 w.signed(a.server_ns);
@@ -524,6 +538,7 @@ impl Response {
             7 => Response::Listening(listen::Listening::read(&mut r)?),
             8 => Response::Arrivals(listen::read_arrivals(&mut r)?),
             10 => Response::Quotes(listen::Quoted::read(&mut r)?),
+            11 => Response::Packets(packets::CapturedPackets::read(&mut r)?),
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of response",

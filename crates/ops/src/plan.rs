@@ -107,6 +107,7 @@ impl Plan {
                         .map(serde_json::from_value)
                         .transpose()
                         .map_err(refuse)?,
+                    capture: part("capture").is_some(),
                     contract: part("contract")
                         .map(serde_json::from_value)
                         .transpose()

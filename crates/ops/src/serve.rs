@@ -50,6 +50,9 @@ pub struct Plan {
     /// Ports that clients may have opened; none where not given.
     #[serde(default)]
     pub allow_listen: Option<PortSet>,
+    /// True if clients may have their own packets captured.
+    #[serde(default)]
+    pub allow_capture: bool,
     /// Upper limit on what the server sends and asks for, both directions combined.
     #[serde(default)]
     pub max_rate: Option<BitsPerSec>,
@@ -115,6 +118,7 @@ impl Default for Plan {
             bytes_per_hour: budgets.bytes_per_hour,
             total_bytes_per_hour: budgets.total_bytes_per_hour,
             allow_listen: None,
+            allow_capture: false,
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
             guests: Vec::new(),
@@ -151,6 +155,7 @@ impl Plan {
                 ..usual.budgets
             },
             allow_listen: self.allow_listen.clone().unwrap_or_default(),
+            allow_capture: self.allow_capture,
             max_rate: self.max_rate,
             max_udp_rate: self.max_udp_rate,
             guests: self.guests.clone(),
@@ -461,6 +466,7 @@ mod tests {
                     false => Vec::new(),
                 },
                 allow_listen: coin().then(|| "80,40000-40999".parse().unwrap()),
+                allow_capture: coin(),
                 max_rate: coin().then(|| BitsPerSec::from_mbps(7)),
                 guests: match coin() {
                     true => vec![Guest {

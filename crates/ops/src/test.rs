@@ -2,6 +2,7 @@
 
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session, reached, towards};
+use crate::trace::{BothEnds, EndsAnswer};
 use crate::{LogIn, Progress, usage, write_file};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
@@ -39,6 +40,9 @@ pub struct Plan {
     pub via: Option<Via>,
     #[serde(default)]
     pub contract: Option<Contract>,
+    /// True to capture the packets of the loads at both ends, and to compare the captures.
+    #[serde(default)]
+    pub capture: bool,
     /// Name of the run in its report.
     #[serde(default)]
     pub title: Option<String>,
@@ -151,6 +155,8 @@ pub fn phases(names: &[String]) -> anyhow::Result<Vec<Phase>> {
 pub struct Answer {
     pub figures: TestAnswer,
     pub recording: Recording,
+    /// Fate of each packet between the captures of both ends, if the plan asked for them.
+    pub captured: Option<EndsAnswer>,
     pub end: End,
 }
 
@@ -176,6 +182,11 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
     }
     if let Some(via) = &plan.via {
         check_via(plan, via)?;
+    }
+    if plan.capture && (plan.via.is_some() || plan.virtual_seed.is_some()) {
+        return Err(usage(
+            "--capture needs a server of ours, and real packets: leave --via and --virtual out",
+        ));
     }
     let interval = plan.test.probe_interval;
     if interval.is_some_and(|i| i < Duration::from_micros(200)) {
@@ -272,9 +283,13 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     };
     observer.tell(News::Interruptible);
     let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
+    let mut captured = None;
     let (result, ended_ns) = match (&plan.link, plan.virtual_seed) {
         (Some(link), Some(seed)) => simulate(plan, (link, seed), &session, observer),
-        _ => (measure(plan, server, access, &session, observer), None),
+        _ => {
+            let went = measure(plan, server, access, &session, (observer, &mut captured));
+            (went, None)
+        }
     };
     observer.tell(News::Finished);
     let closed = session.finish_at(&result, ended_ns);
@@ -302,6 +317,7 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     Ok(Answer {
         figures,
         recording,
+        captured,
         end,
     })
 }
@@ -361,15 +377,38 @@ fn measure(
     server: Option<SocketAddr>,
     access: &Access,
     session: &Session,
-    observer: &dyn Observer,
+    (observer, captured): (&dyn Observer, &mut Option<EndsAnswer>),
 ) -> anyhow::Result<()> {
     let mut watch = session.watch(observer);
+    let mut by_phases = |peer: SocketAddr, access: Access| {
+        let peer = Peer {
+            server: peer,
+            access,
+            patience: Duration::from_secs(10),
+        };
+        let both = plan.capture.then(|| {
+            let interface = match &plan.test.interface {
+                Some(name) => name.clone(),
+                None => live::traffic::interface_towards(peer.server)?,
+            };
+            BothEnds::start(&peer, &interface, &session.path)
+        });
+        let both = both.transpose()?;
+        let went = phase_by_phase(plan, peer, session, &mut watch);
+        if let Some(both) = both {
+            match both.stop(observer) {
+                Ok(answer) => *captured = Some(answer),
+                Err(why) => observer.warn(&format!("the captures were not compared: {why:#}")),
+            }
+        }
+        went
+    };
     let (Some(link), None) = (&plan.link, server) else {
         let server = server.context("a plan has a server or a link")?;
         if let Some(via) = &plan.via {
             return foreign(plan, (via, server), &access.outlet, session, observer);
         }
-        return phase_by_phase(plan, (server, access.clone()), session, &mut watch);
+        return by_phases(server, access.clone());
     };
     let here = Embedded {
         links: std::slice::from_ref(link),
@@ -377,11 +416,12 @@ fn measure(
         v6: false,
         cross_traffic: None,
         // Nobody but this run reaches it.
-        server: ServeConfig::default(),
+        server: ServeConfig {
+            allow_capture: plan.capture,
+            ..ServeConfig::default()
+        },
     };
-    let (result, doubt) = here.run(session, |address, _| {
-        phase_by_phase(plan, (address, Access::default()), session, &mut watch)
-    })?;
+    let (result, doubt) = here.run(session, |address, _| by_phases(address, Access::default()))?;
     if let Some(doubt) = doubt {
         observer.warn(&doubt);
     }
@@ -418,20 +458,15 @@ fn simulate(
 /// Runs all phases from the calling thread's network namespace.
 fn phase_by_phase(
     plan: &Plan,
-    (server, access): (SocketAddr, Access),
+    peer: Peer,
     session: &Session,
     watch: &mut dyn Watch,
 ) -> anyhow::Result<()> {
-    let peer = Peer {
-        server,
-        access: access.clone(),
-        patience: Duration::from_secs(10),
-    };
     let rows = session.recorder.rows.clone();
     let lender = plan.load_from.as_deref().map(|host| {
         // An address, not a name: the same server, and no word for the other machine's shell.
-        let mut arguments = vec![server.to_string()];
-        arguments.extend(access.pin.map(|pin| format!("--pin={pin}")));
+        let mut arguments = vec![peer.server.to_string()];
+        arguments.extend(peer.access.pin.map(|pin| format!("--pin={pin}")));
         Lender::open(host, &arguments, session.clock, rows.clone())
     });
     let lender = lender.transpose().map_err(anyhow::Error::msg)?;
@@ -465,6 +500,9 @@ pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
     }
     if let Some(host) = &plan.load_from {
         known.insert("load_from".into(), host.as_str().into());
+    }
+    if plan.capture {
+        known.insert("capture".into(), true.into());
     }
     if let Some(contract) = &plan.contract {
         known.insert("contract".into(), serde_json::to_value(contract)?);

@@ -62,6 +62,9 @@ pub struct Args {
     /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb`, `quic` and `check` need some [default: none]
     #[arg(long, value_name = "PORTS")]
     allow_listen: Option<PortSet>,
+    /// Capture for a client the TCP packets between it and this server, without their payload: `tailback test --capture`
+    #[arg(long)]
+    allow_capture: bool,
     /// Upper limit on the rate of all that the server sends and asks for, both directions combined [default: none]
     #[arg(long, value_name = "RATE")]
     max_rate: Option<BitsPerSec>,
@@ -213,6 +216,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             .total_bytes_per_hour
             .unwrap_or(usual.total_bytes_per_hour),
         allow_listen: args.allow_listen,
+        allow_capture: args.allow_capture,
         max_rate: args.max_rate,
         max_udp_rate: args.max_udp_rate,
         guests: (guests.into_iter())

@@ -119,6 +119,10 @@ pub struct Args {
     /// Exit with 1 if the 95th percentile of the delay added in a direction is above this
     #[arg(long, value_name = "TIME")]
     fail_above: Option<Duration>,
+    /// Capture the TCP packets of the loads here and at the server, compare the captures packet by packet, and keep both in
+    /// the recording. It needs CAP_NET_RAW here, and `tailback serve --allow-capture` there
+    #[arg(long, conflicts_with_all = ["virtual_time", "via", "load_from"])]
+    capture: bool,
     /// Name of the run in its report
     #[arg(long)]
     title: Option<String>,
@@ -180,6 +184,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         test,
         link,
         virtual_seed: args.virtual_time.then_some(args.seed),
+        capture: args.capture,
         contract: None,
         title: args.title.clone(),
         output: args.output.clone(),
@@ -247,7 +252,20 @@ fn show(answer: &Answer, (json, full): (bool, bool)) -> anyhow::Result<()> {
         true => format!("{}\n", serde_json::to_string_pretty(figures)?),
         false if full => report::terminal::text(figures, &answer.recording, style),
         false => report::terminal::brief(figures, &answer.end.recording, style),
-    })
+    })?;
+    match &answer.captured {
+        Some(captured) if !json => {
+            let files = answer.end.recording.join("capture");
+            let [near, far] = ["near", "far"].map(|end| files.join(end).with_extension("pcapng"));
+            print(&format!(
+                "\nCaptured at both ends, and told by\ntailback trace {} --far {}\n\n{}",
+                near.display(),
+                far.display(),
+                captured.text(style.width)
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn end(answer: Answer, fail_above: Option<Duration>) -> anyhow::Result<Outcome> {

@@ -1,5 +1,6 @@
 //! Kinds of probe as a user runs them, over test networks whose truth they do not see.
 
+mod both_ends;
 mod boxes;
 mod check;
 mod collapse;

@@ -5,6 +5,7 @@
 
 pub(crate) mod ceiling;
 pub(crate) mod exchange;
+mod far_capture;
 pub(crate) mod flow;
 mod foreign;
 pub(crate) mod kernel;
@@ -15,6 +16,7 @@ mod turn;
 pub(crate) mod whole;
 
 pub use exchange::{Access, Line, Peer};
+pub use far_capture::FarCapture;
 pub(crate) use flow::fill;
 pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};

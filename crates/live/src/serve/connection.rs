@@ -1,6 +1,7 @@
 //! Connection of a client: greeting, request, answer.
 
 use super::Shared;
+use super::capture;
 use super::datagrams::Carrier;
 use super::keys::{WRONG_AFTER_NS, unix_s};
 use super::line::Line;
@@ -284,6 +285,7 @@ fn answer(
         Request::Listen { spec, wanted } => {
             return listeners::serve(stream, permit, &spec, &wanted, shared);
         }
+        Request::Capture { spec } => return capture::serve(stream, permit, &spec, shared),
         Request::Train {
             spec,
             direction,

@@ -4,6 +4,7 @@
 //! request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
 
 mod admission;
+mod capture;
 mod connection;
 mod datagrams;
 mod guests;
@@ -77,6 +78,8 @@ pub struct ServeConfig {
     pub allow: Vec<Network>,
     /// Ports that it opens for a while at a client's request; none by default.
     pub allow_listen: PortSet,
+    /// True if clients may have their own packets captured.
+    pub allow_capture: bool,
     /// Upper limit on what the server sends and asks for, both directions combined.
     pub max_rate: Option<BitsPerSec>,
     /// Upper limit on the sum of all UDP load and trains.
@@ -106,6 +109,7 @@ impl Default for ServeConfig {
             probe_budget: measure::reflector::Budget::default(),
             allow: Vec::new(),
             allow_listen: PortSet::default(),
+            allow_capture: false,
             max_rate: None,
             max_udp_rate: MAX_UDP_RATE,
             guests: Vec::new(),
@@ -221,6 +225,7 @@ impl Server {
         if let Some(user) = &config.user {
             user.become_it(Kept {
                 low_ports: config.allow_listen.holds_below(1024),
+                raw: config.allow_capture,
             })?;
         }
         let clock = Clock::start();
@@ -235,6 +240,8 @@ impl Server {
                 stop: Arc::default(),
                 allow: config.allow,
                 allow_listen: config.allow_listen,
+                allow_capture: config.allow_capture,
+                capturing: Mutex::new(()),
                 ports_open: AtomicUsize::new(0),
                 quota: Quota::new(budgets, journal.clone()),
                 ceiling: Ceiling::new(config.max_rate),

@@ -14,7 +14,7 @@ use crate::load::ceiling::Ceiling;
 use crate::load::pump::Payload;
 use measure::control::Refusal;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub(super) const NOT_ALLOWED: &str =
     "this server serves certain networks only, and this address is in none of them";
@@ -41,6 +41,10 @@ pub(super) struct Shared {
     pub stop: Arc<AtomicBool>,
     pub allow: Vec<Network>,
     pub allow_listen: PortSet,
+    /// True if clients may have their own packets captured.
+    pub allow_capture: bool,
+    /// Held while packets are captured for a client.
+    pub capturing: Mutex<()>,
     /// Ports that are open for clients.
     pub ports_open: AtomicUsize,
     pub quota: Quota,

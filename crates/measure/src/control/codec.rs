@@ -226,6 +226,13 @@ impl Reader<'_> {
             _ => Err(OUT_OF_RANGE),
         }
     }
+    /// Time that is told as the difference from another.
+    pub(super) fn after(&mut self, other: i64) -> Result<i64, ControlError> {
+        match other.wrapping_add(self.signed()?) {
+            ns @ 0..=LAST_NS => Ok(ns),
+            _ => Err(OUT_OF_RANGE),
+        }
+    }
     pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, ControlError> {
         T::try_from(self.number()?).map_err(|_| OUT_OF_RANGE)
     }

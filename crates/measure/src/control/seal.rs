@@ -20,7 +20,7 @@ pub use super::types::MOST_FRAME;
 use super::{
     ControlError, GREETING_LEN, Greeting, HELLO_LEN, MAGIC, MAX_REPORT_BODY, MAX_REQUEST_BODY,
     MAX_RESPONSE_BODY, MAX_STAMPS_BODY, REQUEST_HEADER_LEN, RESPONSE_HEADER_LEN, Refusal, Request,
-    Response, VERSION, check_magic, listen,
+    Response, VERSION, check_magic, listen, packets,
 };
 use crate::keys::{Credential, ID_LEN, Identity, SessionKeys, UserId, UserKey, Users};
 use crate::wire::Key;
@@ -155,6 +155,7 @@ impl ClientEnd {
             7 => listen::MOST_LISTENING_BODY,
             8 => listen::MOST_ARRIVALS_BODY,
             10 => listen::MOST_QUOTES_BODY,
+            11 => packets::MOST_PACKETS_BODY,
             _ => MAX_RESPONSE_BODY,
         };
         let Some(len) = self.buf[1..].first_chunk() else {

@@ -1,3 +1,4 @@
+use super::packets::{CapturedPacket, CapturedPackets, MOST_HEADERS};
 use super::seal::{Admitted, ClientEnd, RequestReader, ServerEnd, Transcript};
 use super::types::ENDS;
 use super::types::FASTEST;
@@ -126,6 +127,7 @@ fn request() -> impl Strategy<Value = Request> {
             duration: Duration::from_nanos(ns),
         }),
         spec().prop_map(|spec| Request::Upload { spec }),
+        spec().prop_map(|spec| Request::Capture { spec }),
         (spec(), "[a-z]{0,16}")
             .prop_map(|(spec, congestion)| Request::Download { spec, congestion }),
         (spec(), "[a-z]{0,16}", 0..=LARGEST).prop_map(|(spec, congestion, bytes)| {
@@ -192,6 +194,27 @@ fn stamps() -> impl Strategy<Value = Stamps> {
             refused,
             overflowed,
             fragments,
+        })
+}
+
+fn packets() -> impl Strategy<Value = CapturedPackets> {
+    let headers = prop::collection::vec(any::<u8>(), 0..=MOST_HEADERS);
+    let packet = (0..=LAST_NS, any::<u32>(), any::<bool>(), headers);
+    let packet = packet.prop_map(|(t_ns, ip_bytes, outgoing, headers)| CapturedPacket {
+        t_ns,
+        ip_bytes,
+        outgoing,
+        headers,
+    });
+    (
+        prop::collection::vec(packet, 0..20),
+        any::<bool>(),
+        0..=LARGEST,
+    )
+        .prop_map(|(packets, more, missed)| CapturedPackets {
+            packets,
+            more,
+            missed,
         })
 }
 
@@ -312,6 +335,7 @@ fn response() -> impl Strategy<Value = Response> {
         prop::collection::vec(flow(), 0..5).prop_map(Response::Report),
         Just(Response::Ready),
         stamps().prop_map(Response::Stamps),
+        packets().prop_map(Response::Packets),
     ]
 }
 
@@ -327,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..8) {
+    fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..13) {
         let _ = read_request(&bytes, None);
         let mut framed = MAGIC.to_vec();
         framed.extend([VERSION, kind, 0, 0, bytes.len() as u8]);

@@ -4,6 +4,7 @@ mod annotate;
 mod answer;
 mod applications;
 mod background_capture;
+mod both_ends;
 mod each;
 mod ends;
 mod expert;
@@ -24,6 +25,7 @@ mod traffic;
 mod view;
 
 pub use background_capture::{BackgroundCapture, Passed};
+pub(crate) use both_ends::BothEnds;
 pub use each::Answer as EachAnswer;
 pub use ends::Answer as EndsAnswer;
 pub use flows::Answer as FlowsAnswer;

@@ -28,6 +28,7 @@ pub enum Use {
     Datagrams,
     Train,
     Listen,
+    Capture,
 }
 
 impl Use {
@@ -40,12 +41,13 @@ impl Use {
             Use::Datagrams => "datagrams",
             Use::Train => "train",
             Use::Listen => "listen",
+            Use::Capture => "capture",
         }
     }
 
     /// True if it fills the uplink: one client at a time. The others leave room.
     fn is_load(self) -> bool {
-        !matches!(self, Use::Train | Use::Listen)
+        !matches!(self, Use::Train | Use::Listen | Use::Capture)
     }
 }
 
