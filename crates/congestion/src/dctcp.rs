@@ -27,6 +27,8 @@ params! {
         alpha: f64 as Probability = "1" ["0".."1"], "RFC 8257 section 4.2";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
+        /// count whole segments, and alpha in parts of 1024: a reduction by less than a segment is none
+        whole: bool = "false", "Linux";
     }
 }
 
@@ -48,7 +50,7 @@ impl Dctcp {
     pub fn new(params: &Params, setup: &Setup) -> Dctcp {
         Dctcp {
             params: *params,
-            window: Window::new(setup),
+            window: Window::new(setup).whole(params.whole),
             alpha: params.alpha,
             rounds: Rounds::default(),
             acked: 0.0,
@@ -64,10 +66,25 @@ impl Dctcp {
         self.marked += ack.ce_bytes.min(ack.newly_acked).get() as f64;
         if ended && self.acked > 0.0 {
             let m = self.marked / self.acked;
-            self.alpha = (1.0 - self.params.g) * self.alpha + self.params.g * m;
+            self.alpha = match self.params.whole {
+                true => in_parts(self.alpha, self.params.g, m),
+                false => (1.0 - self.params.g) * self.alpha + self.params.g * m,
+            };
             (self.acked, self.marked) = (0.0, 0.0);
         }
     }
+}
+
+/// Alpha after a round as Linux counts it, in whole parts of 1024: old and new share are each rounded down, and an alpha too
+/// small to lose a part becomes zero.
+fn in_parts(alpha: f64, g: f64, marked: f64) -> f64 {
+    const PARTS: f64 = 1024.0;
+    let alpha = alpha * PARTS;
+    let lost = match (alpha * g).floor() {
+        0.0 => alpha,
+        lost => lost,
+    };
+    ((alpha - lost + (marked * PARTS * g).floor()) / PARTS).min(1.0)
 }
 
 impl Controller for Dctcp {
@@ -85,7 +102,14 @@ impl Controller for Dctcp {
         if ack.ce_bytes > Bytes::ZERO && self.reduced_at.is_none() && !ack.in_recovery {
             // Section 3.3 step 9: cwnd = cwnd · (1 - alpha/2).
             self.window.remember();
-            let kept = self.window.cwnd * (1.0 - self.alpha / 2.0);
+            let kept = match self.params.whole {
+                true => {
+                    let segments = self.window.cwnd_segments().floor();
+                    let fewer = (segments * self.alpha / 2.0).floor();
+                    self.window.cwnd * (segments - fewer) / segments.max(1.0)
+                }
+                false => self.window.cwnd * (1.0 - self.alpha / 2.0),
+            };
             self.window.reduce(kept, 2.0);
             self.reduced_at = Some(ack.delivered);
         }
@@ -194,6 +218,28 @@ mod tests {
             c.on_ack(Time::ZERO, &ack);
         }
         assert_eq!(c.cwnd(), reduced);
+    }
+
+    #[test]
+    fn in_whole_segments_small_alphas_reduce_nothing_and_fade_to_zero() {
+        // By hand: 512 of 1024 lose 32 and gain 16 of a quarter marked; 15 are too few to lose a sixteenth.
+        assert_eq!(in_parts(512.0 / 1024.0, 0.0625, 0.25), 496.0 / 1024.0);
+        assert_eq!(in_parts(15.0 / 1024.0, 0.0625, 0.0), 0.0);
+        assert_eq!(in_parts(15.0 / 1024.0, 0.0625, 0.02), 1.0 / 1024.0);
+        assert_eq!(in_parts(1.0, 0.0625, 1.0), 1.0);
+        let reduced = |alpha: f64, whole: bool| {
+            let (mut c, mut flow) = dctcp(alpha);
+            c.params.whole = whole;
+            c.window = c.window.whole(whole);
+            c.rounds = Rounds::default();
+            let mut ack = flow.ack(&c, MSS, RTT);
+            ack.ce_bytes = ack.newly_acked;
+            c.on_ack(Time::ZERO, &ack);
+            c.cwnd().get()
+        };
+        // 0.01 and a round that is marked give 0.07: 3.5 of 100 segments go, and 3 in whole ones.
+        assert_eq!(reduced(0.01, true), 97_000);
+        assert!((96_000..97_000).contains(&reduced(0.01, false)));
     }
 
     #[test]
