@@ -229,7 +229,8 @@ def queue(draw, name, rate, rtt_ms):
         least = draw.uniform(5, 15) * rate / 8e3
         burst = int(5 * least / 3600) + 1
         words = f"red limit {int(least * 30)} min {int(least)} max {int(least * 3)} avpkt 1200 burst {burst} probability {draw.uniform(0.02, 0.1):.3f}"
-        return f"{words} bandwidth {int(rate / 1e3)}kbit ecn", None, "classic AQM"
+        # Above its largest average RED marks all, so that it marks at once as well.
+        return f"{words} bandwidth {int(rate / 1e3)}kbit ecn", None, "Marks up, but one queue"
     packets = max(30, int(draw.uniform(0.5, 2) * rate * rtt_ms / 8e3 / 1250))
     return f"pfifo limit {packets}", None, "No marks"
 
