@@ -346,12 +346,14 @@ impl Monitor {
         let local = |what| move |source| MonitorError::Local { what, source };
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let streams = Streams::new(seed);
-        // A moment for the kernel's receive times to begin, and the same grid for all.
+        // A moment for the kernel's receive times to begin.
         let first_slot = clock.now() + Duration::from_millis(100);
         let mut probed = Vec::new();
-        for target in &plan.targets {
+        let count = plan.targets.len() as u64;
+        for (i, target) in (0u64..).zip(&plan.targets) {
             let seq = first_seq.get(&target.name()).copied().unwrap_or(0);
-            let at = (first_slot, seq);
+            // Apart, so that no probe waits behind another target's on a slow link.
+            let at = (first_slot + target.interval * i / count, seq);
             probed.push(Probed::open(target, &plan, access, clock, at, &streams)?);
         }
         let interfaces = Interfaces::new(&plan, clock, rows.clone(), first_slot)
@@ -577,4 +579,27 @@ pub(crate) fn wait_for(fds: &[(BorrowedFd<'_>, PollFlags)], wake: Time, clock: C
 fn after(due: Time, interval: Duration, now: Time) -> Time {
     let late = now.saturating_since(due).as_nanos() / interval.as_nanos().max(1);
     due + interval * (late + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_of_targets_with_one_interval_never_leave_together() {
+        let names = ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2", "tcp:127.0.0.1:3"];
+        let interval = Duration::from_millis(300);
+        let target = |name| Target::parse(name, interval).expect("a target");
+        let plan = MonitorPlan {
+            targets: names.into_iter().map(target).collect(),
+            ..MonitorPlan::default()
+        };
+        let (rows, _) = std::sync::mpsc::channel();
+        let (clock, none) = (Clock::start(), BTreeMap::new());
+        let monitor = Monitor::new(plan, &Access::default(), clock, rows, &none);
+        let monitor = monitor.expect("it starts");
+        let due: Vec<Time> = monitor.probed.iter().map(|p| p.slots().due()).collect();
+        let apart = Duration::from_millis(100);
+        assert_eq!([due[1] - due[0], due[2] - due[1]], [apart; 2]);
+    }
 }

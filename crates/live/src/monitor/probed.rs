@@ -201,7 +201,7 @@ impl Probed {
             source,
         };
         let origin_unix_ns = clock.from_mono_ns(clock.mono_of(Time::ZERO));
-        // Probes of all targets with the same interval leave at the same times.
+        // Targets with the same interval draw the same times, so that their probes stay apart.
         let key = streams.stream("send times").next_u64();
         let slots = Slots::new(begin, target.interval, first_seq).spread(key);
         let asker = || {
