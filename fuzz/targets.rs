@@ -21,6 +21,7 @@ use measure::control::{
 use measure::guest::{Asked, Instant, Responder, irtt, stamp};
 use measure::keys::Tickets;
 use measure::reflector::{Arrival, Budget, Reflector};
+use measure::segment::{Form, Seen};
 use measure::web::{self, FromPage, ToPage};
 use measure::wire::{Ask, ClientMessage, Grant, History, Key, MAX_LEN, Reply, ServerMessage};
 use std::cell::RefCell;
@@ -175,12 +176,13 @@ fn stamp_packets() -> Vec<Vec<u8>> {
 }
 
 fn quote(bytes: &[u8]) {
+    let _ = Seen::read(bytes);
     for from in [
         [192, 0, 2, 1].into(),
         [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
     ] {
         let read = measure::quote::Quote::read(bytes, from);
-        let _ = read.and_then(|quote| quote.udp());
+        let _ = read.map(|quote| (quote.udp(), Seen::read(&quote.rest)));
     }
 }
 
@@ -539,7 +541,15 @@ fn orders() -> Vec<Vec<u8>> {
         tos: 0xb9,
         hops: 3,
     };
-    vec![send.encode(), Order::Quotes.encode()]
+    let segment = Order::Segment {
+        listener: 1,
+        to: client(),
+        form: Form::Handshake(7),
+        number: 7,
+        tos: 2,
+        hops: 3,
+    };
+    vec![send.encode(), Order::Quotes.encode(), segment.encode()]
 }
 
 fn load_datagram(bytes: &[u8]) {

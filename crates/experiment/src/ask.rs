@@ -11,6 +11,7 @@ use measure::control::Refusal;
 use measure::control::listen::{Arrival, Knocked, TOKEN_LEN, Transport, Wanted};
 use measure::nl80211::{Station, Survey};
 use measure::quote::Quote;
+use measure::segment::Form;
 use std::net::{IpAddr, SocketAddr};
 
 /// A question to a host.
@@ -26,6 +27,15 @@ pub enum Ask {
         port: usize,
         to: Knocked,
         len: usize,
+        marking: Marking,
+    },
+    /// Has the far end send a TCP segment from one of its ports to the source of a SYN: [`Answer::Sent`].
+    OrderSegment {
+        port: usize,
+        to: SocketAddr,
+        form: Form,
+        /// Number in its sequence number.
+        number: u32,
         marking: Marking,
     },
     /// Asks for quotes of datagrams of this direction since the last such question: [`Answer::Quotes`]. The first one
@@ -107,7 +117,7 @@ pub struct Heard {
     pub waited: Duration,
 }
 
-/// A UDP socket.
+/// A UDP socket, or one for hand-made TCP segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// Number by which later questions name it.
@@ -118,6 +128,8 @@ pub struct Opening {
     pub whole: Option<bool>,
     /// Extension header of IPv6 in all of its packets.
     pub header: Option<Extension>,
+    /// True for hand-made TCP segments in place of datagrams: the kernel answers nothing at its port.
+    pub segments: bool,
 }
 
 impl Opening {
@@ -128,6 +140,7 @@ impl Opening {
             to: None,
             whole: None,
             header: None,
+            segments: false,
         }
     }
 

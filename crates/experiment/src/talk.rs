@@ -12,6 +12,7 @@ use base::Duration;
 use base::record::{Delay, Direction, Status};
 use measure::control::listen::{Arrival, Knocked, Wanted};
 use measure::quote::Quote;
+use measure::segment::Form;
 use std::net::SocketAddr;
 
 /// Trouble with a host that answers another question.
@@ -58,6 +59,26 @@ impl Course {
         match self.ask(order).await {
             Some(Answer::Ordered(bytes)) => Some(bytes),
             _ => None,
+        }
+    }
+
+    /// Has the far end send a TCP segment to the source of a SYN.
+    pub async fn order_segment(
+        &self,
+        (port, to): (usize, SocketAddr),
+        (form, number): (Form, u32),
+        marking: Marking,
+    ) -> Result<(), Trouble> {
+        let order = Ask::OrderSegment {
+            port,
+            to,
+            form,
+            number,
+            marking,
+        };
+        match self.ask(order).await {
+            Some(Answer::Sent(sent)) => sent,
+            _ => Err(fault()),
         }
     }
 

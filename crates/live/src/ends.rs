@@ -4,29 +4,35 @@ mod knock;
 mod own;
 mod watch;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, mono_ns};
 use crate::craft::CraftError;
 use crate::listeners::Listeners;
-use crate::load::Peer;
 use crate::load::kernel::random_bytes;
+use crate::load::{LoadError, Peer};
 use crate::outlet::Outlet;
 use crate::quotes::Quotes;
+use crate::segments::Segments;
 use crate::tally::Tally;
 use base::Duration;
 use base::record::Direction;
-use experiment::ask::{Answer, Ask, Configured, Kind, Opening, Ports, QuicLoad, QuicRan, Trouble};
+use experiment::ask::{
+    Answer, Ask, Configured, Heard, Kind, Opening, Ports, QuicLoad, QuicRan, Trouble,
+};
 use measure::control::listen::Wanted;
 use measure::quote::Quote;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use own::Own;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 
 /// Open ports and sockets at both ends; dropping it closes all.
 #[derive(Default)]
 pub struct Ends {
     listeners: Option<Listeners>,
     sockets: BTreeMap<u32, Own>,
+    segments: BTreeMap<u32, Segments>,
     quotes: Option<Quotes>,
 }
 
@@ -50,6 +56,22 @@ impl Ends {
             } => {
                 let ordered = self.listeners()?.send(*port, to, *len, *marking)?;
                 Ok(Answer::Ordered(ordered))
+            }
+            Ask::OrderSegment {
+                port,
+                to,
+                form,
+                number,
+                marking,
+            } => {
+                let what = (*form, *number);
+                match self.listeners()?.segment((*port, *to), what, *marking) {
+                    Ok(()) => Ok(Answer::Sent(Ok(()))),
+                    Err(e @ LoadError::Refused { .. }) => {
+                        Ok(Answer::Sent(Err(Trouble::new(Kind::Other, e.to_string()))))
+                    }
+                    Err(e) => Err(e.into()),
+                }
             }
             Ask::Quotes(Direction::Up) => Ok(Answer::Quotes(self.quotes(peer, tally))),
             Ask::Quotes(Direction::Down) => {
@@ -78,6 +100,11 @@ impl Ends {
                 bytes,
                 marking,
             } => {
+                if let Some(segments) = self.segments.get(socket) {
+                    let sent = segments.send(*to, bytes, (marking.tos, marking.hops));
+                    tally.datagram(*to, bytes.len());
+                    return Ok(Answer::Sent(sent.map_err(|e| trouble(&e))));
+                }
                 let own = self.socket(*socket)?;
                 // One end only: the user, this host's settings or an admitted port of the server named it.
                 if own.is_free()
@@ -96,6 +123,9 @@ impl Ends {
                 within,
                 ordered,
             } => {
+                if let Some(segments) = self.segments.get(socket) {
+                    return Ok(Answer::Heard(hear_segment(segments, *within)));
+                }
                 let heard = self.socket(*socket)?.hear(*within);
                 if let Some(heard) = heard.as_ref().ok().filter(|_| !ordered) {
                     tally.datagram(heard.from, heard.bytes.len());
@@ -189,6 +219,19 @@ impl Ends {
     }
 
     fn open(&mut self, opening: &Opening, outlet: &Outlet) -> Result<Answer, CraftError> {
+        if let Some(to) = opening.to.filter(|_| opening.segments) {
+            let local = outlet.socket_to(to).and_then(|s| s.local_addr());
+            let at = local.map(|local| SocketAddr::new(local.ip(), 0));
+            let opened = at.and_then(|at| Segments::open(at, outlet));
+            return Ok(Answer::Opened(match opened {
+                Ok(segments) => {
+                    let local = segments.local();
+                    self.segments.insert(opening.number, segments);
+                    Ok(local)
+                }
+                Err(e) => Err(trouble(&e)),
+            }));
+        }
         let opened = match opening.to {
             Some(to) => Own::towards(to, opening, outlet),
             None => {
@@ -205,6 +248,28 @@ impl Ends {
             }
             Err(e) => Err(trouble(&e)),
         }))
+    }
+}
+
+/// Waits for the next segment.
+fn hear_segment(segments: &Segments, within: Duration) -> Result<Heard, Trouble> {
+    let until = mono_ns() + within.as_nanos() as i64;
+    loop {
+        if let Some((from, tos, bytes)) = segments.take() {
+            return Ok(Heard {
+                from,
+                bytes,
+                tos,
+                waited: Duration::ZERO,
+            });
+        }
+        let left = until - mono_ns();
+        if left <= 0 {
+            return Err(Trouble::new(Kind::Silence, "nothing came in time"));
+        }
+        let mut fds = [PollFd::new(segments.as_fd(), PollFlags::POLLIN)];
+        let millis = (left / 1_000_000 + 1).min(1000) as u16;
+        let _ = poll(&mut fds, PollTimeout::from(millis));
     }
 }
 

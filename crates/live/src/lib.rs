@@ -28,6 +28,7 @@ mod quic;
 mod quotes;
 pub mod resolve;
 pub mod route;
+mod segments;
 pub mod serve;
 pub mod sniff;
 pub mod sockets;

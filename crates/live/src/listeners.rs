@@ -12,6 +12,7 @@ use measure::control::listen::{
     Arrival, Knocked, Listening, Opened, Order, Place, Quoted, TOKEN_LEN, Wanted, datagram,
 };
 use measure::control::{FlowSpec, Request, Response, SessionId};
+use measure::segment::{Form, MOST_HEADER};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -169,6 +170,28 @@ impl Listeners {
         };
         self.order(&order)?;
         Ok(datagram(self.token(), number, len))
+    }
+
+    /// Asks the server to send a TCP segment from its `i`th port to the source of a SYN.
+    ///
+    /// # Errors
+    /// The server does not send it.
+    pub fn segment(
+        &self,
+        (i, to): (usize, SocketAddr),
+        (form, number): (Form, u32),
+        marking: Marking,
+    ) -> Result<(), LoadError> {
+        let order = Order::Segment {
+            listener: i as u32,
+            to,
+            form,
+            number,
+            tos: marking.tos,
+            hops: marking.hops.unwrap_or(0),
+        };
+        self.tally.datagram(to, MOST_HEADER);
+        self.order(&order).map(drop)
     }
 
     /// Quotes of what the server has sent since the last call; the first call begins to listen.

@@ -25,6 +25,7 @@ pub mod nl80211;
 pub mod quote;
 pub mod reflector;
 pub mod replay;
+pub mod segment;
 pub mod session;
 pub mod track;
 pub mod unsolicited;

@@ -96,3 +96,58 @@ fn markings_that_routers_change_and_drop_are_found_with_their_hops() {
         line.stop().expect("it stops");
     });
 }
+
+#[test]
+fn tcp_handshakes_and_segments_that_routers_change_and_drop_are_found() {
+    testkit::real_time_beside(|| {
+        let Some(line) = chain() else { return };
+        if !crate::doubles::network::can_translate(line.near()) {
+            return;
+        }
+        let server = serve(&line);
+        let far = live::emulate::FAR_V4;
+        let routers: Vec<&NetNs> = line.routers().collect();
+        // The handshake of classic ECN is lost behind the second router; ECN of TCP is cleared at the third, downwards.
+        rules(
+            routers[1],
+            "forward",
+            &format!("ip daddr {far} tcp flags & (syn | ecn | cwr) == syn | ecn | cwr drop;"),
+        );
+        rules(
+            routers[2],
+            "forward",
+            &format!("ip saddr {far} meta l4proto tcp ip ecn set not-ect;"),
+        );
+        let answer = probe(&line);
+        let told = says(&answer);
+        assert_eq!(figure(&answer, "up_v4_tcp_handshake_kept"), 0.0, "{told}");
+        assert_eq!(
+            between(&answer, "up_v4_tcp_handshake_hop"),
+            (2.0, 3.0),
+            "{told}"
+        );
+        // Unmarked segments keep their Not-ECT and do not count.
+        assert_eq!(figure(&answer, "down_v4_tcp_ecn_kept"), 0.0, "{told}");
+        assert_eq!(
+            between(&answer, "down_v4_tcp_ecn_hop"),
+            (1.0, 2.0),
+            "{told}"
+        );
+        for kept in [
+            "up_v4_ecn_kept",
+            "down_v4_ecn_kept",
+            "down_v4_tcp_handshake_kept",
+            "up_v4_tcp_ecn_kept",
+            "up_v4_tcp_ace_kept",
+            "down_v4_tcp_option_kept",
+            "up_v6_tcp_handshake_kept",
+            "down_v6_tcp_ecn_kept",
+        ] {
+            assert_eq!(figure(&answer, kept), 1.0, "{kept}: {told}");
+        }
+        let alerts = answer["alerts"].to_string();
+        assert!(alerts.contains("black hole"), "{alerts}");
+        server.stop();
+        line.stop().expect("it stops");
+    });
+}

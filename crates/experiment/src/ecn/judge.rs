@@ -6,7 +6,7 @@
 //!
 //! **Deviations.** A marking that one hop changes and a later one restores counts as kept.
 
-use super::note::{EcnNote, HopSeen};
+use super::note::{EcnNote, HopSeen, Part};
 use base::noted::Noted;
 use base::record::{Direction, Recording};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,9 @@ pub struct Finding {
     pub version: u8,
     /// Direction of the datagrams.
     pub direction: Direction,
-    /// TOS or traffic-class byte at departure.
+    /// Part of the packets.
+    pub part: Part,
+    /// TOS or traffic-class byte at departure, or the value of another part.
     pub tos: u8,
     /// Datagrams sent.
     pub sent: u32,
@@ -73,6 +75,8 @@ pub struct Finding {
 /// Probes with growing hop limits of one marking.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traced {
+    /// Part of the packets.
+    pub part: Part,
     /// Hop limit that reaches the other end.
     pub end: Option<u8>,
     /// Quotes that are too short to be told apart.
@@ -85,7 +89,7 @@ impl Traced {
     /// Routers on the way that have answered.
     pub fn answered(&self) -> impl Iterator<Item = u8> + '_ {
         let end = self.end.unwrap_or(u8::MAX);
-        let answered = |(hop, seen): (&u8, &HopSeen)| (!seen.quotes.is_empty()).then_some(*hop);
+        let answered = |(hop, seen): (&u8, &HopSeen)| seen.answers().then_some(*hop);
         self.hops
             .iter()
             .filter_map(answered)
@@ -100,12 +104,17 @@ impl Traced {
     }
 
     fn router(&self, hop: u8) -> Option<IpAddr> {
-        Some(self.hops.get(&hop)?.quotes.first()?.0)
+        let seen = self.hops.get(&hop)?;
+        let quoted = seen.quotes.first().map(|q| q.0);
+        quoted.or(seen.vague.first().copied())
     }
 
     /// Interval in which the marking is changed for good.
     pub fn changed(&self, tos: u8) -> (u8, Option<u8>) {
-        let kept = |hop: &u8| self.quoted(*hop).is_some_and(|quoted| keeps(tos, quoted));
+        let kept = |hop: &u8| {
+            self.quoted(*hop)
+                .is_some_and(|quoted| keeps(self.part, tos, quoted))
+        };
         let after = self.answered().filter(kept).last().unwrap_or(0);
         let mut behind = self.answered().filter(|h| *h > after);
         let first = behind.find(|h| self.quoted(*h).is_some());
@@ -128,18 +137,19 @@ impl Traced {
     }
 }
 
-/// Bits of the TOS byte that a marking is about: ECN or the DSCP, both for unmarked datagrams.
-fn field(tos: u8) -> u8 {
+/// Bits that a marking is about: of the TOS byte ECN or the DSCP, both for unmarked datagrams.
+fn field(part: Part, tos: u8) -> u8 {
     match tos {
+        _ if !part.is_udp() => 0xff,
         0 => 0xff,
         _ if is_ecn(tos) => 3,
         _ => 0xfc,
     }
 }
 
-/// True if a marking is unchanged in this TOS byte.
-pub(super) fn keeps(tos: u8, seen: u8) -> bool {
-    (tos ^ seen) & field(tos) == 0
+/// True if a marking is unchanged in this TOS byte, or value of another part.
+pub(super) fn keeps(part: Part, tos: u8, seen: u8) -> bool {
+    (tos ^ seen) & field(part, tos) == 0
 }
 
 /// True if this is ECT or CE.
@@ -148,6 +158,7 @@ pub(super) fn is_ecn(tos: u8) -> bool {
 }
 
 struct Sent<'a> {
+    part: Part,
     tos: u8,
     sent: u32,
     arrived: &'a [(Option<u8>, u32)],
@@ -164,7 +175,8 @@ impl Sent<'_> {
             let its = self.arrived.iter().filter(|a| a.0.is_some_and(is_it));
             its.map(|a| a.1).sum::<u32>()
         };
-        match matches!(self.tos & 3, 1 | 2) && of(&|tos| keeps(self.tos, tos)) > 0 {
+        let may = matches!(self.part, Part::Udp | Part::TcpEcn) && matches!(self.tos & 3, 1 | 2);
+        match may && of(&|tos| keeps(self.part, self.tos, tos)) > 0 {
             true => of(&|tos| tos & 3 == 3),
             false => 0,
         }
@@ -181,7 +193,7 @@ impl Sent<'_> {
         };
         let marked_by_queue = |tos: u8| self.congested() > 0 && tos & 3 == 3;
         let values = values.into_iter().filter(|tos| !marked_by_queue(*tos));
-        let values: BTreeSet<u8> = values.map(|tos| tos & field(self.tos)).collect();
+        let values: BTreeSet<u8> = values.map(|tos| tos & field(self.part, self.tos)).collect();
         match values.first() {
             Some(tos) if values.len() == 1 && *tos == self.tos => Fate::Kept,
             Some(tos) if values.len() == 1 => Fate::Changed(*tos),
@@ -212,14 +224,14 @@ struct Way<'a> {
 /// Verdicts on all markings of a recording.
 pub fn findings(recording: &Recording) -> Vec<Finding> {
     let notes: Vec<EcnNote> = EcnNote::all_of(recording).map(|(_, n)| n).collect();
-    let mut ways: BTreeMap<(u8, bool), Way> = BTreeMap::new();
+    let mut ways: BTreeMap<(u8, bool, Part), Way> = BTreeMap::new();
     for note in &notes {
-        if let Some((version, direction)) = note.way() {
-            let key = (version, direction == Direction::Down);
+        if let Some((version, direction, part)) = note.way() {
+            let key = (version, direction == Direction::Down, part);
             ways.entry(key).or_default().add(note);
         }
     }
-    let of_way = |((version, down), way): (&(u8, bool), &Way)| {
+    let of_way = |((version, down, _), way): (&(u8, bool, Part), &Way)| {
         let direction = match down {
             true => Direction::Down,
             false => Direction::Up,
@@ -236,14 +248,20 @@ impl<'a> Way<'a> {
         match note {
             EcnNote::Untried { .. } => {}
             EcnNote::Sent {
-                tos, sent, arrived, ..
+                part,
+                tos,
+                sent,
+                arrived,
+                ..
             } => self.sent.push(Sent {
+                part: *part,
                 tos: *tos,
                 sent: *sent,
                 arrived,
             }),
             EcnNote::Hopless { why, .. } => self.hopless = Some(why),
             EcnNote::Traced {
+                part,
                 tos,
                 end,
                 short,
@@ -251,6 +269,7 @@ impl<'a> Way<'a> {
                 ..
             } => {
                 let traced = Traced {
+                    part: *part,
                     end: *end,
                     short: *short,
                     hops: hops.iter().map(|h| (h.hop, h.clone())).collect(),
@@ -279,6 +298,7 @@ impl Way<'_> {
         Finding {
             version,
             direction,
+            part: sent.part,
             tos: sent.tos,
             sent: sent.sent,
             arrived: sent.count(),
@@ -303,6 +323,11 @@ impl Way<'_> {
                 _ => "routers quote too little to tell which datagram it is".into(),
             });
         }
+        let blind =
+            traced.answered().next().is_some() && traced.hops.values().all(|h| h.quotes.is_empty());
+        if !lost && blind {
+            return Place::Unknown("routers quote too little of TCP to show the marking".into());
+        }
         let (after, by) = match lost {
             true => traced.lost(unmarked),
             false => traced.changed(tos),
@@ -326,6 +351,7 @@ mod tests {
             (*hop, seen)
         };
         Traced {
+            part: Part::Udp,
             end,
             short: 0,
             hops: quotes.iter().map(hop).collect(),

@@ -4,24 +4,28 @@
 //! and it sends the same back; both ends read the TOS or traffic-class byte at arrival. For a marking that does not arrive
 //! as it left, the sender repeats it with growing hop limits. The ICMP errors of routers quote the header as it reached
 //! them, so the marking is changed or dropped between two known hops. `judge` has the rules of the verdict.
+//! The same follows over TCP with hand-made segments (`tcp`).
 //!
 //! **Source.** RFC 3168, The Addition of Explicit Congestion Notification (ECN) to IP; RFC 9331, The Explicit Congestion
 //! Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S), section 5; RFC 792, Internet
-//! Control Message Protocol; G. Detal et al., "Revealing Middlebox Interference with Tracebox", IMC 2013.
+//! Control Message Protocol; RFC 9768, More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP; G. Detal et al., "Revealing Middlebox Interference with Tracebox", IMC 2013.
 
 mod judge;
 mod note;
 mod steps;
+mod tcp;
 mod text;
+mod wire;
 
 pub use judge::{Fate, Finding, Place, findings};
+pub use note::Part;
 
 use super::spec::{How, Spec};
 use base::spec::{Params as _, params};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ecn": "Which ECN codepoints and DSCPs survive the path, and which hop changes or drops the others?", ["RFC 3168", "RFC 9331",
+    pub struct Params for "ecn": "Which ECN codepoints and DSCPs survive the path, over UDP and TCP, and which hop changes or drops the others?", ["RFC 3168", "RFC 9331", "RFC 9768",
             "Detal et al. 2013, Revealing Middlebox Interference with Tracebox",] {
         /// farthest hop that is asked
         hops: u8 = "24" ["1".."30"];
@@ -31,7 +35,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "five seconds and 60 kB on a path that keeps all marks, up to two minutes in each direction on one that drops many",
+    takes: "fifteen seconds and 150 kB on a path that keeps all marks, up to two minutes in each direction and part of TCP on one that drops many",
     // Others' packets that a queue drops are sent again, and a mark of congestion is told from a change.
     beside_others: true,
     comes_near_budget: false,

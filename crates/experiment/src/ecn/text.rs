@@ -2,7 +2,7 @@
 
 use super::MARKINGS;
 use super::judge::{Fate, Finding, Place, findings, is_ecn};
-use super::note::EcnNote;
+use super::note::{EcnNote, Part};
 use crate::alert::{self, Alert, Severity};
 use crate::answer::{Figured, Outcome, Table};
 use base::noted::Noted;
@@ -41,16 +41,20 @@ pub(super) fn answer(recording: &Recording) -> Outcome {
 
 fn untried(recording: &Recording) -> Vec<String> {
     let why = |(_, note)| match note {
-        EcnNote::Untried { version, why } => Some(format!("IPv{version} was not tried: {why}")),
+        EcnNote::Untried { version, tcp, why } => {
+            let transport = if tcp { "TCP over " } else { "" };
+            Some(format!("{transport}IPv{version} was not tried: {why}"))
+        }
         _ => None,
     };
     EcnNote::all_of(recording).filter_map(why).collect()
 }
 
-/// Verdicts in one direction over one version of IP.
+/// Verdicts in one direction over one version of IP and one transport.
 struct Way<'a> {
     version: u8,
     direction: Direction,
+    tcp: bool,
     all: Vec<&'a Finding>,
 }
 
@@ -58,12 +62,14 @@ fn ways(all: &[Finding]) -> Vec<Way<'_>> {
     let mut ways: Vec<Way> = Vec::new();
     for finding in all {
         let (version, direction) = (finding.version, finding.direction);
-        let its = |w: &Way| w.version == version && w.direction == direction;
+        let tcp = !finding.part.is_udp();
+        let its = |w: &Way| (w.version, w.direction, w.tcp) == (version, direction, tcp);
         match ways.iter_mut().find(|w| its(w)) {
             Some(way) => way.all.push(finding),
             None => ways.push(Way {
                 version,
                 direction,
+                tcp,
                 all: vec![finding],
             }),
         }
@@ -71,26 +77,45 @@ fn ways(all: &[Finding]) -> Vec<Way<'_>> {
     ways
 }
 
-/// Kind of marking: the two fields of the TOS byte.
+/// Kind of marking: the two fields of the TOS byte of datagrams, and the parts of segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     Ecn,
     Dscp,
+    Of(Part),
 }
 
-const FIELDS: [Field; 2] = [Field::Ecn, Field::Dscp];
+const FIELDS: [Field; 6] = [
+    Field::Ecn,
+    Field::Dscp,
+    Field::Of(Part::Handshake),
+    Field::Of(Part::TcpEcn),
+    Field::Of(Part::Ace),
+    Field::Of(Part::AccEcn),
+];
 
 impl Field {
     fn has(self, finding: &Finding) -> bool {
         // What a network makes of unmarked datagrams is their DSCP.
         let counts = finding.tos != 0 || matches!(finding.fate, Fate::Changed(_));
-        counts && is_ecn(finding.tos) == (self == Field::Ecn)
+        let its = match self {
+            Field::Ecn => finding.part.is_udp() && is_ecn(finding.tos),
+            Field::Dscp => finding.part.is_udp() && !is_ecn(finding.tos),
+            Field::Of(part) => finding.part == part,
+        };
+        counts && its
     }
 
-    fn name(self) -> &'static str {
+    /// Name in texts, which the direction decides for handshakes.
+    fn name(self, direction: Direction) -> &'static str {
         match self {
-            Field::Ecn => "ECN",
+            Field::Ecn => "ECN codepoints",
             Field::Dscp => "DSCPs",
+            Field::Of(Part::Handshake) if direction == Direction::Up => "SYNs with ECN",
+            Field::Of(Part::Handshake) => "SYN-ACKs with ECN",
+            Field::Of(Part::Udp | Part::TcpEcn) => "ECN codepoints of segments",
+            Field::Of(Part::Ace) => "ACE flags of segments",
+            Field::Of(Part::AccEcn) => "AccECN options",
         }
     }
 
@@ -98,6 +123,10 @@ impl Field {
         match self {
             Field::Ecn => "ecn",
             Field::Dscp => "dscp",
+            Field::Of(Part::Handshake) => "tcp_handshake",
+            Field::Of(Part::Udp | Part::TcpEcn) => "tcp_ecn",
+            Field::Of(Part::Ace) => "tcp_ace",
+            Field::Of(Part::AccEcn) => "tcp_option",
         }
     }
 }
@@ -115,35 +144,40 @@ impl Way<'_> {
             Direction::Up => "Up",
             Direction::Down => "Down",
         };
-        format!("{word} over IPv{}", self.version)
+        let transport = if self.tcp { "TCP, " } else { "" };
+        let word = if self.tcp { self.word() } else { word };
+        format!("{transport}{word} over IPv{}", self.version)
     }
 
     fn of(&self, field: Field) -> impl Iterator<Item = &Finding> {
         self.all.iter().copied().filter(move |f| field.has(f))
     }
 
+    /// Fields of the transport.
+    fn fields(&self) -> impl Iterator<Item = Field> {
+        let tcp = self.tcp;
+        let its = move |f: &Field| matches!(f, Field::Of(_)) == tcp;
+        FIELDS.into_iter().filter(its)
+    }
+
     fn says(&self) -> String {
-        let parts = FIELDS.map(|field| self.field(field));
-        format!("{}: {}; {}.", self.title(), parts[0], parts[1])
+        let parts: Vec<String> = self.fields().map(|field| self.field(field)).collect();
+        format!("{}: {}.", self.title(), parts.join("; "))
     }
 
     /// Fates of the markings of a field, those of one fate at one place together.
     fn field(&self, field: Field) -> String {
-        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for finding in self.of(field) {
             let fate = fate(finding);
-            let name = name(finding.tos);
+            let name = name(finding);
             match groups.iter_mut().find(|g| g.0 == fate) {
                 Some(group) => group.1.push(name),
                 None => groups.push((fate, vec![name])),
             }
         }
         if let [(fate, _)] = &groups[..] {
-            let all = match field {
-                Field::Ecn => "all ECN codepoints",
-                Field::Dscp => "all DSCPs",
-            };
-            return format!("{all} {fate}");
+            return format!("all {} {fate}", field.name(self.direction));
         }
         let parts = groups
             .iter()
@@ -156,7 +190,7 @@ impl Way<'_> {
             let all_kept = self.of(field).all(|f| f.fate == Fate::Kept);
             std::iter::once(self.kept(field)).chain((!all_kept).then(|| self.hop(field)))
         };
-        FIELDS.into_iter().flat_map(of).collect()
+        self.fields().flat_map(of).collect()
     }
 
     fn kept(&self, field: Field) -> Figured {
@@ -173,7 +207,7 @@ impl Way<'_> {
         let key = format!("{}_v{}_{}_kept", self.word(), self.version, field.key());
         let name = format!(
             "{} that arrive unchanged {} over IPv{}",
-            field.name(),
+            field.name(self.direction),
             self.word(),
             self.version
         );
@@ -205,7 +239,7 @@ impl Way<'_> {
         let key = format!("{}_v{}_{}_hop", self.word(), self.version, field.key());
         let name = format!(
             "first hop that sees {} changed or not at all {} over IPv{}",
-            field.name(),
+            field.name(self.direction),
             self.word(),
             self.version
         );
@@ -216,11 +250,11 @@ impl Way<'_> {
         let mut alerts = Vec::new();
         let title = self.title();
         let mut add = |which: &dyn Fn(&Finding) -> bool, severity, what: &str, means: &str| {
-            let names: Vec<&str> = self
+            let names: Vec<String> = self
                 .all
                 .iter()
                 .filter(|f| which(f))
-                .map(|f| name(f.tos))
+                .map(|f| name(f))
                 .collect();
             if !names.is_empty() {
                 alerts.push(Alert::new(
@@ -232,8 +266,57 @@ impl Way<'_> {
         };
         let changed =
             |f: &Finding, to: &dyn Fn(u8) -> bool| matches!(f.fate, Fate::Changed(tos) if to(tos));
+        let segments = |f: &Finding, part| f.part == part && f.tos != 0;
         add(
-            &|f| is_ecn(f.tos) && f.fate == Fate::Lost,
+            &|f| segments(f, Part::Handshake) && f.fate == Fate::Lost,
+            Severity::Serious,
+            "a black hole for TCP handshakes with ECN",
+            "Connections with ECN do not start until the host tries without, which takes a second or more.",
+        );
+        add(
+            &|f| segments(f, Part::TcpEcn) && f.fate == Fate::Lost,
+            Severity::Serious,
+            "TCP segments with ECN are dropped",
+            "Connections with ECN start and then stall: hosts do not fall back inside a connection.",
+        );
+        add(
+            &|f| segments(f, Part::TcpEcn) && changed(f, &|e| e == 3),
+            Severity::Serious,
+            "every TCP segment is marked CE",
+            "Senders with ECN see congestion all the time, and slow down.",
+        );
+        add(
+            &|f| segments(f, Part::TcpEcn) && changed(f, &|e| e != 3),
+            Severity::Warning,
+            "the ECN codepoint of TCP segments is changed",
+            "Queues beyond that place see another codepoint: marks are lost, or ECN gives nothing in this direction.",
+        );
+        add(
+            &|f| f.part == Part::Handshake && changed(f, &|_| true),
+            Severity::Warning,
+            "ECN flags of TCP handshakes are changed",
+            "The ends agree on less than both can do, or on nothing: no ECN, or no AccECN.",
+        );
+        add(
+            &|f| matches!(f.part, Part::Ace | Part::AccEcn) && f.tos != 0 && f.fate == Fate::Lost,
+            Severity::Serious,
+            "TCP segments with feedback on ECN are dropped",
+            "Connections with ECN or AccECN stall when the receiver reports marks.",
+        );
+        add(
+            &|f| matches!(f.part, Part::Ace | Part::AccEcn) && changed(f, &|_| true),
+            Severity::Warning,
+            "feedback on ECN in TCP headers is changed",
+            "Senders do not learn of marks, or of fewer than there are.",
+        );
+        // The others are about datagrams.
+        let datagrams = |f: &Finding| f.part.is_udp();
+        let (is_ecn, changed) = (
+            |f: &Finding| datagrams(f) && is_ecn(f.tos),
+            |f: &Finding, to: &dyn Fn(u8) -> bool| datagrams(f) && changed(f, to),
+        );
+        add(
+            &|f| is_ecn(f) && f.fate == Fate::Lost,
             Severity::Serious,
             "datagrams with ECN are dropped",
             "Programs that use ECN lose all of their packets until they fall back, which can take seconds.",
@@ -245,25 +328,25 @@ impl Way<'_> {
             "Senders with ECN see congestion all the time, and slow down.",
         );
         add(
-            &|f| is_ecn(f.tos) && changed(f, &|tos| tos & 3 == 0),
+            &|f| is_ecn(f) && changed(f, &|tos| tos & 3 == 0),
             Severity::Warning,
             "ECN is cleared",
             "Queues beyond that place can only drop, and marks before it are lost: ECN and L4S give nothing in this direction.",
         );
         add(
-            &|f| is_ecn(f.tos) && changed(f, &|tos| matches!(tos & 3, 1 | 2)),
+            &|f| is_ecn(f) && changed(f, &|tos| matches!(tos & 3, 1 | 2)),
             Severity::Warning,
             "the ECN codepoint is replaced",
             "Low-latency queues take L4S flows for others, or others for L4S.",
         );
         add(
-            &|f| !is_ecn(f.tos) && f.fate == Fate::Lost,
+            &|f| datagrams(f) && !is_ecn(f) && f.fate == Fate::Lost,
             Severity::Warning,
             "datagrams with a DSCP are dropped",
             "Programs that ask for this class lose all of their packets.",
         );
         add(
-            &|f| !is_ecn(f.tos) && changed(f, &|_| true),
+            &|f| datagrams(f) && !is_ecn(f) && changed(f, &|_| true),
             Severity::Note,
             "the DSCP is changed",
             "Queues beyond that place do not see the class that the sender asks for.",
@@ -284,7 +367,7 @@ impl Way<'_> {
             format!(
                 "{}: {} {}; {} of {} arrived{congested}.",
                 self.title(),
-                name(f.tos),
+                name(f),
                 fate(f),
                 f.arrived,
                 f.sent
@@ -310,9 +393,46 @@ impl Way<'_> {
     }
 }
 
-fn name(tos: u8) -> &'static str {
-    let its = MARKINGS.iter().find(|m| m.tos == tos);
-    its.map_or("another marking", |m| m.name)
+fn name(finding: &Finding) -> String {
+    value_name(finding.part, finding.direction, finding.tos)
+}
+
+/// Flags AE, CWR and ECE.
+fn flags(value: u8) -> String {
+    let names = [(4, "AE"), (2, "CWR"), (1, "ECE")];
+    let set = names.iter().filter(|(bit, _)| value & bit != 0);
+    let set: Vec<&str> = set.map(|(_, name)| *name).collect();
+    match set.is_empty() {
+        true => "no ECN flag".to_owned(),
+        false => set.join("+"),
+    }
+}
+
+fn codepoint(value: u8) -> &'static str {
+    ["Not-ECT", "ECT(1)", "ECT(0)", "CE"][usize::from(value & 3)]
+}
+
+/// Value of a part in words.
+fn part_value(part: Part, value: u8) -> String {
+    match part {
+        Part::Udp => byte(value),
+        Part::TcpEcn => codepoint(value).to_owned(),
+        Part::Handshake | Part::Ace => flags(value),
+        Part::AccEcn => ["no option", "option 172", "option 174"][usize::from(value.min(2))].into(),
+    }
+}
+
+fn value_name(part: Part, direction: Direction, value: u8) -> String {
+    let word = match (part, direction) {
+        (Part::Udp, _) => {
+            let its = MARKINGS.iter().find(|m| m.tos == value);
+            return its.map_or("another marking", |m| m.name).to_owned();
+        }
+        (Part::Handshake, Direction::Up) => "SYN with",
+        (Part::Handshake, Direction::Down) => "SYN-ACK with",
+        _ => "segments with",
+    };
+    format!("{word} {}", part_value(part, value))
 }
 
 /// TOS byte in words.
@@ -327,6 +447,7 @@ fn byte(tos: u8) -> String {
 /// Changed field of a marking in words.
 fn value(finding: &Finding, tos: u8) -> String {
     match is_ecn(finding.tos) {
+        _ if !finding.part.is_udp() => part_value(finding.part, tos),
         true => ["Not-ECT", "ECT(1)", "ECT(0)", "CE"][usize::from(tos & 3)].to_owned(),
         false if tos == 0 => "DSCP 0".to_owned(),
         false => byte(tos),
@@ -393,7 +514,7 @@ fn markings(all: &[Finding]) -> Table {
                     "down"
                 }
             ),
-            name(f.tos).to_owned(),
+            name(f),
             fate(f),
             format!("{} of {}", f.arrived, f.sent),
         ]
@@ -413,6 +534,7 @@ fn hops(recording: &Recording) -> Option<Table> {
         let EcnNote::Traced {
             version,
             direction,
+            part,
             tos,
             hops,
             ..
@@ -426,18 +548,23 @@ fn hops(recording: &Recording) -> Option<Table> {
             "down"
         };
         for seen in hops {
-            let address = seen
-                .quotes
-                .first()
-                .map_or("–".to_owned(), |q| q.0.to_string());
-            let mut quoted: Vec<String> = seen.quotes.iter().map(|q| byte(q.1)).collect();
+            let quoting = seen.quotes.first().map(|q| q.0);
+            let address = quoting.or(seen.vague.first().copied());
+            let address = address.map_or("–".to_owned(), |a| a.to_string());
+            let mut quoted: Vec<String> =
+                seen.quotes.iter().map(|q| part_value(part, q.1)).collect();
             quoted.dedup();
-            let quoted = match quoted.is_empty() {
-                true => "no answer".to_owned(),
-                false => quoted.join("; "),
+            let quoted = match (quoted.is_empty(), seen.answers()) {
+                (true, false) => "no answer".to_owned(),
+                (true, true) => "too short to tell".to_owned(),
+                (false, _) => quoted.join("; "),
             };
             let way = format!("IPv{version} {word}");
-            rows.push(vec![way, byte(tos), seen.hop.to_string(), address, quoted]);
+            let sent = match part {
+                Part::Udp => byte(tos),
+                _ => value_name(part, direction, tos),
+            };
+            rows.push(vec![way, sent, seen.hop.to_string(), address, quoted]);
         }
     }
     (!rows.is_empty()).then(|| {

@@ -24,7 +24,9 @@ pub struct Letter {
 pub fn answer(answer: Answer, token: &[u8; TOKEN_LEN]) -> Vec<u8> {
     match answer {
         // An echo is of a datagram, and no message.
-        Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic => Vec::new(),
+        Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic | Answer::Segments => {
+            Vec::new()
+        }
         Answer::Mark => measure::control::listen::mark(token).to_vec(),
         Answer::Page => page("this text is what the server said\n".as_bytes()),
         Answer::Eicar => page(&eicar()),

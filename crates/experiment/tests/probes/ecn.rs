@@ -4,7 +4,7 @@
 use base::record::{Direction, Meta, Recording};
 use base::rng::{Rng, Streams, uniform};
 use base::{Bytes, Duration};
-use experiment::ecn::{Fate, Finding, Place, findings};
+use experiment::ecn::{Fate, Finding, Part, Place, findings};
 use experiment::spec::Far;
 use experiment::{Bounds, Others, ProbeSpec, Setting};
 use link::LinkSpec;
@@ -39,12 +39,23 @@ const TREATMENTS: &[(&str, Which, Rewrite)] = &[
     ("drops CE", Which::Codepoint(3), None),
     ("drops EF", Which::Dscp(46), None),
     ("drops DSCPs", Which::Dscps, None),
+    ("clears ECN of TCP", Which::TcpEcn, Some((0xfc, 0))),
+    (
+        "clears flags of handshakes",
+        Which::Handshakes,
+        Some((0, 0)),
+    ),
+    ("clears AE of handshakes", Which::Handshakes, Some((3, 0))),
+    ("drops handshakes with ECN", Which::Handshakes, None),
+    ("clears ACE", Which::Ace, Some((0, 0))),
+    ("strips AccECN options", Which::AccEcn, Some((0, 0))),
+    ("drops AccECN options", Which::AccEcn, None),
 ];
 
 /// Conditions of the ICMP errors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Errors {
-    /// Every router answers; some limit their errors as Linux does.
+    /// Every router answers and quotes the whole header; some limit their errors as Linux does.
     Usual,
     /// Routers may be silent, quote too little, or answer every few seconds only.
     Hard,
@@ -72,10 +83,12 @@ fn router(rng: &mut Rng, hop: usize, errors: Errors) -> Router {
         beyond: hop > 1,
         at_most_every: Duration::from_millis(limit),
         silent: hard && uniform(rng) < 0.25,
+        // RFC 792 asks for eight bytes; RFC 1812 section 4.3.2.3 for as many as fit, which show TCP's flags and options.
         quotes: match pick(rng, 4) {
             0 if hard => 4,
-            0 | 1 => 8,
-            _ => 28,
+            1 if hard => 8,
+            2 if hard => 28,
+            _ => 64,
         },
     }
 }
@@ -148,8 +161,9 @@ fn run(plan: &Plan) -> Recording {
 }
 
 /// Bits that a marking is about.
-fn field(sent: u8) -> u8 {
+fn field(part: Part, sent: u8) -> u8 {
     match sent {
+        _ if part != Part::Udp => 0xff,
         0 => 0xff,
         1..=3 => 3,
         _ => 0xfc,
@@ -157,9 +171,15 @@ fn field(sent: u8) -> u8 {
 }
 
 /// True fate, and the hops between which it happens, counted from the sender.
-fn truth(network: &Network, direction: Direction, sent: u8) -> (Fate, Option<(u8, u8)>) {
+fn truth(
+    network: &Network,
+    (direction, part): (Direction, Part),
+    sent: u8,
+) -> (Fate, Option<(u8, u8)>) {
     let count = network.routers.len();
-    let (mut tos, mut place) = (sent, None);
+    // The TOS byte and the value of the part, which are one of datagrams and of the IP header of segments.
+    let in_ip = matches!(part, Part::Udp | Part::TcpEcn);
+    let (mut value, mut place) = (sent, None);
     for hop in 1..=count {
         let router = match direction {
             Direction::Up => hop,
@@ -171,12 +191,17 @@ fn truth(network: &Network, direction: Direction, sent: u8) -> (Fate, Option<(u8
                 true => (hop as u8, hop as u8 + 1),
             };
             for t in &network.treatments {
-                let has = match t.which {
-                    Which::Every => true,
-                    Which::Ecn => tos & 3 > 0,
-                    Which::Codepoint(c) => tos & 3 == c,
-                    Which::Dscps => tos > 3,
-                    Which::Dscp(d) => tos >> 2 == d,
+                let tos = if in_ip { value } else { 0 };
+                let (has, rewrites) = match t.which {
+                    Which::Every => (true, in_ip),
+                    Which::Ecn => (tos & 3 > 0, in_ip),
+                    Which::Codepoint(c) => (tos & 3 == c, in_ip),
+                    Which::Dscps => (tos > 3, in_ip),
+                    Which::Dscp(d) => (tos >> 2 == d, in_ip),
+                    Which::TcpEcn => (part == Part::TcpEcn && tos & 3 > 0, true),
+                    Which::Handshakes => (part == Part::Handshake && value > 0, true),
+                    Which::Ace => (part == Part::Ace && value > 0, true),
+                    Which::AccEcn => (part == Part::AccEcn && value > 0, true),
                 };
                 if !has || (t.router, t.direction, t.leaving) != (router, direction, leaving) {
                     continue;
@@ -184,16 +209,24 @@ fn truth(network: &Network, direction: Direction, sent: u8) -> (Fate, Option<(u8
                 let Some((keep, set)) = t.rewrite else {
                     return (Fate::Lost, Some(here));
                 };
-                let new = tos & keep | set;
-                let same = |tos: u8| (tos ^ sent) & field(sent) == 0;
-                if !same(new) && same(tos) {
+                if !rewrites {
+                    continue;
+                }
+                let new = value & keep | set;
+                // Of segments, the codepoint alone is judged.
+                let judged = |v: u8| if part == Part::TcpEcn { v & 3 } else { v };
+                let same = |v: u8| (judged(v) ^ sent) & field(part, sent) == 0;
+                if !same(new) && same(value) {
                     place = Some(here);
                 }
-                tos = new;
+                value = new;
             }
         }
     }
-    match tos & field(sent) {
+    if part == Part::TcpEcn {
+        value &= 3;
+    }
+    match value & field(part, sent) {
         same if same == sent => (Fate::Kept, None),
         other => (Fate::Changed(other), place),
     }
@@ -207,7 +240,7 @@ enum Judged {
 }
 
 fn judge(finding: &Finding, network: &Network) -> Judged {
-    let (fate, place) = truth(network, finding.direction, finding.tos);
+    let (fate, place) = truth(network, (finding.direction, finding.part), finding.tos);
     if matches!(finding.fate, Fate::Unknown(_)) {
         return Judged::CannotTell;
     }
@@ -254,7 +287,7 @@ fn draws(seed: u64, errors: Errors) -> [Score; 3] {
         let drawn = draw(seed, number, errors);
         let all = findings(&run(&drawn.plan));
         let network = &drawn.plan.network;
-        let lost = |d: &Direction| truth(network, *d, 0).0 == Fate::Lost;
+        let lost = |d: &Direction| truth(network, (*d, Part::Udp), 0).0 == Fate::Lost;
         if DIRECTIONS.iter().any(lost) {
             // Not even unmarked datagrams pass.
             assert!(all.is_empty(), "draw {number}: {}", drawn.what);
@@ -262,18 +295,19 @@ fn draws(seed: u64, errors: Errors) -> [Score; 3] {
             continue;
         }
         let families = 1 + usize::from(network.v6.is_some());
-        assert_eq!(all.len(), 22 * families, "draw {number}: {}", drawn.what);
+        assert_eq!(all.len(), 57 * families, "draw {number}: {}", drawn.what);
         let mut worst = Judged::Right;
         for finding in &all {
             let judged = judge(finding, network);
-            let kept = truth(network, finding.direction, finding.tos).0 == Fate::Kept;
+            let kept =
+                truth(network, (finding.direction, finding.part), finding.tos).0 == Fate::Kept;
             scores[1 + usize::from(kept)].note(judged);
             worst = worst.max(judged);
             if judged == Judged::Wrong || judged == Judged::CannotTell && errors == Errors::Usual {
                 println!(
                     "ECN_SEED={seed}, draw {number}: {}: {judged:?}: {finding:?}; truth {:?}",
                     drawn.what,
-                    truth(network, finding.direction, finding.tos)
+                    truth(network, (finding.direction, finding.part), finding.tos)
                 );
             }
         }

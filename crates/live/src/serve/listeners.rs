@@ -14,8 +14,10 @@ use crate::clock::mono_ns;
 use crate::load::ceiling::HEADERS;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::outlet::Outlet;
 use crate::quic;
 use crate::quotes::Quotes;
+use crate::segments::Segments;
 use crate::sys::option;
 use crate::timestamp::{enable_headers, receive, set_hops, set_tos, set_whole};
 use base::Duration;
@@ -27,6 +29,8 @@ use measure::control::listen::{
 };
 use measure::control::post::Post;
 use measure::control::{Ended, FlowSpec, Refusal, Response};
+use measure::quote::{Quote, UDP};
+use measure::segment::{Seen, TCP};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
@@ -59,6 +63,7 @@ const TCP_SAVED_SYN: i32 = 28;
 enum Port {
     Tcp(TcpListener),
     Udp(UdpSocket),
+    Segments(Segments),
 }
 
 /// Connection to one of the ports.
@@ -289,11 +294,26 @@ fn open(
             0 => allowed.draw(u64::from_ne_bytes(random_bytes())),
             given => given,
         };
-        match open_at(wanted.transport, SocketAddr::new(ip, port)) {
+        let at = SocketAddr::new(ip, port);
+        let done = match wanted.answer {
+            Answer::Segments => segments_at(wanted.transport, at),
+            _ => open_at(wanted.transport, at),
+        };
+        match done {
             Err(_) if tries > 0 => {}
             done => return done.map_err(|e| cannot_open(&e)),
         }
     }
+}
+
+/// Opens a port for hand-made segments.
+fn segments_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr)> {
+    if transport != Transport::Tcp {
+        return Err(io::Error::other("segments are of TCP"));
+    }
+    let segments = Segments::open(at, &Outlet::default())?;
+    let local = segments.local();
+    Ok((Port::Segments(segments), local))
 }
 
 fn cannot_open(e: &io::Error) -> String {
@@ -336,6 +356,7 @@ fn open_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr
     let bound = match &port {
         Port::Tcp(l) => l.local_addr()?,
         Port::Udp(u) => u.local_addr()?,
+        Port::Segments(s) => s.local(),
     };
     Ok((port, bound))
 }
@@ -445,6 +466,7 @@ impl Open {
             let fd = match port {
                 Port::Tcp(l) => l.as_fd(),
                 Port::Udp(u) => u.as_fd(),
+                Port::Segments(s) => s.as_fd(),
             };
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
@@ -503,6 +525,11 @@ impl Open {
                             let _ = socket.send_to(&answer, from);
                             self.sent += answer.len() as u64;
                         }
+                    }
+                }
+                Some(Port::Segments(segments)) => {
+                    for (from, tos, bytes) in std::iter::from_fn(|| segments.take()).take(AT_ONCE) {
+                        self.post.segment(i, from, tos, &bytes);
                     }
                 }
                 None => {}
@@ -602,15 +629,23 @@ impl Open {
                 }
             },
         };
-        let udp = self.ports.iter().flatten().filter_map(|port| match port {
-            Port::Udp(socket) => Some(socket.local_addr().ok()?.port()),
-            Port::Tcp(_) => None,
-        });
-        let own: Vec<u16> = udp.collect();
+        let own = |protocol: u8, of: u16| {
+            self.ports.iter().flatten().any(|port| match port {
+                Port::Udp(socket) => {
+                    protocol == UDP && socket.local_addr().is_ok_and(|a| a.port() == of)
+                }
+                Port::Segments(segments) => protocol == TCP && segments.local().port() == of,
+                Port::Tcp(_) => false,
+            })
+        };
         let mut quotes = quotes.take();
         let client = self.post.client();
-        quotes.retain(|q| match q.udp() {
-            Some(udp) => own.contains(&udp.from),
+        let source = |q: &Quote| match q.protocol {
+            TCP => Seen::read(&q.rest).map(|s| s.from),
+            _ => q.udp().map(|u| u.from),
+        };
+        quotes.retain(|q| match source(q) {
+            Some(from) => own(q.protocol, from),
             None => q.to == client,
         });
         quotes.truncate(MOST_QUOTES);
@@ -621,7 +656,37 @@ impl Open {
     }
 
     fn obey(&mut self, order: Order) -> Response {
+        let malformed = |text| Response::Refused {
+            why: Refusal::Malformed,
+            text,
+        };
         let (listener, to, cookie, number, len, marking) = match order {
+            Order::Segment {
+                listener,
+                to,
+                form,
+                number,
+                tos,
+                hops,
+            } => {
+                let port = usize::try_from(listener).ok();
+                let port = port.and_then(|i| self.ports.get(i)?.as_ref());
+                let Some(Port::Segments(segments)) = port else {
+                    return malformed(format!("no port {listener} for segments is open"));
+                };
+                let own = segments.local().port();
+                let sending = self.post.order_segment(listener, own, to, (form, number));
+                let sending = match sending {
+                    Ok(sending) => sending,
+                    Err(why) => return malformed(why),
+                };
+                self.sent += sending.bytes.len() as u64;
+                let marking = (tos, Some(hops).filter(|h| *h > 0));
+                return match segments.send(sending.to, &sending.bytes, marking) {
+                    Ok(()) => Response::Ready,
+                    Err(e) => cannot_send(to, &e),
+                };
+            }
             Order::Report => return Response::Arrivals(self.post.arrivals().to_vec()),
             Order::Quotes => return Response::Quotes(self.quoted()),
             Order::Send {
@@ -634,10 +699,6 @@ impl Open {
                 hops,
             } => (listener, to, cookie, number, len, (tos, hops)),
         };
-        let malformed = |text| Response::Refused {
-            why: Refusal::Malformed,
-            text,
-        };
         let sending = match self.post.send(listener, to, &cookie, (number, len)) {
             Ok(sending) => sending,
             Err(why) => return malformed(why),
@@ -649,11 +710,15 @@ impl Open {
         self.tos[sending.listener] = 0;
         match send_marked(socket, &sending.bytes, sending.to, marking) {
             Ok(()) => Response::Ready,
-            Err(e) => Response::Refused {
-                why: Refusal::Failed,
-                text: format!("cannot send to {to}: {e}"),
-            },
+            Err(e) => cannot_send(to, &e),
         }
+    }
+}
+
+fn cannot_send(to: SocketAddr, e: &io::Error) -> Response {
+    Response::Refused {
+        why: Refusal::Failed,
+        text: format!("cannot send to {to}: {e}"),
     }
 }
 

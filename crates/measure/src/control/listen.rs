@@ -8,6 +8,7 @@
 use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
 use crate::quote::{MOST_REST, Quote};
+use crate::segment::Form;
 use base::Duration;
 use base::record::Direction;
 use sha2::{Digest, Sha256};
@@ -120,9 +121,11 @@ pub enum Answer {
     Pull,
     /// QUIC connections with one load each.
     Quic,
+    /// Hand-made TCP segments, each to order: the server's kernel answers nothing there.
+    Segments,
 }
 
-const ANSWERS: [Answer; 10] = [
+const ANSWERS: [Answer; 11] = [
     Answer::Nothing,
     Answer::Mark,
     Answer::Page,
@@ -133,6 +136,7 @@ const ANSWERS: [Answer; 10] = [
     Answer::Echo,
     Answer::Pull,
     Answer::Quic,
+    Answer::Segments,
 ];
 
 impl Wanted {
@@ -220,6 +224,18 @@ pub enum Order {
     },
     /// Reports quotes of what the server has sent; the first such order only begins to listen.
     Quotes,
+    /// Sends a TCP segment from a port with [`Answer::Segments`] to an address whose SYN came there.
+    Segment {
+        listener: u32,
+        to: SocketAddr,
+        form: Form,
+        /// Number in its sequence number, below [`MOST_ORDERS`].
+        number: u32,
+        /// TOS or traffic-class byte.
+        tos: u8,
+        /// Hop limit; zero for the server's default.
+        hops: u8,
+    },
 }
 
 fn address(w: &mut Writer, a: IpAddr) {
@@ -459,6 +475,20 @@ impl Order {
                 w.0.extend([*tos, *hops]);
             }
             Order::Quotes => w.0.push(2),
+            Order::Segment {
+                listener,
+                to,
+                form,
+                number,
+                tos,
+                hops,
+            } => {
+                w.0.push(3);
+                w.number(u64::from(*listener));
+                socket_address(&mut w, *to);
+                w.number(u64::from(*number));
+                w.0.extend([form.encode(), *tos, *hops]);
+            }
         }
         debug_assert!(w.0.len() <= super::types::MOST_FRAME);
         w.0
@@ -482,6 +512,21 @@ impl Order {
                 hops: r.byte()?,
             },
             2 => Order::Quotes,
+            3 => {
+                let (listener, to) = (r.small()?, read_socket_address(&mut r)?);
+                let number = r.small()?;
+                Order::Segment {
+                    listener,
+                    to,
+                    number,
+                    form: match Form::decode(r.byte()?) {
+                        Some(form) => form,
+                        None => return malformed("a segment of no known form"),
+                    },
+                    tos: r.byte()?,
+                    hops: r.byte()?,
+                }
+            }
             _ => return malformed("an unknown order"),
         };
         r.end()?;

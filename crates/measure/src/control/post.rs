@@ -10,7 +10,9 @@ use super::listen::{
     MOST_BYTES, MOST_DATAGRAM, MOST_ORDERS, PULLED_LEN, Pull, Pulled, TOKEN_LEN, Transport, Wanted,
     datagram, echo_number, mark,
 };
+use crate::segment::{self, Form, MOST_HEADER, Seen, Segment};
 use crate::wire::Key;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// Writer of an answer that is neither nothing nor a mark; it may depend on the token alone.
@@ -27,6 +29,20 @@ pub struct Sending {
     pub bytes: Vec<u8>,
 }
 
+/// Greatest number of TCP sources that are remembered.
+const MOST_CONNECTIONS: usize = 256;
+
+/// Source of hand-made segments.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    /// Sequence number of its latest SYN.
+    syn: u32,
+    /// SYNs that no SYN-ACK has answered.
+    unanswered: u32,
+    /// True once it has acknowledged a sequence number that only a receiver there can know.
+    proven: bool,
+}
+
 /// Ports of one client.
 pub struct Post {
     token: [u8; TOKEN_LEN],
@@ -39,6 +55,7 @@ pub struct Post {
     arrivals: Vec<Arrival>,
     /// Datagrams that each port has echoed.
     echoed: Vec<u32>,
+    connections: BTreeMap<(usize, SocketAddr), Connection>,
     foreign: u64,
 }
 
@@ -62,6 +79,7 @@ impl Post {
             wanted,
             author,
             arrivals: Vec::new(),
+            connections: BTreeMap::new(),
             foreign: 0,
         }
     }
@@ -137,7 +155,7 @@ impl Post {
         }
         let answer = match wanted.answer {
             _ if !shown => None,
-            Answer::Nothing | Answer::Quic => None,
+            Answer::Nothing | Answer::Quic | Answer::Segments => None,
             Answer::Mark | Answer::Pull => {
                 let cookie = self.cookie(from);
                 Some(Knocked { from, cookie }.encode(&self.token).to_vec())
@@ -245,7 +263,7 @@ impl Post {
         }
         let answer = match self.wanted.get(listener)?.answer {
             _ if !shown => None,
-            Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic => None,
+            Answer::Nothing | Answer::Echo | Answer::Pull | Answer::Quic | Answer::Segments => None,
             Answer::Mark => Some(mark(&self.token).to_vec()),
             other => Some((self.author)(other, &self.token)),
         };
@@ -257,6 +275,94 @@ impl Post {
             kept.answered |= answer.is_some();
         }
         answer
+    }
+
+    /// Sequence number of the server's segment 0 to an address.
+    fn segment_base(&self, to: SocketAddr) -> u32 {
+        let cookie = self.cookie(to);
+        u32::from_be_bytes(std::array::from_fn(|i| cookie[i]))
+    }
+
+    /// Handles a TCP segment at a port for segments. Nothing is answered; only segments with a sequence number from the token
+    /// are kept.
+    pub fn segment(&mut self, listener: usize, from: SocketAddr, tos: Option<u8>, bytes: &[u8]) {
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let its = self.wanted.get(listener).map(|w| w.answer) == Some(Answer::Segments);
+        let seen = Seen::read(bytes).filter(|s| its && s.from == from.port());
+        let base = segment::base(&self.token);
+        let seen = seen.filter(|s| segment::number(base, s.seq).is_some());
+        let Some((seen, flags)) = seen.and_then(|s| Some((s, s.rest?))) else {
+            self.foreign += u64::from(!self.is_own(from));
+            return;
+        };
+        let proof = self.segment_base(from).wrapping_add(1);
+        let room = self.connections.len() < MOST_CONNECTIONS;
+        match self.connections.get_mut(&(listener, from)) {
+            Some(connection) if flags.syn => {
+                connection.syn = seen.seq;
+                connection.unanswered = connection.unanswered.saturating_add(1);
+            }
+            Some(connection) => connection.proven |= flags.acks && flags.ack == proof,
+            None if flags.syn && room => {
+                let connection = Connection {
+                    syn: seen.seq,
+                    unanswered: 1,
+                    proven: false,
+                };
+                self.connections.insert((listener, from), connection);
+            }
+            None => {}
+        }
+        self.keep(Arrival {
+            listener: listener as u32,
+            from: Some(from),
+            len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            bytes: bytes[..bytes.len().min(MOST_HEADER)].to_vec(),
+            tos,
+            ..Arrival::default()
+        });
+    }
+
+    /// TCP segment that the server sends for an order from a port of this number, without its checksum. Before an address has
+    /// proven that it receives, it gets one SYN-ACK for each of its SYNs, which is no longer than the SYN.
+    ///
+    /// # Errors
+    /// The reason why it may not.
+    pub fn order_segment(
+        &mut self,
+        listener: u32,
+        port: u16,
+        to: SocketAddr,
+        (form, number): (Form, u32),
+    ) -> Result<Sending, String> {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let (listener, base) = (listener as usize, self.segment_base(to));
+        if number >= MOST_ORDERS {
+            return Err(format!(
+                "a segment has a number below {MOST_ORDERS}, not {number}"
+            ));
+        }
+        let Some(connection) = self.connections.get_mut(&(listener, to)) else {
+            return Err(format!("no SYN from {to} has come to port {listener}"));
+        };
+        if !connection.proven {
+            let answers = matches!(form, Form::Handshake(_)) && connection.unanswered > 0;
+            if !answers {
+                return Err(format!("{to} has not proven that it receives there"));
+            }
+            connection.unanswered -= 1;
+        }
+        let segment = Segment {
+            ports: (port, to.port()),
+            seq: segment::seq(base, number, form),
+            ack: Some(connection.syn.wrapping_add(1)),
+            form,
+        };
+        Ok(Sending {
+            listener,
+            to,
+            bytes: segment.encode(),
+        })
     }
 
     /// Datagram that the server sends for an order.
@@ -415,6 +521,63 @@ mod tests {
                 prop_assert_eq!(a.from.map(|f| f.ip()), Some(IpAddr::from(CLIENT)));
             }
         }
+    }
+
+    /// A forged SYN gets one SYN-ACK of its own length for each order, and nothing else before the address has acknowledged
+    /// a number that only a receiver there knows.
+    #[test]
+    fn a_source_of_segments_gets_no_more_than_it_sent_before_it_is_proven() {
+        let mut post = post(Answer::Segments);
+        let own: SocketAddr = (CLIENT, 40_000).into();
+        let send = |form, ack| Segment {
+            ports: (40_000, 7),
+            seq: segment::seq(segment::base(&TOKEN), 5, form),
+            ack,
+            form,
+        };
+        let (syn, data) = (Form::Handshake(3), Form::Data(0));
+        assert!(post.order_segment(1, 7, own, (syn, 0)).is_err());
+        // A sequence number that does not follow from the token.
+        let guessed = Segment {
+            seq: 1,
+            ..send(syn, None)
+        };
+        post.segment(1, own, Some(0), &guessed.encode());
+        assert!(post.arrivals().is_empty());
+        assert!(post.order_segment(1, 7, own, (syn, 0)).is_err());
+        let first = send(syn, None).encode();
+        post.segment(1, own, Some(0), &first);
+        assert!(post.order_segment(1, 7, own, (data, 1)).is_err());
+        assert!(
+            post.order_segment(1, 7, (CLIENT, 40_001).into(), (syn, 1))
+                .is_err()
+        );
+        let answer = post
+            .order_segment(1, 7, own, (syn, 0))
+            .expect("it is answered");
+        assert!(answer.bytes.len() <= first.len());
+        assert!(post.order_segment(1, 7, own, (syn, 0)).is_err());
+        let isn = Seen::read(&answer.bytes).expect("a header").seq;
+        // A wrong acknowledgment proves nothing; the right one does.
+        post.segment(1, own, Some(0), &send(data, Some(isn)).encode());
+        assert!(post.order_segment(1, 7, own, (data, 1)).is_err());
+        post.segment(
+            1,
+            own,
+            Some(0),
+            &send(data, Some(isn.wrapping_add(1))).encode(),
+        );
+        assert!(post.order_segment(1, 7, own, (data, 1)).is_ok());
+        assert!(post.order_segment(1, 7, own, (data, MOST_ORDERS)).is_err());
+        assert_eq!(post.arrivals().len(), 3);
+        for port in 1..2000 {
+            let segment = Segment {
+                ports: (port, 7),
+                ..send(syn, None)
+            };
+            post.segment(1, (CLIENT, port).into(), None, &segment.encode());
+        }
+        assert!(post.connections.len() <= MOST_CONNECTIONS);
     }
 
     #[test]

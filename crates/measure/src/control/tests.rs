@@ -682,6 +682,14 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
             hops: 3,
         },
         Order::Quotes,
+        Order::Segment {
+            listener: 1,
+            to: at,
+            form: crate::segment::Form::Option(2),
+            number: 1023,
+            tos: 3,
+            hops: 3,
+        },
     ] {
         let bytes = order.encode();
         for cut in 0..bytes.len() {

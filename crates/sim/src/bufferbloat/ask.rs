@@ -62,6 +62,19 @@ impl World {
                 self.advance(self.now + half);
                 Answer::Ordered(bytes)
             }
+            Ask::OrderSegment {
+                port,
+                to,
+                form,
+                number,
+                marking,
+            } => {
+                let half = self.plan.link.propagation_rtt() / 2;
+                self.advance(self.now + half);
+                let sent = self.order_segment((*port, *to), (*form, *number), *marking);
+                self.advance(self.now + half);
+                Answer::Sent(sent.map_err(|why| Trouble::new(Kind::Other, why)))
+            }
             Ask::Knock(knocks) => Answer::Knocked(self.knock(knocks)),
             Ask::Open(opening) => Answer::Opened(self.opened(opening)),
             Ask::Connect { to, patience } => Answer::Connected(self.connect(*to, *patience)),

@@ -10,12 +10,15 @@ use measure::control::listen::{
     Answer, Arrival, COOKIE_LEN, Echo, KNOCK_LEN, Knocked, Place, Pull, Pulled, TOKEN_LEN,
     Transport, Wanted, datagram, echo_number, mark,
 };
-use std::collections::BTreeSet;
+use measure::segment::{self, Form, Seen, Segment};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 pub(super) const COOKIE: [u8; COOKIE_LEN] = [7; COOKIE_LEN];
 pub(super) const TOKEN: [u8; TOKEN_LEN] = *b"in-order";
 const FAR_PORT: u16 = 7_000;
+/// Sequence number of the far side's first segment.
+const FAR_BASE: u32 = u32::MAX - 100;
 /// Answer of a middlebox in the server's name.
 const SOMEBODY: &[u8] = b"220 welcome";
 /// Response codes of the DNS.
@@ -30,6 +33,8 @@ pub(super) struct Far {
     ordered: u32,
     /// Datagrams that each port has echoed.
     echoed: Vec<u32>,
+    /// Sequence number of the latest SYN of each source.
+    syns: BTreeMap<SocketAddr, u32>,
     /// Names that resolvers have found out, with the resolver.
     cached: BTreeSet<(SocketAddr, Vec<u8>)>,
 }
@@ -97,14 +102,69 @@ impl World {
                 to,
                 bytes: bytes.clone(),
                 tos: marking.tos,
+                tcp: false,
             };
             self.send_down(datagram, marking.hops);
         }
         bytes
     }
 
+    /// Has the server send a TCP segment.
+    pub fn order_segment(
+        &mut self,
+        (port, to): (usize, SocketAddr),
+        (form, number): (Form, u32),
+        marking: Marking,
+    ) -> Result<(), String> {
+        let Some((_, Ok(from))) = self.far.ports.get(port).cloned() else {
+            return Err(format!("no port {port} is open"));
+        };
+        let Some(syn) = self.far.syns.get(&to) else {
+            return Err(format!("no SYN from {to} has come"));
+        };
+        let segment = Segment {
+            ports: (from.port(), to.port()),
+            seq: segment::seq(FAR_BASE, number, form),
+            ack: Some(syn.wrapping_add(1)),
+            form,
+        };
+        let datagram = Datagram {
+            from,
+            to,
+            bytes: segment.encode(),
+            tos: marking.tos,
+            tcp: true,
+        };
+        self.send_down(datagram, marking.hops);
+        Ok(())
+    }
+
+    /// A TCP segment has reached the far side, whose kernel answers nothing.
+    fn segment_heard(&mut self, segment: &Datagram) {
+        let listener = self.listener(Transport::Tcp, segment.to);
+        let block = self.block(Transport::Tcp, segment.to.port());
+        let (Some(listener), None) = (listener, block) else {
+            return;
+        };
+        let seen = Seen::read(&segment.bytes);
+        if let Some(seen) = seen.filter(|s| s.rest.is_some_and(|f| f.syn)) {
+            self.far.syns.insert(segment.from, seen.seq);
+        }
+        self.far.arrivals.push(Arrival {
+            listener: listener as u32,
+            from: Some(segment.from),
+            len: segment.bytes.len() as u32,
+            bytes: segment.bytes.clone(),
+            tos: Some(segment.tos),
+            ..Arrival::default()
+        });
+    }
+
     /// A datagram has reached the far side.
     pub fn far_heard(&mut self, datagram: &Datagram) {
+        if datagram.tcp {
+            return self.segment_heard(datagram);
+        }
         let Datagram {
             from, to, bytes, ..
         } = datagram;
@@ -120,6 +180,7 @@ impl World {
                 to: from,
                 bytes: reply,
                 tos: 0,
+                tcp: false,
             };
             self.later(after, Then::Near(reply));
             return;
@@ -161,6 +222,7 @@ impl World {
                 to: from,
                 bytes: pulled.encode(&TOKEN, usize::from(pull.len)),
                 tos: pull.tos,
+                tcp: false,
             };
             self.send_down(datagram, None);
             return;
@@ -175,7 +237,7 @@ impl World {
                 let cookie = COOKIE;
                 Knocked { from, cookie }.encode(&TOKEN).to_vec()
             }
-            Answer::Mark | Answer::Pull | Answer::Nothing => return,
+            Answer::Mark | Answer::Pull | Answer::Nothing | Answer::Segments => return,
             other => messages::answer(other, &TOKEN),
         };
         if ours && let Some(answer) = returned(block, answer) {
@@ -189,6 +251,7 @@ impl World {
             to,
             bytes,
             tos: 0,
+            tcp: false,
         };
         self.send_down(datagram, None);
     }

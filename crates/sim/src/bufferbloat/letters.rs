@@ -8,6 +8,7 @@ use base::rng::uniform;
 use base::{Duration, Ecn, Time};
 use experiment::ask::{Extension, Heard, Marking, Opening};
 use measure::quote::{Quote, UDP};
+use measure::segment::TCP;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -42,6 +43,8 @@ pub(super) struct Datagram {
     pub bytes: Vec<u8>,
     /// TOS or traffic-class byte.
     pub tos: u8,
+    /// True if the contents are a TCP segment with its header.
+    pub tcp: bool,
 }
 
 impl Datagram {
@@ -286,6 +289,7 @@ impl World {
             to,
             bytes: bytes.to_vec(),
             tos: marking.tos,
+            tcp: opening.segments,
         };
         if !known {
             // An external address: another socket here, for all that this world knows.
@@ -315,13 +319,9 @@ impl World {
         hops: Option<u8>,
     ) -> Option<Datagram> {
         let network = &self.plan.network;
-        match network.reached(direction, datagram.tos, hops) {
-            Reached::End(tos) => {
-                datagram.tos = tos;
-                Some(datagram)
-            }
-            Reached::Router(index, tos) => {
-                datagram.tos = tos;
+        match network.reached(direction, &mut datagram, hops) {
+            Reached::End => Some(datagram),
+            Reached::Router(index) => {
                 self.exceeded(direction, &datagram, index);
                 None
             }
@@ -338,10 +338,13 @@ impl World {
             return;
         }
         self.letters.quoted.insert(index, now);
-        let mut rest = datagram.from.port().to_be_bytes().to_vec();
-        rest.extend(datagram.to.port().to_be_bytes());
-        rest.extend((datagram.bytes.len() as u16 + 8).to_be_bytes());
-        rest.extend([0, 0]);
+        let mut rest = Vec::new();
+        if !datagram.tcp {
+            rest.extend(datagram.from.port().to_be_bytes());
+            rest.extend(datagram.to.port().to_be_bytes());
+            rest.extend((datagram.bytes.len() as u16 + 8).to_be_bytes());
+            rest.extend([0, 0]);
+        }
         rest.extend(&datagram.bytes);
         rest.truncate(router.quotes);
         let quote = Quote {
@@ -349,7 +352,7 @@ impl World {
             exceeded: true,
             to: datagram.to.ip(),
             tos: datagram.tos,
-            protocol: UDP,
+            protocol: if datagram.tcp { TCP } else { UDP },
             rest,
         };
         let rtt = self.plan.link.propagation_rtt();

@@ -5,9 +5,11 @@
 //!
 //! **Deviations.** Middleboxes, hops and resolvers add a fixed delay and have no queues of their own.
 
+use super::letters::Datagram;
 use base::record::Direction;
 use base::{BitsPerSec, Bytes, Duration};
 use measure::control::listen::Transport;
+use measure::segment::Seen;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -181,9 +183,18 @@ pub enum Which {
     Dscps,
     /// One DSCP.
     Dscp(u8),
+    /// ECT and CE of TCP segments.
+    TcpEcn,
+    /// SYNs and SYN-ACKs with AE, CWR or ECE: a rewrite concerns these three bits.
+    Handshakes,
+    /// The same of other TCP segments.
+    Ace,
+    /// AccECN options: a rewrite strips them.
+    AccEcn,
 }
 
 impl Which {
+    /// True for this TOS byte of a datagram.
     pub(super) fn has(self, tos: u8) -> bool {
         match self {
             Which::Every => true,
@@ -191,6 +202,37 @@ impl Which {
             Which::Codepoint(codepoint) => tos & 3 == codepoint,
             Which::Dscps => tos >> 2 != 0,
             Which::Dscp(dscp) => tos >> 2 == dscp,
+            Which::TcpEcn | Which::Handshakes | Which::Ace | Which::AccEcn => false,
+        }
+    }
+
+    /// True for this packet.
+    fn concerns(self, packet: &Datagram) -> bool {
+        let seen = Seen::read(&packet.bytes).filter(|_| packet.tcp);
+        let flags = seen.and_then(|s| s.rest);
+        match self {
+            Which::TcpEcn => packet.tcp && packet.tos & 3 != 0,
+            Which::Handshakes => flags.is_some_and(|f| f.syn && f.ecn != 0),
+            Which::Ace => flags.is_some_and(|f| !f.syn && f.ecn != 0),
+            Which::AccEcn => seen.is_some_and(|s| s.option.is_some_and(|o| o != 0)),
+            other => other.has(packet.tos),
+        }
+    }
+
+    /// Keeps and sets bits of the part that it is about.
+    fn rewrite(self, packet: &mut Datagram, (keep, set): (u8, u8)) {
+        match self {
+            Which::Handshakes | Which::Ace => {
+                let word = u16::from_be_bytes([packet.bytes[12], packet.bytes[13]]);
+                let ecn = (word >> 6 & 7) as u8 & keep | set & 7;
+                let word = word & !(7 << 6) | u16::from(ecn) << 6;
+                packet.bytes[12..14].copy_from_slice(&word.to_be_bytes());
+            }
+            Which::AccEcn => {
+                let end = usize::from(packet.bytes[12] >> 4) * 4;
+                packet.bytes[20..end].fill(1);
+            }
+            _ => packet.tos = packet.tos & keep | set,
         }
     }
 }
@@ -206,17 +248,17 @@ pub struct Treatment {
     pub leaving: bool,
     /// Markings that it concerns.
     pub which: Which,
-    /// Bits of the TOS byte that are kept, and bits that are set then; null to drop the datagram.
+    /// Bits of the TOS byte, or of the flags, that are kept, and bits that are set then; null to drop the datagram.
     pub rewrite: Option<(u8, u8)>,
 }
 
 /// End of a datagram's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// The other end, with this TOS byte.
-    End(u8),
-    /// Hop limit at the router of this index, with this TOS byte.
-    Router(usize, u8),
+    /// The other end.
+    End,
+    /// Hop limit at the router of this index.
+    Router(usize),
     /// A router has dropped it.
     Nowhere,
 }
@@ -321,8 +363,13 @@ impl Network {
         }
     }
 
-    /// Follows a datagram with this TOS byte and hop limit from router to router.
-    pub(super) fn reached(&self, direction: Direction, mut tos: u8, hops: Option<u8>) -> Reached {
+    /// Follows a datagram with this hop limit from router to router, which may change it.
+    pub(super) fn reached(
+        &self,
+        direction: Direction,
+        packet: &mut Datagram,
+        hops: Option<u8>,
+    ) -> Reached {
         let count = self.routers.len();
         for hop in 1..=count {
             let router = match direction {
@@ -331,21 +378,21 @@ impl Network {
             };
             for leaving in [false, true] {
                 if leaving && hops == Some(hop as u8) {
-                    return Reached::Router(router - 1, tos);
+                    return Reached::Router(router - 1);
                 }
                 let its = self.treatments.iter().filter(|t| {
                     t.router == router && t.direction == direction && t.leaving == leaving
                 });
                 for treatment in its {
                     match treatment.rewrite {
-                        _ if !treatment.which.has(tos) => {}
-                        Some((keep, set)) => tos = tos & keep | set,
+                        _ if !treatment.which.concerns(packet) => {}
+                        Some(bits) => treatment.which.rewrite(packet, bits),
                         None => return Reached::Nowhere,
                     }
                 }
             }
         }
-        Reached::End(tos)
+        Reached::End
     }
 
     pub(super) fn resolver(&self, to: SocketAddr) -> Option<&Resolver> {
