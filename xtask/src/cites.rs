@@ -206,6 +206,7 @@ const TITLES: &[(u32, &str)] = &[
         7928,
         "Characterization Guidelines for Active Queue Management (AQM)",
     ),
+    (7838, "HTTP Alternative Services"),
     (8032, "Edwards-Curve Digital Signature Algorithm (EdDSA)"),
     (
         8033,
@@ -260,6 +261,7 @@ const TITLES: &[(u32, &str)] = &[
     (9110, "HTTP Semantics"),
     (9112, "HTTP/1.1"),
     (9113, "HTTP/2"),
+    (9114, "HTTP/3"),
     (9293, "Transmission Control Protocol (TCP)"),
     (9312, "Manageability of the QUIC Transport Protocol"),
     (
