@@ -202,11 +202,11 @@ const TITLES: &[(u32, &str)] = &[
         "A One-Way Loss Metric for IP Performance Metrics (IPPM)",
     ),
     (7766, "DNS Transport over TCP - Implementation Requirements"),
+    (7838, "HTTP Alternative Services"),
     (
         7928,
         "Characterization Guidelines for Active Queue Management (AQM)",
     ),
-    (7838, "HTTP Alternative Services"),
     (8032, "Edwards-Curve Digital Signature Algorithm (EdDSA)"),
     (
         8033,

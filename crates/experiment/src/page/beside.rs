@@ -116,9 +116,9 @@ fn compared((tcp, quic): (&Site, &Site), parts: [(Figure, Figure, Figure); 2]) -
             Figure::Is { value, low, high } => {
                 let times = format!(
                     "{} times as long ({} to {})",
-                    significant(*value, 2),
-                    significant(*low, 2),
-                    significant(*high, 2)
+                    significant(*value, 3),
+                    significant(*low, 3),
+                    significant(*high, 3)
                 );
                 match (*low > 1.0, *high < 1.0) {
                     (true, _) => format!("QUIC is slower, {times}"),

@@ -583,7 +583,7 @@ type Line = (&'static str, fn(&Loaded) -> Option<f64>, usize);
 /// Number of objects that came over such a protocol; older recordings lack it.
 fn came(loaded: &Loaded, is_it: fn(&str) -> bool) -> Option<f64> {
     let these = loaded.by_protocol.iter().filter(|(p, _)| is_it(p));
-    (!loaded.by_protocol.is_empty()).then(|| these.map(|(_, n)| f64::from(*n)).sum())
+    (!loaded.by_protocol.is_empty()).then(|| f64::from(these.map(|(_, n)| n).sum::<u32>()))
 }
 
 /// Table on a page, idle and under load: means.
