@@ -101,6 +101,7 @@ pub(super) struct Stalls {
     last_late_ms: Option<f64>,
     intervals: Vec<f64>,
     usual_gap_ms: Option<f64>,
+    /// Number of probes that arrived.
     pub probes: u64,
 }
 
