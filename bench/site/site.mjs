@@ -36,7 +36,9 @@ async function answer(ask, reply) {
   const number = (name, usual) => Number(url.searchParams.get(name) ?? usual);
   const send = (type, body, status = 200, more = {}) => {
     // To be kept for a day: a browser that has anything cached would show it.
-    reply.writeHead(status, { 'content-type': type, 'cache-control': 'max-age=86400', ...more });
+    // h3.py speaks HTTP/3 at the UDP port of the same number.
+    const speaks = ask.socket.encrypted ? { 'alt-svc': `h3=":${ask.socket.localPort}"` } : {};
+    reply.writeHead(status, { 'content-type': type, 'cache-control': 'max-age=86400', ...speaks, ...more });
     reply.end(body);
   };
   const path = url.pathname.slice(1);

@@ -202,6 +202,7 @@ const TITLES: &[(u32, &str)] = &[
         "A One-Way Loss Metric for IP Performance Metrics (IPPM)",
     ),
     (7766, "DNS Transport over TCP - Implementation Requirements"),
+    (7838, "HTTP Alternative Services"),
     (
         7928,
         "Characterization Guidelines for Active Queue Management (AQM)",
@@ -260,6 +261,7 @@ const TITLES: &[(u32, &str)] = &[
     (9110, "HTTP Semantics"),
     (9112, "HTTP/1.1"),
     (9113, "HTTP/2"),
+    (9114, "HTTP/3"),
     (9293, "Transmission Control Protocol (TCP)"),
     (9312, "Manageability of the QUIC Transport Protocol"),
     (

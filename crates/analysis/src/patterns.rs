@@ -1,4 +1,5 @@
-//! Patterns of radio and satellite links in long recordings: reconfiguration each 15 s, grids of arrival times, handovers.
+//! Patterns of radio and satellite links in long recordings: reconfiguration each 15 s, grids of arrival
+//! times, handovers, stalls.
 //!
 //! - **Reconfiguration.** A constellation of low orbit assigns satellites anew each 15 s. The delay then changes its level.
 //!   At each second, the step is the median of the 5 s after it less that of the 5 s before. At one phase of 15 s the step
@@ -8,15 +9,18 @@
 //!   longest period that explains the arrivals counts.
 //! - **Handovers.** An interruption, and a level of the delay that differs afterwards by more than its spread, up as well
 //!   as down.
+//! - **Stalls.** Nothing arrives, then everything at once (`stalls.rs`).
 //!
 //! **Source.** S. Tanveer et al., "Making Sense of Constellations", CoNEXT 2023 (15 s, at seconds 12, 27, 42 and 57); 3GPP TS
 //! 38.331 (DRX cycles), TS 38.213 (periods of scheduling); N. I. Fisher, "Statistical Analysis of Circular Data", 1993.
 //!
-//! **Limits.** Probes at multiples of a grid's period always meet the same phase: then the grid cannot be told. Blockage of
-//! a beam looks like congestion in delays alone, and is not named.
+//! **Limits.** Probes at multiples of a grid's period always meet the same phase: then the grid cannot be told.
+
+mod stalls;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stalls::{LATE_NS, Sent, Stalls};
 use stats::Figure;
 use std::f64::consts::TAU;
 
@@ -29,6 +33,8 @@ pub struct Passage {
     pub rtt_ns: Option<i64>,
     /// Arrival at the far end and departure of the answer, on its clock, if it told them.
     pub far_ns: Option<(i64, i64)>,
+    /// Time by which this host sent it later than planned, if known.
+    pub late_ns: Option<i64>,
 }
 
 /// Verdict about one pattern.
@@ -43,11 +49,12 @@ pub enum Found {
 /// One pattern with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pattern {
-    /// Name: `reconfiguration`, `handovers`, and `grid up` with `grid down`, or `grid` if the far end told no times.
+    /// Name: `reconfiguration`, `handovers`, and `grid up`, `grid down`, `stalls up` and `stalls down`, or `grid` and `stalls`
+    /// if the far end told no times.
     pub name: String,
     /// Verdict.
     pub found: Found,
-    /// Period, ms; absent for handovers and for a pattern that was not found.
+    /// Period, ms; absent for handovers, stalls and a pattern that was not found.
     pub period_ms: Option<Figure>,
     /// Sentence with the evidence, or with the reason.
     pub because: String,
@@ -74,6 +81,7 @@ pub struct Patterns {
     run: u32,
     /// Arrivals at the far end, arrivals here, and round trips without times of the far end.
     grids: [Grids; 3],
+    stalls: [Stalls; 3],
 }
 
 const NS: i64 = 1_000_000_000;
@@ -108,6 +116,7 @@ impl Patterns {
             current.run = current.run.max(self.run);
         }
         self.now.extend(ms);
+        self.watch_stalls(p);
         let [up, down, whole] = &mut self.grids;
         match (p.rtt_ns, p.far_ns) {
             (Some(rtt), Some((far, answered))) => {
@@ -121,6 +130,34 @@ impl Patterns {
             }
             (Some(rtt), None) => whole.add(p.sent_ns, p.sent_ns.saturating_add(rtt)),
             (None, _) => {}
+        }
+    }
+
+    fn watch_stalls(&mut self, p: Passage) {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        let is_late = p.late_ns.is_some_and(|ns| ns >= LATE_NS);
+        let sent = |at: i64, delay: Option<i64>| Sent {
+            sent_ms: ms(at),
+            delay_ms: delay.map(ms),
+            is_late,
+        };
+        let [up, down, whole] = &mut self.stalls;
+        whole.add(sent(p.sent_ns, p.rtt_ns));
+        match (p.rtt_ns, p.far_ns) {
+            (Some(rtt), Some((far, answered))) => {
+                let there = far.saturating_sub(p.sent_ns);
+                up.add(sent(p.sent_ns, Some(there)));
+                // The answer leaves when the far end has the probe, which a stall up delays.
+                let held = answered.saturating_sub(far);
+                let back = rtt
+                    .saturating_add(held)
+                    .saturating_sub(there.saturating_add(held));
+                down.add(sent(answered, Some(back)));
+            }
+            (None, None) => {
+                up.add(sent(p.sent_ns, None));
+            }
+            _ => {}
         }
     }
 
@@ -154,9 +191,21 @@ impl Patterns {
             true => vec![up.finish("grid up"), down.finish("grid down")],
             false => vec![whole.finish("grid")],
         };
+        let others = [&reconfiguration, &handovers].into_iter().chain(&grids);
+        let explained = others
+            .filter(|p| p.found == Found::Yes)
+            .map(|p| p.name.clone())
+            .next();
+        let by = explained.as_deref();
+        let [up, down, whole] = self.stalls;
+        let stalls = match 2 * up.probes > whole.probes {
+            true => vec![up.finish("stalls up", by), down.finish("stalls down", by)],
+            false => vec![whole.finish("stalls", by)],
+        };
         [reconfiguration, handovers]
             .into_iter()
             .chain(grids)
+            .chain(stalls)
             .collect()
     }
 }

@@ -4,7 +4,7 @@
 //! the steps.
 
 use base::noted::middlebox::Syn;
-use base::noted::page::PageEnd;
+use base::noted::page::{HttpOver, PageEnd};
 use base::record::Direction;
 use base::{Bytes, Duration, Time};
 use measure::control::Refusal;
@@ -296,11 +296,15 @@ pub enum Browse {
         path: Option<String>,
         trust: Vec<String>,
     },
-    /// Starts it and loads a page that needs no network: [`Answer::Browser`].
-    Start,
+    /// Starts one for each of these transports and loads a page that needs no network: [`Answer::Browser`]. The hosts and
+    /// ports are those that QUIC asks at once.
+    Start {
+        over: Vec<HttpOver>,
+        origins: Vec<String>,
+    },
     /// Loads a page with nothing cached: [`Answer::Visited`].
     Visit(Visiting),
-    /// Closes it: [`Answer::Browsed`].
+    /// Closes all: [`Answer::Browsed`], in the order of the visits.
     Stop,
 }
 
@@ -309,6 +313,8 @@ pub enum Browse {
 pub struct Visiting {
     /// Address of the page.
     pub url: String,
+    /// Transport, which is one of those that were started.
+    pub over: HttpOver,
     /// Limit on its time.
     pub patience: Duration,
     /// Upper limit on this host's traffic until it ends.

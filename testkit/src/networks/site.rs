@@ -20,6 +20,61 @@ pub fn missing() -> Vec<&'static str> {
     needed
 }
 
+/// Python that has aioquic: the one of `make deps`, or the system's.
+pub fn python() -> Option<String> {
+    let made = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/tmp/aioquic/bin/python"
+    );
+    [made, "python3"].into_iter().map(str::to_owned).find(|p| {
+        let run = Command::new(p).args(["-c", "import aioquic"]).output();
+        run.is_ok_and(|out| out.status.success())
+    })
+}
+
+/// The pages over HTTP/3, `bench/site/h3.py`, at the UDP port whose number is that of HTTP/2.
+pub struct Http3 {
+    child: Child,
+}
+
+impl Drop for Http3 {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Http3 {
+    pub fn start(line: &Emulation, python: &str) -> Http3 {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/site/h3.py");
+        let mut command = Command::new(python);
+        command
+            .args([script, "0.0.0.0", &(PORT + 1).to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = line.far().command(&mut command).spawn().expect("it runs");
+        let mut first = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut first).expect("it says");
+        assert!(first.contains("h3"), "{first}");
+        Http3 { child }
+    }
+
+    /// Connections that it took and requests that it answered, once it has stopped.
+    pub fn stop(mut self) -> (u64, u64) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let mut text = String::new();
+        let out = self.child.stderr.take().expect("it is piped");
+        BufReader::new(out)
+            .read_to_string(&mut text)
+            .expect("it says");
+        let says: Value = serde_json::from_str(&text).expect("it is JSON");
+        let count = |key: &str| says[key].as_u64().expect("a count");
+        (count("connections"), count("answers"))
+    }
+}
+
 pub struct Site {
     child: Child,
     says: Value,

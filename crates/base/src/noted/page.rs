@@ -2,6 +2,7 @@
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Notes of a run of `page`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,40 @@ impl Noted for PageNote {
     const KIND: &'static str = "page";
 }
 
+/// Transport that a browser may use for a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpOver {
+    /// The browser chooses.
+    #[default]
+    Any,
+    /// TCP alone: HTTP/2 or HTTP/1.1.
+    Tcp,
+    /// QUIC from the first packet: HTTP/3.
+    Quic,
+}
+
+impl HttpOver {
+    /// Name of the transport.
+    pub fn named(self) -> &'static str {
+        match self {
+            HttpOver::Any => "any",
+            HttpOver::Tcp => "TCP",
+            HttpOver::Quic => "QUIC",
+        }
+    }
+
+    /// True if a page that came over this protocol came over this transport; also if the protocol is unknown.
+    pub fn allows(self, protocol: &str) -> bool {
+        let quic = protocol.starts_with("h3") || protocol.starts_with("quic");
+        match self {
+            HttpOver::Any => true,
+            HttpOver::Tcp => !quic,
+            HttpOver::Quic => quic,
+        }
+    }
+}
+
 /// One load of a page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageLoad {
@@ -28,6 +63,9 @@ pub struct PageLoad {
     pub number: u32,
     /// True if the experiment's own load filled the link during this page load.
     pub loaded: bool,
+    /// Transport that the browser was allowed.
+    #[serde(default)]
+    pub over: HttpOver,
     /// Start of the navigation, UNIX ns.
     pub began_ns: i64,
     /// Time at which the outcome was known, UNIX ns.
@@ -73,6 +111,15 @@ pub struct Loaded {
     pub hosts: u32,
     /// Protocols such as `h2`, each once.
     pub protocols: Vec<String>,
+    /// Protocol of the page itself, such as `h3`; empty if unknown.
+    #[serde(default)]
+    pub main_protocol: String,
+    /// Number of answered requests by protocol.
+    #[serde(default)]
+    pub by_protocol: BTreeMap<String, u32>,
+    /// Services that the page's server announces beside this one (`Alt-Svc`, RFC 7838); empty if none.
+    #[serde(default)]
+    pub alt_svc: String,
     /// Connections that carried a request.
     pub connections_used: u32,
     /// Connections opened to the same addresses and ports, used or not; null if the browser's log was truncated.

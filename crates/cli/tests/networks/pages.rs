@@ -1,7 +1,8 @@
 //! `tailback probe page` over emulated lines, at a site of ours (`bench/site/site.mjs`) that counts the connections it takes.
 
 use crate::counted::off;
-use crate::doubles::site::{self, Site};
+use crate::doubles::network::rules;
+use crate::doubles::site::{self, Http3, Site};
 use crate::doubles::{TAILBACK, figure, line, line_of, probe, says, serve};
 use live::emulate::FAR_V4;
 use serde_json::Value;
@@ -14,6 +15,15 @@ fn can_browse() -> bool {
         testkit::skip(&format!("no {missing:?} here"));
     }
     missing.is_empty()
+}
+
+/// Python to serve HTTP/3 with.
+fn python() -> Option<String> {
+    let found = site::python();
+    if found.is_none() {
+        testkit::skip("no Python with aioquic here: make deps");
+    }
+    found
 }
 
 fn port(which: &str) -> u16 {
@@ -199,6 +209,83 @@ fn loads_that_do_not_succeed_are_counted_by_their_reason_and_in_no_mean() {
             says(&answer)
         );
         assert!(of(&answer, 6, "long_flow_share") < 0.5, "{answer}");
+        server.stop();
+    });
+}
+
+#[test]
+fn pages_over_quic_beside_tcp_come_over_what_the_site_counts() {
+    testkit::real_time(|| {
+        let (true, Some(python), Some(line)) = (can_browse(), python(), line(15)) else {
+            return;
+        };
+        let (server, site) = (serve(&line), Site::start(&line));
+        let http3 = Http3::start(&line, &python);
+        let kind = format!(
+            "page:url={},http=both,iterations=1,loads=3,loaded=0,trust={}",
+            url("h2", "20"),
+            site.trust()
+        );
+        let before = site.counts(&line);
+        let (answer, bytes, _) = off(&line, &kind);
+        assert!(bytes < 0.1, "{bytes}: {answer}");
+        let after = site.counts(&line);
+        let (connections, answers) = http3.stop();
+        for over in ["tcp", "quic"] {
+            let of = |key: &str| figure(&answer, &format!("{over}_{key}"));
+            assert_eq!((of("failed"), of("requests")), (0.0, 20.0), "{answer}");
+            assert_eq!(of("connections_used"), 1.0, "{answer}");
+            // Two round trips at least, of 30 ms each.
+            assert!(of("idle_ms") > 60.0, "{answer}");
+        }
+        assert!(figure(&answer, "quic_by_tcp_idle") > 0.0, "{answer}");
+        assert_eq!((connections, answers), (3, 3 * 20), "{answer}");
+        let port = port("h2").to_string();
+        let took = |counts: &Value| counts[&port].as_f64().expect("a count");
+        let opened = 3.0 * figure(&answer, "tcp_connections_opened");
+        assert_eq!(took(&after) - took(&before), opened, "{answer}");
+        for protocol in ["h2", "h3"] {
+            let told = answer["evidence"].to_string();
+            assert!(
+                told.contains(&format!("over {protocol} and opens")),
+                "{told}"
+            );
+        }
+        server.stop();
+    });
+}
+
+#[test]
+fn quic_that_is_filtered_or_not_spoken_is_a_verdict_and_never_a_load_over_tcp() {
+    testkit::real_time(|| {
+        let (true, Some(line)) = (can_browse(), line(5)) else {
+            return;
+        };
+        let (server, site) = (serve(&line), Site::start(&line));
+        let port = port("h2");
+        let table =
+            format!("chain in {{ type filter hook input priority 0; udp dport {port} drop; }}");
+        rules(line.far(), &table);
+        let kind = |http: &str| {
+            format!(
+                "page:url={},http={http},iterations=1,loads=2,loaded=0,trust={}",
+                url("h2", "1"),
+                site.trust()
+            )
+        };
+        let (answer, _) = probe(&line, &kind("both"));
+        let told = says(&answer);
+        assert!(told.contains("HTTP/3 fails and h2 works"), "{told}");
+        assert!(told.contains("UDP is filtered"), "{told}");
+        assert_eq!(figure(&answer, "quic_failed"), 2.0, "{answer}");
+        assert_eq!(figure(&answer, "tcp_failed"), 0.0, "{answer}");
+
+        let (answer, _) = probe(&line, &kind("quic"));
+        assert_eq!(figure(&answer, "failed"), 2.0, "{answer}");
+        assert!(says(&answer).starts_with("Cannot tell"), "{answer}");
+
+        let (answer, _) = probe(&line, &kind("tcp"));
+        assert_eq!(figure(&answer, "failed"), 0.0, "{answer}");
         server.stop();
     });
 }

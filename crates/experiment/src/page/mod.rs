@@ -12,6 +12,7 @@
 //!
 //! **Units.** ms; ratios in per cent, as in the document's tables.
 
+mod beside;
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
@@ -19,22 +20,40 @@ use super::spec::{How, Spec};
 use super::trains::Ends;
 use base::Duration;
 use base::noted::Noted;
-use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
+use base::noted::page::{HttpOver, Loaded, PageEnd, PageLoad, PageNote};
 use base::print::DELAY;
 use base::print::significant;
 use base::record::{Recording, Status};
-use base::spec::{Params as _, params};
+use base::spec::{Params as _, choices, params};
 use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const DOCUMENT: &str = "Catalán 2014, section 6.3.4";
 
+choices! {
+    /// Transports of the pages.
+    pub enum Http { Any = "any", Tcp = "tcp", Quic = "quic", Both = "both" }
+}
+
+impl Http {
+    /// Transports of each page.
+    fn transports(self) -> &'static [HttpOver] {
+        match self {
+            Http::Any => &[HttpOver::Any],
+            Http::Tcp => &[HttpOver::Tcp],
+            Http::Quic => &[HttpOver::Quic],
+            Http::Both => &[HttpOver::Tcp, HttpOver::Quic],
+        }
+    }
+}
+
 params! {
     #[derive(Clone, Debug)]
     pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["Catalán 2014, section 6.3.4",
             "Chandele 2012, table 3.1.1",
-            "W3C, Navigation Timing Level 2",] {
+            "W3C, Navigation Timing Level 2",
+            "RFC 9114, HTTP/3",] {
         /// pages to load, such as https://www.example.org/; several are separated by semicolons; a comma is written %2C
         url: Vec<Arc<str>> as List(Url);
         /// number of iterations
@@ -47,6 +66,8 @@ params! {
         direction: Ends = "up", DOCUMENT;
         /// flows of the load
         flows: u32 = "1" ["1".."64"], DOCUMENT;
+        /// transport: TCP (HTTP/2 and 1.1), QUIC (HTTP/3), both in turn and compared, or any, which the browser chooses
+        http: Http = "any";
         /// time from the begin of the load to the first page, and pause between iterations
         settle: Duration = "30 s" ["0 s".."3600 s"], DOCUMENT;
         /// time after which a page counts as failed
@@ -78,9 +99,12 @@ const LONG_MS: f64 = 2000.0;
 /// Share of the first third's bytes below which the last third of a long transfer was slowed down.
 const THROTTLED: f64 = 0.5;
 
-/// Results of one address.
+/// Results of one address over one transport.
 struct Site<'a> {
     url: &'a str,
+    over: HttpOver,
+    /// Address, and the transport if there are two.
+    name: String,
     loads: Vec<&'a PageLoad>,
 }
 
@@ -168,26 +192,43 @@ fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
     }
 }
 
-fn answer(params: &Params, recording: &Recording) -> Outcome {
-    let notes: Vec<(&str, PageNote)> = PageNote::all_of(recording).collect();
-    let mut by_url: BTreeMap<&str, Vec<&PageLoad>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for (url, note) in &notes {
-        if let PageNote::Load(load) = note {
-            by_url.entry(url).or_insert_with(|| {
-                order.push(*url);
-                Vec::new()
-            });
-            by_url.get_mut(url).into_iter().for_each(|l| l.push(load));
+/// Loads by address in the order of their first load, and by transport.
+fn sites<'a>(notes: &'a [(&'a str, PageNote)], http: Http) -> Vec<Site<'a>> {
+    let mut sites: Vec<Site> = Vec::new();
+    let mut order: Vec<&str> = Vec::new();
+    for (url, note) in notes {
+        let PageNote::Load(load) = note else {
+            continue;
+        };
+        if !order.contains(url) {
+            order.push(url);
+        }
+        let of_it = |s: &&mut Site| s.url == *url && s.over == load.over;
+        match sites.iter_mut().find(of_it) {
+            Some(site) => site.loads.push(load),
+            None => sites.push(Site {
+                url,
+                over: load.over,
+                name: match http {
+                    Http::Both => format!("{url} over {}", load.over.named()),
+                    _ => (*url).to_owned(),
+                },
+                loads: vec![load],
+            }),
         }
     }
-    let sites: Vec<Site> = order
-        .iter()
-        .map(|url| Site {
-            url,
-            loads: by_url.remove(url).unwrap_or_default(),
-        })
-        .collect();
+    sites.sort_by_key(|s| (order.iter().position(|u| *u == s.url), s.over));
+    sites
+}
+
+/// Results of each address, over one transport or two.
+fn pages<'a, 'b>(sites: &'a [Site<'b>]) -> Vec<&'a [Site<'b>]> {
+    sites.chunk_by(|a, b| a.url == b.url).collect()
+}
+
+fn answer(params: &Params, recording: &Recording) -> Outcome {
+    let notes: Vec<(&str, PageNote)> = PageNote::all_of(recording).collect();
+    let sites = sites(&notes, params.http);
     if sites.is_empty() {
         return Outcome::cannot_tell("no page was loaded");
     }
@@ -212,15 +253,25 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
             PageNote::Load(_) => {}
         }
     }
+    let pages = pages(&sites);
+    let many = pages.len() > 1;
     let mut said = Vec::new();
-    for (i, site) in sites.iter().enumerate() {
+    for (i, page) in pages.iter().enumerate() {
         let key = match i {
             0 => String::new(),
             n => format!("page{}_", n + 1),
         };
-        let of = if sites.len() > 1 { site.url } else { "" };
-        said.push(one(site, (&key, of), &mut outcome));
+        if let [tcp, quic] = page {
+            said.push(beside::both((tcp, quic), (&key, many), &mut outcome));
+            continue;
+        }
+        for site in *page {
+            let of = if many { site.url } else { "" };
+            let idle_and_loaded = one(site, (&key, of), &mut outcome);
+            said.push(headline(site, &idle_and_loaded, &mut outcome));
+        }
     }
+    outcome.tables.extend(beside::table(&pages));
     outcome.says = said.join(" ");
     outcome.evidence.extend(round_trips(&sites, recording));
     outcome
@@ -279,10 +330,12 @@ fn figures(
     all.into_iter().map(figured).collect()
 }
 
-/// Sentence about one address; adds its figures, evidence and doubts.
-fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
+/// Load times of a page, idle and under load.
+type Times = (Figure, Figure);
+
+/// Load times of one address over one transport; adds its figures, evidence and doubts.
+fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> Times {
     let (idle, loaded) = (site.mean(false), site.mean(true));
-    let tried_beside = site.loads.iter().any(|l| l.loaded);
     let kept = long_flows(site);
     let figures = figures(site, (key, of), (&idle, &loaded), &kept);
     outcome.figures.extend(figures);
@@ -290,38 +343,36 @@ fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
     if let Some(share) = kept.value().filter(|s| *s < THROTTLED) {
         outcome.evidence.push(format!(
             "long transfers of {} are slowed down: the last third of their time brings {} % of what the first third did",
-            site.url,
+            site.name,
             significant(share * 100.0, 2)
         ));
     }
     doubts(site, outcome);
-    headline(site, &idle, &loaded, tried_beside, outcome)
+    (idle, loaded)
 }
 
-/// Sentence on the load times of one page; advises on the queue if the load slows it.
-fn headline(
-    site: &Site,
-    idle: &Figure,
-    loaded: &Figure,
-    tried_beside: bool,
-    outcome: &mut Outcome,
-) -> String {
-    let page = site.url;
-    match (idle.value(), loaded.value()) {
+/// True if the load slows a page by more than chance, and by more than a person would overlook. Advises on the queue then,
+/// once for all pages.
+fn is_slowed((idle, loaded): &Times, outcome: &mut Outcome) -> bool {
+    let slowed = bounds(&ratio(idle, loaded)).is_some_and(|(t, low, _)| t >= SLOWED && low > 1.0);
+    let advice = "pages wait behind the load's packets: `tailback test` finds that queue and says how to keep it short";
+    if slowed && !outcome.advice.iter().any(|a| a == advice) {
+        outcome.advice.push(advice.into());
+    }
+    slowed
+}
+
+/// Sentence on the load times of one page.
+fn headline(site: &Site, times: &Times, outcome: &mut Outcome) -> String {
+    let page = &site.name;
+    let tried_beside = site.loads.iter().any(|l| l.loaded);
+    match (times.0.value(), times.1.value()) {
         (Some(i), Some(l)) => {
-            // By more than chance, and by more than a person would overlook.
-            let slowed =
-                bounds(&ratio(idle, loaded)).is_some_and(|(t, low, _)| t >= SLOWED && low > 1.0);
-            let verdict = match slowed {
+            let verdict = match is_slowed(times, outcome) {
                 true => format!("{} times as long", significant(l / i, 2)),
                 false if l / i >= SLOWED => "too few loads to tell that from chance".into(),
                 false => "the load hardly slows it".into(),
             };
-            let advice = "pages wait behind the load's packets: `tailback test` finds that queue and says how to keep it short";
-            // Once for all pages.
-            if slowed && !outcome.advice.iter().any(|a| a == advice) {
-                outcome.advice.push(advice.into());
-            }
             format!(
                 "{page} takes {} to load on the idle link and {} under load: {verdict}.",
                 DELAY.print(i),
@@ -373,7 +424,7 @@ fn doubts(site: &Site, outcome: &mut Outcome) {
         outcome.doubts.push(format!(
             "{failed} of {} loads of {} did not succeed and are in no mean: {}",
             site.loads.len(),
-            site.url,
+            site.name,
             reasons(site)
         ));
     }
@@ -382,14 +433,14 @@ fn doubts(site: &Site, outcome: &mut Outcome) {
     if broken > 0 {
         outcome.doubts.push(format!(
             "in {broken} loads of {} some object failed: the page was quicker without it",
-            site.url
+            site.name
         ));
     }
     let cached = all().filter(|l| l.cached_requests > 0).count();
     if cached > 0 {
         outcome.doubts.push(format!(
             "in {cached} loads of {} some object came out of a cache",
-            site.url
+            site.name
         ));
     }
 }
@@ -424,7 +475,7 @@ fn connections(site: &Site) -> Option<String> {
     };
     Some(format!(
         "{} asks {} for {} over {} and {opened}",
-        site.url,
+        site.name,
         many(first.hosts, "host"),
         many(first.requests, "object"),
         first.protocols.join(", "),
@@ -475,7 +526,7 @@ fn tables(sites: &[Site], iterations: u32) -> Vec<Table> {
     let numbers: Vec<String> = (1..=iterations).map(|i| i.to_string()).collect();
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
     let rows = |f: &dyn Fn(&Site) -> Vec<String>| -> Vec<Vec<String>> {
-        let row = |s: &Site| std::iter::once(s.url.to_owned()).chain(f(s)).collect();
+        let row = |s: &Site| std::iter::once(s.name.clone()).chain(f(s)).collect();
         sites.iter().map(row).collect()
     };
     let means =
@@ -529,10 +580,19 @@ fn tables(sites: &[Site], iterations: u32) -> Vec<Table> {
 /// Row of the table on a page: its name, its value, and its number of digits after the point.
 type Line = (&'static str, fn(&Loaded) -> Option<f64>, usize);
 
+/// Number of objects that came over such a protocol; older recordings lack it.
+fn came(loaded: &Loaded, is_it: fn(&str) -> bool) -> Option<f64> {
+    let these = loaded.by_protocol.iter().filter(|(p, _)| is_it(p));
+    (!loaded.by_protocol.is_empty()).then(|| f64::from(these.map(|(_, n)| n).sum::<u32>()))
+}
+
 /// Table on a page, idle and under load: means.
 fn does(site: &Site) -> Table {
-    let lines: [Line; 10] = [
+    let lines: [Line; 13] = [
         ("objects", |l| Some(f64::from(l.requests)), 1),
+        ("over HTTP/3", |l| came(l, |p| p.starts_with("h3")), 1),
+        ("over HTTP/2", |l| came(l, |p| p == "h2"), 1),
+        ("over HTTP/1", |l| came(l, |p| p.starts_with("http/1")), 1),
         ("kB", |l| Some(l.bytes as f64 * 1e-3), 1),
         ("hosts", |l| Some(f64::from(l.hosts)), 1),
         (
@@ -556,7 +616,7 @@ fn does(site: &Site) -> Table {
         vec![(*name).to_owned(), of(false), of(true)]
     });
     Table {
-        title: format!("What {} does, means", site.url),
+        title: format!("What {} does, means", site.name),
         columns: vec!["".into(), "idle".into(), "under load".into()],
         rows: rows.collect(),
     }
@@ -582,7 +642,7 @@ fn plots(sites: &[Site], iterations: u32) -> Vec<Plot> {
         };
         let parts = [part(false, "idle"), part(true, "under load")];
         Plot::new(
-            format!("Time to load {}", site.url),
+            format!("Time to load {}", site.name),
             ("load", "s"),
             parts.into_iter().filter(|p| !p.points.is_empty()).collect(),
         )

@@ -2,16 +2,17 @@
 //!
 //! A browser is started for each iteration, and each page load has a context of its own, so that nothing is cached.
 
-use super::Params;
+use super::{Http, Params};
 use crate::ask::{Answer, Ask, Browse, Halt, Visit, Visiting};
 use crate::course::{Course, OfCourse};
 use crate::host::{Counted, Load, Probing, Stopped};
 use crate::run::{TICK, TURN};
 use crate::spec::Setting;
 use crate::steps::{Action, Stage};
-use base::noted::page::{PageEnd, PageLoad, PageNote};
+use base::noted::page::{HttpOver, PageEnd, PageLoad, PageNote};
 use base::{Bytes, Duration};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Latest end of a load, which ends by itself then.
@@ -22,6 +23,9 @@ const STUCK: Duration = Duration::from_secs(10);
 const SESSION: Duration = Duration::from_millis(100);
 /// Failed loads of every page at the beginning after which no more are tried.
 const TRIED: u32 = 3;
+
+/// Loads that were tried and those that succeeded, by address and transport.
+type Tried = BTreeMap<(String, HttpOver), (u32, u32)>;
 
 /// State that the end of a run needs, also of one that ends early.
 #[derive(Default)]
@@ -43,6 +47,14 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
             why: "which page? Name it, for example: tailback probe page:url=https://www.example.org/ SERVER".into(),
         });
     }
+    let origins = match params.http {
+        Http::Quic | Http::Both => params
+            .url
+            .iter()
+            .map(|url| origin(url))
+            .collect::<Result<_, _>>()?,
+        Http::Any | Http::Tcp => Vec::new(),
+    };
     let budget = setting.budget;
     let state = Shared::default();
     let ending = state.clone();
@@ -50,8 +62,10 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
         let run = Run {
             course,
             params,
+            origins,
             budget,
             state,
+            tried: RefCell::default(),
         };
         run.all().await;
         end(&run.course, &run.state).await;
@@ -63,9 +77,37 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     }))
 }
 
+/// Host and port of an address, for QUIC.
+///
+/// # Errors
+/// The address is not of HTTPS, without which there is no HTTP/3.
+fn origin(url: &str) -> Result<String, Stopped> {
+    let Some(rest) = url.strip_prefix("https://") else {
+        return Err(Stopped::Unusable {
+            why: format!(
+                "HTTP/3 needs an address with https://, and {url} has none: give another address, or http=any"
+            ),
+        });
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let authority = authority.rsplit('@').next().unwrap_or(authority);
+    // An address of IPv6 has colons of its own, in brackets.
+    let has_port = authority
+        .rsplit(']')
+        .next()
+        .is_some_and(|t| t.contains(':'));
+    Ok(match has_port {
+        true => authority.to_owned(),
+        false => format!("{authority}:443"),
+    })
+}
+
 struct Run {
     course: Course,
     params: Params,
+    /// Hosts and ports that QUIC asks at once.
+    origins: Vec<String>,
+    tried: RefCell<Tried>,
     budget: Bytes,
     state: Shared,
 }
@@ -192,7 +234,11 @@ impl Run {
     /// One browser's page loads. Returns true if any page has loaded.
     async fn iteration(&self, iteration: u32, beside: bool) -> bool {
         self.state.borrow_mut().browses = true;
-        let product = match self.course.ask(Ask::Browse(Browse::Start)).await {
+        let start = Browse::Start {
+            over: self.params.http.transports().to_vec(),
+            origins: self.origins.clone(),
+        };
+        let product = match self.course.ask(Ask::Browse(start)).await {
             Some(Answer::Browser(product)) => product,
             _ => String::new(),
         };
@@ -205,10 +251,16 @@ impl Run {
 
     async fn visits(&self, iteration: u32, beside: bool) {
         let (params, began) = (&self.params, self.course.now());
-        let whole = f64::from(params.loads) * params.url.len() as f64;
+        let transports = params.http.transports();
+        let each = params.url.len() * transports.len();
+        let whole = f64::from(params.loads) * each as f64;
         let (mut done, mut said) = (0.0, String::new());
         for number in 1..=params.loads {
-            for url in &params.url {
+            for (url, over) in self.order().await {
+                if self.is_hopeless(url, over) {
+                    done += 1.0;
+                    continue;
+                }
                 let elapsed = self.course.now().saturating_since(began);
                 let stage = Stage {
                     name: if beside {
@@ -228,21 +280,28 @@ impl Run {
                 self.course.act(Action::Show(stage)).await;
                 let visit = match self.ended(beside) {
                     Some(halt) => Err(halt),
-                    None => self.visit(url, beside).await,
+                    None => self.visit(url, over, beside).await,
                 };
                 let visit = match visit {
                     Ok(visit) => visit,
                     Err(halt) => return self.cut(iteration, self.why(halt)).await,
                 };
-                said = told(&visit.end);
+                let end = as_asked(over, visit.end);
+                let mut tried = self.tried.borrow_mut();
+                let counted = tried.entry((url.to_owned(), over)).or_default();
+                counted.0 += 1;
+                counted.1 += u32::from(matches!(end, PageEnd::Loaded(_)));
+                drop(tried);
+                said = told(&end);
                 done += 1.0;
                 let load = PageLoad {
                     iteration,
                     number,
                     loaded: beside,
+                    over,
                     began_ns: visit.began_ns,
                     ended_ns: visit.ended_ns,
-                    end: visit.end,
+                    end,
                 };
                 self.state.borrow_mut().visits.push((url.to_string(), load));
             }
@@ -254,10 +313,36 @@ impl Run {
         }
     }
 
-    async fn visit(&self, url: &str, beside: bool) -> Result<Visit, Halt> {
+    /// Every page once over each transport, which of them first is chance.
+    async fn order(&self) -> Vec<(&str, HttpOver)> {
+        let (urls, transports) = (&self.params.url, self.params.http.transports());
+        let coins = match transports.len() {
+            1 => Vec::new(),
+            _ => self.course.random(urls.len()).await,
+        };
+        let mut order = Vec::new();
+        for (i, url) in urls.iter().enumerate() {
+            let mut over = transports.to_vec();
+            if coins.get(i).is_some_and(|c| c & 1 == 1) {
+                over.reverse();
+            }
+            order.extend(over.into_iter().map(|o| (&**url, o)));
+        }
+        order
+    }
+
+    /// True if a page never loads over one of two transports: each try may take its whole patience.
+    fn is_hopeless(&self, url: &str, over: HttpOver) -> bool {
+        let tried = self.tried.borrow();
+        let counted = tried.get(&(url.to_owned(), over));
+        self.params.http == Http::Both && counted.is_some_and(|&(n, good)| n >= TRIED && good == 0)
+    }
+
+    async fn visit(&self, url: &str, over: HttpOver, beside: bool) -> Result<Visit, Halt> {
         let left = self.budget.get().saturating_sub(self.course.tally().get());
         let visiting = Visiting {
             url: url.to_owned(),
+            over,
             patience: self.params.patience,
             most: Bytes::new(left),
             stuck: beside.then_some(STUCK),
@@ -266,6 +351,20 @@ impl Run {
             Some(Answer::Visited(visited)) => visited,
             _ => Err(Halt::Load),
         }
+    }
+}
+
+/// Outcome of a load whose transport was prescribed: a page that came over another has failed.
+fn as_asked(over: HttpOver, end: PageEnd) -> PageEnd {
+    match end {
+        PageEnd::Loaded(l) if !over.allows(&l.main_protocol) => PageEnd::Failed {
+            why: format!(
+                "the page came over {}, not over {}",
+                l.main_protocol,
+                over.named()
+            ),
+        },
+        end => end,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kind `page` from loads that are made up: the document's own figures must come out of its own means.
 
 use base::noted::Noted;
-use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
+use base::noted::page::{HttpOver, Loaded, PageEnd, PageLoad, PageNote};
 use base::record::{Meta, Recording};
 use experiment::{Outcome, analyse};
 
@@ -23,6 +23,7 @@ fn recording(words: &str, loads: &[(u32, bool, PageEnd)]) -> Recording {
             iteration: *iteration,
             number: 1,
             loaded: *loaded,
+            over: HttpOver::Any,
             began_ns: t,
             ended_ns: t + 1,
             end: end.clone(),
@@ -139,4 +140,106 @@ fn a_difference_that_may_be_chance_is_not_called_slower() {
     let o = outcome("page:iterations=2", &loads);
     assert!(o.says.contains("4 times as long"), "{}", o.says);
     assert_eq!(o.advice.len(), 1);
+}
+
+/// One load over TCP and one over QUIC for each of these, as numbers of one iteration; the first half is idle.
+fn pairs(loads: &[(PageEnd, PageEnd)]) -> Outcome {
+    let mut r = recording("page:http=both,iterations=2", &[]);
+    for (i, (tcp, quic)) in loads.iter().enumerate() {
+        let beside = i >= loads.len() / 2;
+        for (over, end) in [(HttpOver::Tcp, tcp), (HttpOver::Quic, quic)] {
+            let note = PageNote::Load(PageLoad {
+                iteration: 1 + u32::from(beside),
+                number: i as u32,
+                loaded: beside,
+                over,
+                began_ns: 0,
+                ended_ns: 1,
+                end: end.clone(),
+            });
+            r.event.push(note.event(0, URL));
+        }
+    }
+    analyse(&r).expect("it is of a probe").outcome
+}
+
+fn came(load_ms: f64, protocol: &str, alt_svc: &str) -> PageEnd {
+    PageEnd::Loaded(Loaded {
+        load_ms,
+        main_protocol: protocol.into(),
+        by_protocol: [(protocol.to_owned(), 1)].into(),
+        alt_svc: alt_svc.into(),
+        ..Loaded::default()
+    })
+}
+
+#[test]
+fn both_transports_are_compared_pair_by_pair() {
+    // The link changes by a factor of nine, and the ratio stays.
+    let idle = [100.0, 900.0, 300.0, 500.0].map(|t| (t, 0.8 * t));
+    let loaded = [1000.0, 4000.0, 2000.0, 3000.0].map(|t| (t, 2.0 * t));
+    let loads: Vec<_> = idle
+        .into_iter()
+        .chain(loaded)
+        .map(|(t, q)| (came(t, "h2", ""), came(q, "h3", "")))
+        .collect();
+    let o = pairs(&loads);
+    for (key, value) in [("quic_by_tcp_idle", 0.8), ("quic_by_tcp_loaded", 2.0)] {
+        let figure = o.figure(key).value().expect("a ratio");
+        assert!((figure - value).abs() < 1e-6, "{key}: {figure}");
+    }
+    assert_eq!(o.figure("tcp_idle_ms").value(), Some(450.0));
+    assert_eq!(o.figure("quic_loaded_ms").value(), Some(5000.0));
+    assert!(o.says.contains("QUIC is faster, 0.8 times"), "{}", o.says);
+    assert!(o.says.contains("QUIC is slower, 2 times"), "{}", o.says);
+
+    let even = [
+        (100.0, 120.0),
+        (120.0, 100.0),
+        (110.0, 110.0),
+        (100.0, 100.0),
+    ];
+    let loads = even.map(|(t, q)| (came(t, "h2", ""), came(q, "h3", "")));
+    let o = pairs(&loads);
+    assert!(o.says.contains("no difference beyond chance"), "{}", o.says);
+}
+
+#[test]
+fn a_page_that_fails_over_one_transport_alone_has_its_verdict() {
+    let gone = PageEnd::Failed {
+        why: "net::ERR_QUIC_PROTOCOL_ERROR".into(),
+    };
+    let told = |alt_svc: &str| {
+        pairs(&[
+            (came(100.0, "h2", alt_svc), gone.clone()),
+            (came(200.0, "h2", alt_svc), gone.clone()),
+        ])
+    };
+    let announced = told("h3=\":443\"; ma=3600");
+    for part in [
+        "HTTP/3 fails and h2 works",
+        "ERR_QUIC_PROTOCOL_ERROR",
+        "UDP is filtered on the path",
+    ] {
+        assert!(announced.says.contains(part), "{}", announced.says);
+    }
+    assert_eq!(announced.figure("quic_failed").value(), Some(2.0));
+    assert!(announced.figure("quic_by_tcp_idle").value().is_none());
+    let silent = told("");
+    assert!(
+        silent.says.contains("does not announce HTTP/3"),
+        "{}",
+        silent.says
+    );
+    let o = pairs(&[
+        (gone.clone(), came(100.0, "h3", "")),
+        (gone.clone(), came(100.0, "h3", "")),
+    ]);
+    assert!(
+        o.says.contains("HTTP/3 works and HTTP over TCP fails"),
+        "{}",
+        o.says
+    );
+    let o = pairs(&[(gone.clone(), gone.clone()), (gone.clone(), gone)]);
+    assert!(o.says.starts_with("Cannot tell"), "{}", o.says);
 }

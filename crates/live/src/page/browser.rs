@@ -1,6 +1,7 @@
 //! A browser without a window, told what to do over a pair of pipes: Chromium's own DevTools protocol, one JSON text after
 //! the other with a zero byte between them. `docs/decisions/0009-browser-over-a-pipe.md` says why no driver stands in between.
 
+use base::noted::page::HttpOver;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
@@ -119,11 +120,16 @@ const SWITCHES: [&str; 19] = [
 ];
 
 impl Browser {
-    /// Starts one in the calling thread's network namespace.
+    /// Starts one in the calling thread's network namespace. Over QUIC, `origins` are the hosts and ports that it asks at once,
+    /// without TCP beside it.
     ///
     /// # Errors
     /// It cannot be started, or does not speak the protocol.
-    pub fn start(options: &Options) -> Result<Browser, BrowserError> {
+    pub fn start(
+        options: &Options,
+        over: HttpOver,
+        origins: &[String],
+    ) -> Result<Browser, BrowserError> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let path = options.path.clone();
         let failed = |source| BrowserError::Start {
@@ -146,6 +152,17 @@ impl Browser {
         if !options.trust.is_empty() {
             let keys = options.trust.join(",");
             command.arg(format!("--ignore-certificate-errors-spki-list={keys}"));
+        }
+        match over {
+            HttpOver::Any => {}
+            HttpOver::Tcp => {
+                command.arg("--disable-quic");
+            }
+            HttpOver::Quic => {
+                let origins = origins.join(",");
+                command.arg("--enable-quic");
+                command.arg(format!("--origin-to-force-quic-on={origins}"));
+            }
         }
         if nix::unistd::geteuid().is_root() {
             // It does not start otherwise.

@@ -6,13 +6,14 @@ mod visit;
 
 use crate::clock::Clock;
 use crate::tally::Tally;
-use base::noted::page::PageEnd;
+use base::noted::page::{HttpOver, PageEnd};
 use base::{Bytes, Duration};
 use browser::{Browser, BrowserError, Options};
 use experiment::Stopped;
 use experiment::ask::{Answer, Browse, Halt, Logged, Visiting};
 use experiment::host::Meanwhile;
 use netlog::Passed;
+use std::collections::BTreeMap;
 use std::path::Path;
 use visit::Visit;
 
@@ -24,10 +25,13 @@ const WARM_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Default)]
 pub(crate) struct Browsing {
     options: Option<Options>,
-    running: Option<Running>,
+    running: Vec<Running>,
+    /// Transports of all visits, in their order.
+    visited: Vec<HttpOver>,
 }
 
 struct Running {
+    over: HttpOver,
     browser: Browser,
     /// Part of the tally that this browser made.
     counted: Passed,
@@ -64,29 +68,46 @@ impl Browsing {
                 });
                 Ok(Answer::Done)
             }
-            Browse::Start => self.start(),
+            Browse::Start { over, origins } => self.start(over, origins),
             Browse::Visit(visiting) => {
-                let running = self.running.as_mut().ok_or(MISSING)?;
-                Ok(Answer::Visited(running.visit(visiting, around)?))
+                let mut all = self.running.iter_mut();
+                let running = all.find(|r| r.over == visiting.over).ok_or(MISSING)?;
+                let visit = running.visit(visiting, around)?;
+                if visit.is_ok() {
+                    self.visited.push(visiting.over);
+                }
+                Ok(Answer::Visited(visit))
             }
             Browse::Stop => {
-                let running = self.running.take().ok_or(MISSING)?;
-                Ok(Answer::Browsed(running.stop(around)))
+                let stopped = self.running.drain(..).map(|r| (r.over, r.stop(around)));
+                let mut logged: BTreeMap<_, _> =
+                    stopped.map(|(over, of)| (over, of.into_iter())).collect();
+                let each = |over| logged.get_mut(&over).and_then(Iterator::next).flatten();
+                Ok(Answer::Browsed(
+                    std::mem::take(&mut self.visited)
+                        .into_iter()
+                        .map(each)
+                        .collect(),
+                ))
             }
         }
     }
 
-    fn start(&mut self) -> Result<Answer, Stopped> {
+    fn start(&mut self, all: &[HttpOver], origins: &[String]) -> Result<Answer, Stopped> {
         let options = self.options.as_ref().ok_or(MISSING)?;
-        let mut browser = Browser::start(options).map_err(unusable)?;
-        let warm = visit::visit(&mut browser, WARM, WARM_WITHIN, &mut || true);
-        drop(warm.map_err(unusable)?);
-        let product = browser.product.clone();
-        self.running = Some(Running {
-            browser,
-            counted: Passed::default(),
-            visits: Vec::new(),
-        });
+        let mut product = String::new();
+        for &over in all {
+            let mut browser = Browser::start(options, over, origins).map_err(unusable)?;
+            let warm = visit::visit(&mut browser, WARM, WARM_WITHIN, &mut || true);
+            drop(warm.map_err(unusable)?);
+            product.clone_from(&browser.product);
+            self.running.push(Running {
+                over,
+                browser,
+                counted: Passed::default(),
+                visits: Vec::new(),
+            });
+        }
         Ok(Answer::Browser(product))
     }
 }
@@ -99,6 +120,7 @@ impl Running {
     ) -> Result<Result<experiment::ask::Visit, Halt>, Stopped> {
         let Visiting {
             url,
+            over: _,
             patience,
             most,
             stuck,

@@ -53,6 +53,9 @@ struct Page {
     hosts: BTreeSet<String>,
     end: Option<PageEnd>,
     loaded_at: Option<f64>,
+    /// Protocol of the page itself, and the services that its server announces.
+    main_protocol: String,
+    alt_svc: String,
 }
 
 /// Loads a page. `going_on` is asked often; where it says no there is nothing to tell.
@@ -257,6 +260,11 @@ impl Page {
                 false => format!("{ip}:{port}"),
             }
         });
+        if main {
+            let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
+            self.main_protocol = text(&response["protocol"]);
+            self.alt_svc = header(&response["headers"], "alt-svc");
+        }
         let Some(o) = self.object(session, params) else {
             return;
         };
@@ -290,6 +298,11 @@ impl Page {
         let used: BTreeSet<u64> = self.objects.values().filter_map(|o| o.connection).collect();
         let spoken = self.objects.values().map(|o| o.protocol.clone());
         let protocols: BTreeSet<String> = spoken.filter(|p| !p.is_empty()).collect();
+        let mut by_protocol = BTreeMap::new();
+        let answered = self.objects.values().map(|o| &o.protocol);
+        for protocol in answered.filter(|p| !p.is_empty()) {
+            *by_protocol.entry(protocol.clone()).or_default() += 1;
+        }
         let whole = |o: &Object| match o.bytes {
             // It was still coming when the page was ready.
             0 => o.parts.iter().map(|p| p.1).sum(),
@@ -305,6 +318,9 @@ impl Page {
             bytes: self.objects.values().map(whole).sum(),
             hosts: self.hosts.len() as u32,
             protocols: protocols.into_iter().collect(),
+            main_protocol: self.main_protocol.clone(),
+            by_protocol,
+            alt_svc: self.alt_svc.clone(),
             connections_used: used.len() as u32,
             connections_opened: None,
             lookups: None,
@@ -321,6 +337,17 @@ impl Page {
             told(a).cmp(&told(b)).then(by_time)
         })
     }
+}
+
+/// Longest header that is kept, characters.
+const HEADER: usize = 200;
+
+/// Value of a header, whose name a server may write in any case; empty if there is none.
+fn header(headers: &Value, name: &str) -> String {
+    let mut all = headers.as_object().into_iter().flatten();
+    let found = all.find(|(key, _)| key.eq_ignore_ascii_case(name));
+    let value = found.and_then(|(_, v)| v.as_str()).unwrap_or("");
+    value.chars().take(HEADER).collect()
 }
 
 /// Fewer parts say nothing about their rate over time. Of scripts the browser tells of the last one only.

@@ -68,10 +68,17 @@ pub(super) fn of(from: Source<'_>) -> anyhow::Result<RecordingPatterns> {
         "remote_tx_ns",
         "target",
         "status",
+        "late_send_ns",
     ];
     scan::scan(from, TableId::Delay, &columns, &mut |rows| {
-        let [sent, rtt, rx, tx] =
-            ["sent_ns", "rtt_ns", "remote_rx_ns", "remote_tx_ns"].map(|c| rows.ints(c));
+        let [sent, rtt, rx, tx, late] = [
+            "sent_ns",
+            "rtt_ns",
+            "remote_rx_ns",
+            "remote_tx_ns",
+            "late_send_ns",
+        ]
+        .map(|c| rows.ints(c));
         let Some(named) = rows.words("target", &mut names) else {
             return;
         };
@@ -91,6 +98,7 @@ pub(super) fn of(from: Source<'_>) -> anyhow::Result<RecordingPatterns> {
                 sent_ns,
                 rtt_ns: rtt.get(i).filter(|_| is_answered),
                 far_ns: rx.get(i).zip(tx.get(i)),
+                late_ns: late.get(i),
             };
             targets
                 .entry(names[named[i] as usize].clone())

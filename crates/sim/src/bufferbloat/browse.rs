@@ -1,20 +1,40 @@
 //! A browser in virtual time: one page, whose objects come over several connections.
 //!
-//! **Deviations.** Objects are of one size and known at once; nothing is encrypted, parsed or painted.
+//! **Deviations.** Objects are of one size and known at once; nothing is encrypted, parsed or painted. Where the transport is
+//! prescribed, all objects come over one connection: two round trips before the first request over TCP with TLS 1.3 (RFC
+//! 8446), one over QUIC (RFC 9000). Nothing else distinguishes the two.
 
 use super::transfer::Transfer;
 use super::world::World;
 use crate::tcp::Settings;
-use base::noted::page::{Loaded, PageEnd};
+use base::noted::page::{HttpOver, Loaded, PageEnd};
 use base::record::Direction;
 use base::{Duration, Time};
 use experiment::Stopped;
 use experiment::ask::{Answer, Browse, Halt, Logged, Visit, Visiting};
 use experiment::host::Meanwhile;
+use measure::control::listen::Transport;
 
 /// Interval at which transfers are looked at, and at which whoever watches is asked.
 const LOOK: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(100);
+/// Time after which a browser gives up a handshake of QUIC.
+const NO_QUIC: Duration = Duration::from_secs(10);
+
+/// UDP port of HTTP/3.
+const HTTPS: u16 = 443;
+
+/// Set-up of a page's connections.
+struct Shape {
+    /// Connections at a time.
+    connections: u32,
+    /// Objects, and the size of each.
+    objects: u32,
+    size: u64,
+    /// Round trips before the first request.
+    handshake: u32,
+    protocol: &'static str,
+}
 
 /// Connection of the browser: its transfer and the time from which that may begin.
 struct Fetching {
@@ -24,6 +44,7 @@ struct Fetching {
 
 /// Page load in progress.
 struct Load {
+    shape: Shape,
     began: Time,
     first_byte: Option<Time>,
     left: u32,
@@ -39,20 +60,46 @@ impl World {
     ) -> Result<Answer, Stopped> {
         Ok(match browse {
             Browse::Find { .. } => Answer::Done,
-            Browse::Start => {
-                self.visits = 0;
+            Browse::Start { .. } => {
+                self.visits.clear();
                 Answer::Browser("virtual browser".into())
             }
             Browse::Visit(visiting) => Answer::Visited(self.visit(visiting, going_on)),
             Browse::Stop => {
-                let logged = Logged {
-                    opened: self.plan.network.page.connections,
+                let logged = |opened| Logged {
+                    opened,
                     lookups: 0,
                     longest_ms: None,
                 };
-                Answer::Browsed(vec![Some(logged); self.visits])
+                let opened = std::mem::take(&mut self.visits).into_iter();
+                Answer::Browsed(opened.map(|n| Some(logged(n))).collect())
             }
         })
+    }
+
+    /// Connections and objects of a page over this transport.
+    fn shape(&self, over: HttpOver, url: &str) -> Shape {
+        let page = self.plan.network.page;
+        let (handshake, protocol) = match over {
+            HttpOver::Quic => (1, "h3"),
+            HttpOver::Tcp if url.starts_with("https:") => (2, "h2"),
+            HttpOver::Any | HttpOver::Tcp => {
+                return Shape {
+                    connections: page.connections.min(page.objects),
+                    objects: page.objects,
+                    size: page.size.get(),
+                    handshake: 1,
+                    protocol: "http/1.1",
+                };
+            }
+        };
+        Shape {
+            connections: 1,
+            objects: 1,
+            size: u64::from(page.objects) * page.size.get(),
+            handshake,
+            protocol,
+        }
     }
 
     fn visit(
@@ -61,17 +108,21 @@ impl World {
         going_on: &mut dyn FnMut(Meanwhile) -> bool,
     ) -> Result<Visit, Halt> {
         let (began, began_ns) = (self.now, self.unix_ns());
-        let page = self.plan.network.page;
-        // A round trip for each connection and one for each request.
+        let shape = self.shape(visiting.over, &visiting.url);
+        // Round trips for each connection and one for each request.
         let rtt = self.plan.link.propagation_rtt();
+        let from = began + rtt * u64::from(shape.handshake) + rtt / 2;
+        let (connections, objects) = (shape.connections, shape.objects);
         let mut load = Load {
+            shape,
             began,
             first_byte: None,
-            left: page.objects,
+            left: objects,
             fetching: Vec::new(),
         };
-        for _ in 0..page.connections.min(page.objects) {
-            let from = began + rtt + rtt / 2;
+        let blocked =
+            visiting.over == HttpOver::Quic && self.block(Transport::Udp, HTTPS).is_some();
+        for _ in 0..connections {
             load.fetching.push(Fetching {
                 from,
                 transfer: None,
@@ -80,10 +131,15 @@ impl World {
         let most = self.own + visiting.most;
         let mut told = began;
         let end = loop {
-            if self.fetched(&mut load) {
+            let elapsed = self.now.saturating_since(began);
+            if blocked && elapsed >= NO_QUIC {
+                let why = "no handshake of QUIC".into();
+                break PageEnd::Failed { why };
+            }
+            if !blocked && self.fetched(&mut load) {
                 break self.loaded(&load);
             }
-            if self.now.saturating_since(began) >= visiting.patience {
+            if elapsed >= visiting.patience {
                 break PageEnd::TimedOut;
             }
             if self.now.saturating_since(told) >= TICK {
@@ -105,7 +161,7 @@ impl World {
             self.advance(self.now + LOOK);
         };
         self.close(&load);
-        self.visits += 1;
+        self.visits.push(connections);
         Ok(Visit {
             end,
             began_ns,
@@ -115,7 +171,7 @@ impl World {
 
     /// Takes in objects that are there and asks for the next ones. Returns true once all are there.
     fn fetched(&mut self, load: &mut Load) -> bool {
-        let page = self.plan.network.page;
+        let size = load.shape.size;
         let half = self.plan.link.propagation_rtt() / 2;
         for fetching in &mut load.fetching {
             if let Some(i) = fetching.transfer {
@@ -123,7 +179,7 @@ impl World {
                 if t.bytes_moved() > 0 {
                     load.first_byte = load.first_byte.or(Some(self.now));
                 }
-                if t.bytes_moved() < page.size.get() {
+                if t.bytes_moved() < size {
                     continue;
                 }
                 (t.running, t.collected) = (false, true);
@@ -132,7 +188,7 @@ impl World {
             }
             if load.left > 0 && fetching.from <= self.now {
                 load.left -= 1;
-                fetching.transfer = Some(self.fetch(page.size.get()));
+                fetching.transfer = Some(self.fetch(size));
             }
         }
         load.left == 0 && load.fetching.iter().all(|f| f.transfer.is_none())
@@ -177,8 +233,10 @@ impl World {
             requests: page.objects,
             bytes: u64::from(page.objects) * page.size.get(),
             hosts: 1,
-            protocols: vec!["http/1.1".into()],
-            connections_used: page.connections.min(page.objects),
+            protocols: vec![load.shape.protocol.into()],
+            main_protocol: load.shape.protocol.into(),
+            by_protocol: [(load.shape.protocol.into(), page.objects)].into(),
+            connections_used: load.shape.connections,
             ..Loaded::default()
         })
     }

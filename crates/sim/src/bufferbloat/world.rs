@@ -159,7 +159,7 @@ pub(super) struct World {
     /// Time from which the interface is watched for cross traffic, UNIX ns.
     pub watched_from_ns: i64,
     /// Page loads since the browser was started.
-    pub visits: usize,
+    pub visits: Vec<u32>,
     /// Settings of the sender of each direction: up, down.
     pub senders: [SenderSettings; 2],
 }
@@ -228,7 +228,7 @@ impl World {
             tracer: None,
             capture: None,
             marked: BTreeSet::new(),
-            visits: 0,
+            visits: Vec::new(),
             watched_from_ns: EPOCH_NS,
             senders: [SenderSettings::default(); 2],
             streams,
