@@ -15,7 +15,7 @@ import http from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
 
-const [host = '127.0.0.1', first = '0'] = process.argv.slice(2);
+const [host = '127.0.0.1', first = '0', word = ''] = process.argv.slice(2);
 // A certificate that nobody vouches for, of P-256: Chromium does not take Ed25519. Its key is public and protects nothing.
 // openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 -subj '/CN=tailback test site'
 //   -addext subjectAltName=DNS:far,DNS:localhost,IP:10.77.0.2,IP:127.0.0.1 makes its like; both are kept as DER.
@@ -36,8 +36,8 @@ async function answer(ask, reply) {
   const number = (name, usual) => Number(url.searchParams.get(name) ?? usual);
   const send = (type, body, status = 200, more = {}) => {
     // To be kept for a day: a browser that has anything cached would show it.
-    // h3.py speaks HTTP/3 at the UDP port of the same number.
-    const speaks = ask.socket.encrypted ? { 'alt-svc': `h3=":${ask.socket.localPort}"` } : {};
+    // With the word h3 it announces h3.py, which speaks HTTP/3 at the UDP port of the same number.
+    const speaks = word === 'h3' && ask.socket.encrypted ? { 'alt-svc': `h3=":${ask.socket.localPort}"` } : {};
     reply.writeHead(status, { 'content-type': type, 'cache-control': 'max-age=86400', ...speaks, ...more });
     reply.end(body);
   };

@@ -87,6 +87,7 @@ def test(
     no_wait: bool = False,
     contract: str | None = None,
     fail_above: Duration | None = None,
+    capture: bool = False,
     title: str | None = None,
     output: Path | None = None,
     full: bool = False,
@@ -134,6 +135,8 @@ def test(
             [default: false]
         contract: Contracted rates, DOWN/UP, such as 50mbit/10mbit
         fail_above: Exit with 1 if the 95th percentile of the delay added in a direction is above this
+        capture: Capture TCP packets of the loads at both ends (`serve --allow-capture`), compare the captures
+            packet by packet, and keep them in the recording; it needs CAP_NET_RAW here [default: false]
         title: Name of the run in its report
         output: Recording to write [default: tailback-DATE-TIME.rec in this directory]
         full: Print all figures with their evidence, instead of an answer of one screen [default: false]
@@ -143,7 +146,7 @@ def test(
     return _call(
         ("test",),
         {"server": server},
-        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "load_from": load_from, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "load_from": load_from, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "capture": capture, "title": title, "output": output, "full": full, "print_plan": print_plan},
         not_json=("full",),
         progress=progress,
     )
@@ -407,6 +410,7 @@ def serve(
     bytes_per_hour: str | None = None,
     total_bytes_per_hour: str | None = None,
     allow_listen: str | None = None,
+    allow_capture: bool = False,
     max_rate: str | None = None,
     max_udp_rate: str | None = None,
     irtt: str | bool | None = None,
@@ -442,6 +446,8 @@ def serve(
         allow_listen: Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback
             probe nat`, `ports`, `ipv6`, `middlebox`, `ecn`, `l4s`, `nqb`, `quic` and `check` need some
             [default: none]
+        allow_capture: Capture for a client the TCP packets between it and this server, without their payload:
+            `tailback test --capture` [default: false]
         max_rate: Upper limit on the rate of all that the server sends and asks for, both directions combined
             [default: none]
         max_udp_rate: Upper limit on the sum of all UDP load and trains [default: 10 Gbit/s]
@@ -468,7 +474,7 @@ def serve(
     return _call(
         ("serve",),
         {},
-        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "iperf3": iperf3, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "rpm": rpm, "ndt7": ndt7, "log": log, "metrics": metrics, "user": user},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "allow_capture": allow_capture, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "iperf3": iperf3, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "rpm": rpm, "ndt7": ndt7, "log": log, "metrics": metrics, "user": user},
         not_json=("log",),
         progress=progress,
     )

@@ -57,8 +57,9 @@ pub fn enable_headers(fd: RawFd, v6: bool, addressee: bool) -> io::Result<()> {
     } else if addressee {
         set_int(fd, libc::SOL_IP, libc::IP_PKTINFO, 1)?;
     }
-    // On an IPv6 socket this is for IPv4 peers under mapped addresses.
-    set_int(fd, libc::SOL_IP, libc::IP_RECVTOS, 1)
+    let v4 = set_int(fd, libc::SOL_IP, libc::IP_RECVTOS, 1);
+    // On an IPv6 socket this is for IPv4 peers under mapped addresses, which a raw one does not have.
+    if v6 { Ok(()) } else { v4 }
 }
 
 /// Enables the TTL or hop limit of every datagram.
@@ -69,8 +70,9 @@ pub fn enable_ttl(fd: RawFd, v6: bool) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
     }
-    // On an IPv6 socket this is for IPv4 peers under mapped addresses.
-    set_int(fd, libc::SOL_IP, libc::IP_RECVTTL, 1)
+    let v4 = set_int(fd, libc::SOL_IP, libc::IP_RECVTTL, 1);
+    // As above.
+    if v6 { Ok(()) } else { v4 }
 }
 
 /// Enables ICMP errors about datagrams of this socket.
@@ -122,7 +124,9 @@ pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     if v6 {
         set_int(fd, libc::SOL_IPV6, libc::IPV6_TCLASS, i32::from(tos))?;
     }
-    set_int(fd, libc::SOL_IP, libc::IP_TOS, i32::from(tos))
+    let v4 = set_int(fd, libc::SOL_IP, libc::IP_TOS, i32::from(tos));
+    // On an IPv6 socket this is for IPv4 peers under mapped addresses, which a raw one does not have.
+    if v6 { Ok(()) } else { v4 }
 }
 
 /// Sets the hop limit of datagrams of this socket; the system's default if not given.

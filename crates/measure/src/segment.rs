@@ -4,7 +4,6 @@
 //! Notification (ECN) to IP, section 6.1; RFC 9768, More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP,
 //! sections 3.1 and 3.2.
 
-use crate::control::listen::TOKEN_LEN;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 
@@ -205,7 +204,7 @@ fn accecn(mut options: &[u8]) -> u8 {
 }
 
 /// Sequence number of the client's segment 0, which only the holder of the token knows.
-pub fn base(token: &[u8; TOKEN_LEN]) -> u32 {
+pub fn base(token: &[u8]) -> u32 {
     let hash = Sha256::new()
         .chain_update(b"tailback segment")
         .chain_update(token)

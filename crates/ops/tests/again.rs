@@ -209,6 +209,7 @@ fn a_test_keeps_its_plan_its_link_and_its_contract() {
                 target: format!("iperf3:far.example:{}", 1 + draw),
                 ca: (draw % 8 == 1).then(|| "ca.pem".into()),
             }),
+            capture: draw % 3 == 0,
             contract,
             title: Some(format!("draw {draw}")),
             output: None,

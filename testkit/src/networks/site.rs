@@ -89,10 +89,20 @@ impl Drop for Site {
 
 impl Site {
     pub fn start(line: &Emulation) -> Site {
+        Site::with(line, &[])
+    }
+
+    /// Site that announces HTTP/3 at the port of HTTP/2, whether or not it is there.
+    pub fn announcing(line: &Emulation) -> Site {
+        Site::with(line, &["h3"])
+    }
+
+    fn with(line: &Emulation, more: &[&str]) -> Site {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/site/site.mjs");
         let mut command = Command::new("node");
         command
             .args([script, "0.0.0.0", &PORT.to_string()])
+            .args(more)
             .stdout(Stdio::piped());
         let mut child = line.far().command(&mut command).spawn().expect("node runs");
         let mut first = String::new();

@@ -78,7 +78,7 @@ pub struct PageLoad {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum PageEnd {
-    Loaded(Loaded),
+    Loaded(Box<Loaded>),
     /// Redirect to another address. `status` is null if a script or the page itself redirected, not an HTTP status.
     Redirected {
         to: String,

@@ -119,8 +119,8 @@ pub struct Args {
     /// Exit with 1 if the 95th percentile of the delay added in a direction is above this
     #[arg(long, value_name = "TIME")]
     fail_above: Option<Duration>,
-    /// Capture the TCP packets of the loads here and at the server, compare the captures packet by packet, and keep both in
-    /// the recording. It needs CAP_NET_RAW here, and `tailback serve --allow-capture` there
+    /// Capture TCP packets of the loads at both ends (`serve --allow-capture`), compare the captures packet by packet, and
+    /// keep them in the recording; it needs CAP_NET_RAW here
     #[arg(long, conflicts_with_all = ["virtual_time", "via", "load_from"])]
     capture: bool,
     /// Name of the run in its report

@@ -219,7 +219,7 @@ fn pages_over_quic_beside_tcp_come_over_what_the_site_counts() {
         let (true, Some(python), Some(line)) = (can_browse(), python(), line(15)) else {
             return;
         };
-        let (server, site) = (serve(&line), Site::start(&line));
+        let (server, site) = (serve(&line), Site::announcing(&line));
         let http3 = Http3::start(&line, &python);
         let kind = format!(
             "page:url={},http=both,iterations=1,loads=3,loaded=0,trust={}",
@@ -261,7 +261,7 @@ fn quic_that_is_filtered_or_not_spoken_is_a_verdict_and_never_a_load_over_tcp() 
         let (true, Some(line)) = (can_browse(), line(5)) else {
             return;
         };
-        let (server, site) = (serve(&line), Site::start(&line));
+        let (server, site) = (serve(&line), Site::announcing(&line));
         let port = port("h2");
         let table =
             format!("chain in {{ type filter hook input priority 0; udp dport {port} drop; }}");

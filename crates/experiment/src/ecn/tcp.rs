@@ -95,6 +95,7 @@ impl Tcp {
         Ok(tcp)
     }
 
+    /// Tries all parts, in both directions.
     pub async fn all(&self) {
         for part in PARTS {
             wire::all(&Of { tcp: self, part }).await;

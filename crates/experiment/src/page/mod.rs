@@ -112,7 +112,7 @@ impl<'a> Site<'a> {
     fn good(&self, beside: bool) -> impl Iterator<Item = &'a Loaded> {
         let these = self.loads.iter().filter(move |l| l.loaded == beside);
         these.filter_map(|l| match &l.end {
-            PageEnd::Loaded(loaded) => Some(loaded),
+            PageEnd::Loaded(loaded) => Some(&**loaded),
             _ => None,
         })
     }

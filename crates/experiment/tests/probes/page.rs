@@ -34,10 +34,10 @@ fn recording(words: &str, loads: &[(u32, bool, PageEnd)]) -> Recording {
 }
 
 fn took(load_ms: f64) -> PageEnd {
-    PageEnd::Loaded(Loaded {
+    PageEnd::Loaded(Box::new(Loaded {
         load_ms,
         ..Loaded::default()
-    })
+    }))
 }
 
 fn outcome(words: &str, loads: &[(u32, bool, PageEnd)]) -> Outcome {
@@ -164,13 +164,13 @@ fn pairs(loads: &[(PageEnd, PageEnd)]) -> Outcome {
 }
 
 fn came(load_ms: f64, protocol: &str, alt_svc: &str) -> PageEnd {
-    PageEnd::Loaded(Loaded {
+    PageEnd::Loaded(Box::new(Loaded {
         load_ms,
         main_protocol: protocol.into(),
         by_protocol: [(protocol.to_owned(), 1)].into(),
         alt_svc: alt_svc.into(),
         ..Loaded::default()
-    })
+    }))
 }
 
 #[test]

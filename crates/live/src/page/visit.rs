@@ -261,8 +261,7 @@ impl Page {
             }
         });
         if main {
-            let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
-            self.main_protocol = text(&response["protocol"]);
+            self.main_protocol = response["protocol"].as_str().unwrap_or("").to_owned();
             self.alt_svc = header(&response["headers"], "alt-svc");
         }
         let Some(o) = self.object(session, params) else {
@@ -308,7 +307,7 @@ impl Page {
             0 => o.parts.iter().map(|p| p.1).sum(),
             n => n,
         };
-        PageEnd::Loaded(Loaded {
+        PageEnd::Loaded(Box::new(Loaded {
             load_ms,
             paint_ms: time("paint").filter(|t| *t <= load_ms),
             first_byte_ms,
@@ -326,7 +325,7 @@ impl Page {
             lookups: None,
             lookup_ms: None,
             longest: self.longest(at),
-        })
+        }))
     }
 
     fn longest(&self, at: f64) -> Option<Transfer> {

@@ -181,7 +181,7 @@ impl Kept {
             return;
         };
         let headers = headers(link, p.data);
-        let (Some(headers), Ok(t_ns @ 0..)) = (headers, i64::try_from(p.t_ns)) else {
+        let (Some(headers), t_ns @ 0..) = (headers, p.t_ns) else {
             self.missed += 1;
             return;
         };

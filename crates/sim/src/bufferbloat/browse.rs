@@ -227,7 +227,7 @@ impl World {
     fn loaded(&self, load: &Load) -> PageEnd {
         let page = self.plan.network.page;
         let ms = |t: Time| t.saturating_since(load.began).as_secs_f64() * 1e3;
-        PageEnd::Loaded(Loaded {
+        PageEnd::Loaded(Box::new(Loaded {
             load_ms: ms(self.now),
             first_byte_ms: load.first_byte.map_or(0.0, ms),
             requests: page.objects,
@@ -238,6 +238,6 @@ impl World {
             by_protocol: [(load.shape.protocol.into(), page.objects)].into(),
             connections_used: load.shape.connections,
             ..Loaded::default()
-        })
+        }))
     }
 }
