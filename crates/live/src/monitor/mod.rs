@@ -588,7 +588,7 @@ mod tests {
     #[test]
     fn probes_of_targets_with_one_interval_never_leave_together() {
         let names = ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2", "tcp:127.0.0.1:3"];
-        let interval = Duration::from_millis(300);
+        let interval = Duration::from_secs(3);
         let target = |name| Target::parse(name, interval).expect("a target");
         let plan = MonitorPlan {
             targets: names.into_iter().map(target).collect(),
@@ -599,7 +599,7 @@ mod tests {
         let monitor = Monitor::new(plan, &Access::default(), clock, rows, &none);
         let monitor = monitor.expect("it starts");
         let due: Vec<Time> = monitor.probed.iter().map(|p| p.slots().due()).collect();
-        let apart = Duration::from_millis(100);
+        let apart = Duration::from_secs(1);
         assert_eq!([due[1] - due[0], due[2] - due[1]], [apart; 2]);
     }
 }
