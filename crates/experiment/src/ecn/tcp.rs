@@ -40,7 +40,7 @@ pub(super) struct Tcp {
     token: [u8; TOKEN_LEN],
     /// Address of the server's port.
     at: SocketAddr,
-    /// This end of the connection as the server sees it.
+    /// Address of this end of the connection as the server sees it.
     seen_as: Cell<Option<SocketAddr>>,
     /// Sequence number of the server's segment 0.
     isn: Cell<u32>,

@@ -184,7 +184,7 @@ async fn traced(wire: &impl Wire, direction: Direction, wrong: &[usize]) {
 struct Trace<'a, W> {
     wire: &'a W,
     direction: Direction,
-    /// By the index of the marking.
+    /// Hops of each marking, by its index.
     traced: Vec<Traced>,
     values: Vec<u8>,
 }

@@ -5,6 +5,7 @@
 use super::Shared;
 use super::connection::{accept, finish, refuse};
 use super::line::{Heard, Line};
+use super::listeners::canonical;
 use super::quota::{Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::pump::End;
@@ -83,24 +84,20 @@ pub fn serve(stream: &Line, permit: &Permit, spec: &FlowSpec, shared: &Shared) -
             more,
             missed: kept.missed,
         });
-        sent += stream.say(&answer, mono_ns() + TAKEN_WITHIN_NS, shared)?;
-        shared
-            .counters
-            .bytes_sent
-            .fetch_add(sent, Ordering::Relaxed);
-        if more && !flow.spend(sent) {
-            return finish(stream, &flow, &End::Enough, shared);
-        }
+        let bytes = stream.say(&answer, mono_ns() + TAKEN_WITHIN_NS, shared)?;
+        let counter = &shared.counters.bytes_sent;
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        sent += bytes;
+        let has_budget = flow.spend(sent);
         if !more {
             break;
+        }
+        if !has_budget {
+            return finish(stream, &flow, &End::Enough, shared);
         }
     }
     flow.with_report(|r| r.ended = Ended::ByClient);
     Ok(())
-}
-
-fn canonical(a: SocketAddr) -> SocketAddr {
-    SocketAddr::new(a.ip().to_canonical(), a.port())
 }
 
 /// Interface that has this address.

@@ -202,7 +202,7 @@ pub fn serve(
     finish(stream, &flow, &end, shared)
 }
 
-fn canonical(a: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(a: SocketAddr) -> SocketAddr {
     SocketAddr::new(a.ip().to_canonical(), a.port())
 }
 
