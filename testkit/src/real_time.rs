@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_millis(2);
 /// A thread that wakes up this much too late disturbs a measurement of milliseconds.
 const STALL: Duration = Duration::from_millis(25);
-/// So does one that is often late by this much: the limit from which our own senders call a datagram late.
+/// Lateness that disturbs if it is frequent: the limit from which our own senders call a datagram late.
 const LATE: Duration = Duration::from_millis(2);
 /// Share of late looks at the clock from which a host is busy.
 const BUSY: f64 = 0.005;
@@ -170,7 +170,7 @@ struct Watch {
     thread: JoinHandle<Lateness>,
 }
 
-/// How late a thread woke up.
+/// Lateness of a thread's wakes.
 #[derive(Default)]
 struct Lateness {
     longest: Duration,
@@ -210,7 +210,7 @@ impl Lateness {
         self.late += u32::from(late > LATE);
     }
 
-    /// What disturbs a measurement, in words.
+    /// The disturbance of a measurement in words.
     fn disturbance(&self) -> Option<String> {
         if self.longest >= STALL {
             let ms = self.longest.as_millis();

@@ -143,7 +143,7 @@ pub struct Tcp {
     pub rate_halving: Option<f64>,
     /// True for tail loss probes (RFC 8985 section 7).
     pub tail_loss_probe: bool,
-    /// True if ECN is negotiated.
+    /// True if ECN is negotiated; controllers that stand on marks have it in any case.
     pub ecn: bool,
     /// True if segments are paced under any controller.
     pub pacing: bool,

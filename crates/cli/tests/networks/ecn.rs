@@ -26,9 +26,9 @@ fn rules(router: &NetNs, hook: &str, rules: &str) {
     sh(router, &format!("nft -f - <<'END'\n{table}\nEND"));
 }
 
-fn probe(line: &Emulation) -> Value {
+fn probe(line: &Emulation, kind: &str) -> Value {
     let program = Program::new(crate::doubles::TAILBACK);
-    testkit::networks::probe(&program, line, "ecn").0
+    testkit::networks::probe(&program, line, kind).0
 }
 
 /// Hops between which a marking of a field changes.
@@ -65,7 +65,7 @@ fn markings_that_routers_change_and_drop_are_found_with_their_hops() {
             "prerouting",
             &format!("ip saddr {far} ip dscp ef ip dscp set cs1;"),
         );
-        let answer = probe(&line);
+        let answer = probe(&line, "ecn");
         let told = says(&answer);
         assert_eq!(figure(&answer, "up_v4_ecn_kept"), 0.0, "{told}");
         assert_eq!(between(&answer, "up_v4_ecn_hop"), (2.0, 3.0), "{told}");
@@ -78,6 +78,12 @@ fn markings_that_routers_change_and_drop_are_found_with_their_hops() {
         }
         assert!(told.contains("hop 3 (10.77.3.1)"), "{told}");
 
+        let answer = probe(&line, "l4s:time=3s,direction=up");
+        let told = says(&answer);
+        let place = "ECT(1) arrives as Not-ECT, changed between hop 2 (";
+        assert!(told.contains(place), "{told}");
+        assert_eq!(between(&answer, "codepoint_hop_up"), (2.0, 3.0), "{told}");
+
         // Routers that say nothing, one of which drops ECT.
         for router in &routers {
             rules(router, "output", "meta l4proto { icmp, ipv6-icmp } drop;");
@@ -86,7 +92,7 @@ fn markings_that_routers_change_and_drop_are_found_with_their_hops() {
             "table inet drops {{\nchain marked {{ type filter hook forward priority 0; ip daddr {far} ip ecn {{ ect0, ect1 }} drop; }}\n}}"
         );
         sh(routers[1], &format!("nft -f - <<'END'\n{dropped}\nEND"));
-        let answer = probe(&line);
+        let answer = probe(&line, "ecn");
         let told = says(&answer);
         let third = (figure(&answer, "up_v4_ecn_kept") - 1.0 / 3.0).abs();
         assert!(third < 1e-6, "{told}");
@@ -118,7 +124,7 @@ fn tcp_handshakes_and_segments_that_routers_change_and_drop_are_found() {
             "forward",
             &format!("ip saddr {far} meta l4proto tcp ip ecn set not-ect;"),
         );
-        let answer = probe(&line);
+        let answer = probe(&line, "ecn");
         let told = says(&answer);
         assert_eq!(figure(&answer, "up_v4_tcp_handshake_kept"), 0.0, "{told}");
         assert_eq!(

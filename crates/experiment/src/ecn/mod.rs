@@ -19,6 +19,8 @@ mod wire;
 
 pub use judge::{Fate, Finding, Place, findings};
 pub use note::Part;
+pub(crate) use steps::codepoints;
+pub(crate) use text::{hop, place};
 
 use super::spec::{How, Spec};
 use base::spec::{Params as _, params};
@@ -52,7 +54,10 @@ struct Marked {
     name: &'static str,
 }
 
-/// Markings that are tried; the first is of unmarked datagrams.
+/// Number of ECN codepoints, that of unmarked datagrams among them.
+const CODEPOINTS: usize = 4;
+
+/// Markings that are tried; the first is of unmarked datagrams, and the first `CODEPOINTS` are those of ECN.
 const MARKINGS: [Marked; 11] = [
     Marked {
         tos: 0,

@@ -3,7 +3,7 @@
 use super::note::{EcnNote, Part};
 use super::tcp::Tcp;
 use super::wire::{self, Came, MOST_ROUNDS, Probe, Quoted, Wire};
-use super::{MARKINGS, Params};
+use super::{CODEPOINTS, MARKINGS, Params};
 use crate::ask::{Heard, Marking, Opening};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
@@ -45,7 +45,7 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
         Duration::from_secs(4),
         move |course| async move {
             for (version, place) in [(4, Place::V4), (6, Place::V6)] {
-                match Run::begin(&course, version, place, limit).await {
+                match Run::begin(&course, (version, place), (limit, MARKINGS.len())).await {
                     Ok(run) => wire::all(&run).await,
                     Err(why) => {
                         let note = EcnNote::Untried {
@@ -73,6 +73,29 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     ))
 }
 
+/// Hop limit up to which another experiment asks for hops.
+const FAR: u8 = 24;
+
+/// Finds the hops in a direction at which ECN codepoints of datagrams to this address are changed or lost: the part of
+/// `ecn` that another experiment has learned to be of interest. Its notes are those of `ecn`.
+pub(crate) async fn codepoints(course: &Course, direction: Direction, to: SocketAddr) {
+    let of = match to {
+        SocketAddr::V4(_) => (4, Place::V4),
+        SocketAddr::V6(_) => (6, Place::V6),
+    };
+    match Run::begin(course, of, (FAR, CODEPOINTS)).await {
+        Ok(run) => wire::one(&run, direction).await,
+        Err(why) => {
+            let note = EcnNote::Untried {
+                version: of.0,
+                tcp: false,
+                why,
+            };
+            course.note(&note, "server").await;
+        }
+    }
+}
+
 impl Probe {
     fn len(self) -> usize {
         LEAST + self.marking * HOPS + usize::from(self.hop)
@@ -98,6 +121,8 @@ struct Run {
     version: u8,
     /// Farthest hop that is asked.
     limit: u8,
+    /// Number of the markings that are tried.
+    markings: usize,
     token: [u8; TOKEN_LEN],
     /// Addresses of the far end's ports.
     at: [SocketAddr; 2],
@@ -114,7 +139,11 @@ struct Run {
 
 impl Run {
     /// Opens ports and sockets; gives the reason if this version of IP cannot be tried.
-    async fn begin(course: &Course, version: u8, place: Place, limit: u8) -> Result<Run, String> {
+    async fn begin(
+        course: &Course,
+        (version, place): (u8, Place),
+        (limit, markings): (u8, usize),
+    ) -> Result<Run, String> {
         course.stage(&format!("markings over IPv{version}")).await;
         let wanted = [listen::Answer::Mark, listen::Answer::Nothing].map(|answer| Wanted {
             answer,
@@ -139,6 +168,7 @@ impl Run {
             course: course.clone(),
             version,
             limit,
+            markings,
             token: ports.token,
             at,
             knocked,
@@ -172,7 +202,7 @@ impl Wire for Run {
     }
 
     fn values(&self, _: Direction) -> Vec<u8> {
-        MARKINGS.iter().map(|m| m.tos).collect()
+        MARKINGS[..self.markings].iter().map(|m| m.tos).collect()
     }
 
     fn quoted(&self, direction: Direction, quote: &Quote) -> Quoted {

@@ -221,21 +221,8 @@ impl Way<'_> {
             Place::Between { after, .. } => *after,
             Place::Unknown(_) => u8::MAX,
         });
-        let figure = match first {
-            None => Figure::cannot_tell("no marking is known to be changed or lost"),
-            Some(Place::Unknown(why)) => Figure::cannot_tell(why.clone()),
-            Some(Place::Between { by: None, .. }) => {
-                Figure::cannot_tell("the length of the path is unknown")
-            }
-            Some(Place::Between {
-                after,
-                by: Some(by),
-            }) => Figure::Is {
-                value: f64::from(*by),
-                low: f64::from(*after),
-                high: f64::from(*by),
-            },
-        };
+        let none = || Figure::cannot_tell("no marking is known to be changed or lost");
+        let figure = first.map_or_else(none, behind);
         let key = format!("{}_v{}_{}_hop", self.word(), self.version, field.key());
         let name = format!(
             "first hop that sees {} changed or not at all {} over IPv{}",
@@ -460,7 +447,7 @@ fn fate(finding: &Finding) -> String {
         finding
             .place
             .as_ref()
-            .map_or_else(String::new, |p| place(finding, p))
+            .map_or_else(String::new, |p| at(finding, p))
     };
     match &finding.fate {
         Fate::Kept => "arrive unchanged".into(),
@@ -470,7 +457,35 @@ fn fate(finding: &Finding) -> String {
     }
 }
 
-fn place(finding: &Finding, place: &Place) -> String {
+/// Place at which the marking is changed or lost, such as " between hop 2 (10.0.0.2) and the server"; null if it is unknown.
+pub(crate) fn place(finding: &Finding) -> Option<String> {
+    match finding.place.as_ref()? {
+        Place::Unknown(_) => None,
+        known => Some(at(finding, known)),
+    }
+}
+
+/// First hop behind the place at which the marking is changed or lost; null if it is kept.
+pub(crate) fn hop(finding: &Finding) -> Option<Figure> {
+    finding.place.as_ref().map(behind)
+}
+
+fn behind(place: &Place) -> Figure {
+    match place {
+        Place::Unknown(why) => Figure::cannot_tell(why.clone()),
+        Place::Between { by: None, .. } => Figure::cannot_tell("the length of the path is unknown"),
+        Place::Between {
+            after,
+            by: Some(by),
+        } => Figure::Is {
+            value: f64::from(*by),
+            low: f64::from(*after),
+            high: f64::from(*by),
+        },
+    }
+}
+
+fn at(finding: &Finding, place: &Place) -> String {
     let sender = match finding.direction {
         Direction::Up => "this host",
         Direction::Down => "the server",

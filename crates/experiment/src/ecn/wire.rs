@@ -65,10 +65,15 @@ pub(super) trait Wire {
 /// Tries all markings in both directions.
 pub(super) async fn all(wire: &impl Wire) {
     for direction in DIRECTIONS {
-        let wrong = sent(wire, direction).await;
-        if !wrong.is_empty() {
-            traced(wire, direction, &wrong).await;
-        }
+        one(wire, direction).await;
+    }
+}
+
+/// Tries all markings in a direction.
+pub(super) async fn one(wire: &impl Wire, direction: Direction) {
+    let wrong = sent(wire, direction).await;
+    if !wrong.is_empty() {
+        traced(wire, direction, &wrong).await;
     }
 }
 

@@ -289,6 +289,11 @@ impl Echoes {
         Ok(echoes)
     }
 
+    /// Address of the first port.
+    pub fn to(&self) -> SocketAddr {
+        self.at[0]
+    }
+
     /// Proves to each port that this socket receives what it sends there.
     async fn prove(&mut self) -> Result<(), String> {
         for at in self.at.clone() {

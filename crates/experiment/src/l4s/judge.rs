@@ -11,6 +11,7 @@
 
 use super::note::{L4sNote, Phase};
 use super::{CE, ECT1, NOT_ECT};
+use crate::ecn;
 use crate::flows::PACKET;
 use crate::flows::seen::{
     self, Codepoint, FlowSeen, LEAST_MS, Spread, least_ms, sketch, tenths, waits,
@@ -107,6 +108,8 @@ pub struct Judged {
     pub beside: Option<Beside>,
     /// CUBIC's rate beside Prague in parts of half the rate of both: 1 is fair, less is harm.
     pub classic_of_fair: Figure,
+    /// Codepoint that does not arrive as it left, with the hops between which that happens; null with another verdict.
+    pub hop: Option<ecn::Finding>,
 }
 
 /// Notes of a run in order.
@@ -117,6 +120,8 @@ pub(super) struct Notes {
     phases: BTreeMap<u8, Vec<FlowSeen>>,
     /// Reason why the run ended early.
     pub untried: Option<String>,
+    /// Fates of codepoints that do not arrive as they left, with their places.
+    hops: Vec<ecn::Finding>,
 }
 
 impl Notes {
@@ -133,7 +138,21 @@ impl Notes {
                 }
             }
         }
+        let ours = |f: &ecn::Finding| f.direction == direction && f.part == ecn::Part::Udp;
+        notes.hops = ecn::findings(recording).into_iter().filter(ours).collect();
         notes
+    }
+
+    /// Fate of the codepoint that the verdict is about, with its place; null if no hops were asked, or if they tell another
+    /// fate.
+    fn place(&self, verdict: &Verdict) -> Option<&ecn::Finding> {
+        let of = |tos| self.hops.iter().find(move |f| f.tos == tos);
+        match verdict {
+            Verdict::Changed(to) => of(ECT1).filter(|f| f.fate == ecn::Fate::Changed(*to)),
+            Verdict::Lost => of(ECT1).filter(|f| f.fate == ecn::Fate::Lost),
+            Verdict::Erased => of(CE).filter(|f| matches!(f.fate, ecn::Fate::Changed(_))),
+            _ => None,
+        }
     }
 
     /// A flow of a phase.
@@ -173,8 +192,10 @@ pub(super) fn judge(notes: &Notes) -> Judged {
         |b| queues(b, least),
     );
     let marks = alone.map(|f| sketch(&f.marked)).filter(|m| !m.is_empty());
+    let verdict = verdict(notes, &queues);
     Judged {
-        verdict: verdict(notes, &queues),
+        hop: notes.place(&verdict).cloned(),
+        verdict,
         queues,
         threshold: alone.and_then(threshold),
         at_marks: marks.map(|m| [0.25, 0.5, 0.75].map(|p| ms(m.quantile(p).unwrap_or_default()))),

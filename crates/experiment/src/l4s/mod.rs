@@ -34,7 +34,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a minute, and what each direction carries in 24 seconds; a smaller --budget shortens the phases",
+    takes: "a minute, and what each direction carries in 24 seconds; a smaller --budget shortens the phases; half a minute more to find the hop that changes a codepoint",
     beside_others: false,
     comes_near_budget: true,
     warning: None,

@@ -1,9 +1,11 @@
-//! Datagrams of every codepoint, then Prague alone, CUBIC alone and both together.
+//! Datagrams of every codepoint, then Prague alone, CUBIC alone and both together; last the hops that change a codepoint.
 
 use super::note::{L4sNote, Phase};
 use super::{CE, ECT0, ECT1, NOT_ECT, Params};
 use crate::course::{Course, OfCourse};
-use crate::flows::{Echoes, Flow, Limits, Ran, seen};
+use crate::ecn;
+use crate::flows::seen::{self, Codepoint};
+use crate::flows::{Echoes, Flow, Limits, Ran};
 use crate::host::Stopped;
 use crate::spec::Setting;
 use base::record::Direction;
@@ -45,6 +47,7 @@ async fn all(
 ) -> Result<(), String> {
     let mut echoes = Echoes::open(course, (direction, PORTS), time * 3).await?;
     let all = echoes.markings([NOT_ECT, ECT1, ECT0, CE]).await?;
+    let kept = all.iter().all(arrives);
     course
         .note(&L4sNote::Codepoints { direction, all }, "server")
         .await;
@@ -82,5 +85,14 @@ async fn all(
         };
         course.note(&note, "server").await;
     }
+    if !kept {
+        ecn::codepoints(course, direction, echoes.to()).await;
+    }
     Ok(())
+}
+
+/// True if a datagram of this codepoint arrived as it left.
+fn arrives(one: &Codepoint) -> bool {
+    let as_it_left = |tos: &Option<u8>| tos.is_none_or(|tos| tos & 3 == one.tos);
+    one.arrived.iter().any(|(tos, _)| as_it_left(tos))
 }

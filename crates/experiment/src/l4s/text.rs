@@ -4,6 +4,7 @@ use super::judge::{Beside, Judged, Notes, Queues, Threshold, Verdict, judge, ms}
 use super::note::Phase;
 use crate::alert::{Alert, Severity};
 use crate::answer::{Figured, Outcome, Plot, Series, Table};
+use crate::ecn::{self, Place};
 use crate::flows;
 use crate::flows::seen::{self, FlowSeen, Spread, waits};
 use base::print;
@@ -92,13 +93,18 @@ impl All {
                 self.harm()
             ),
             Verdict::Changed(tos) => format!(
-                "L4S does not work {way}: ECT(1) arrives as {}.",
-                CODEPOINTS[usize::from(tos & 3)]
+                "L4S does not work {way}: ECT(1) arrives as {}{}.",
+                CODEPOINTS[usize::from(tos & 3)],
+                self.place(", changed")
             ),
-            Verdict::Lost => format!("L4S does not work {way}: datagrams with ECT(1) are dropped."),
-            Verdict::Erased => {
-                format!("L4S does not work {way}: CE marks do not reach the receiver.")
-            }
+            Verdict::Lost => format!(
+                "L4S does not work {way}: datagrams with ECT(1) are dropped{}.",
+                self.place("")
+            ),
+            Verdict::Erased => format!(
+                "L4S does not work {way}: CE marks do not reach the receiver{}.",
+                self.place(": they are changed")
+            ),
             Verdict::NoMarks => format!(
                 "No marks {way}: the queue drops datagrams, after waits up to {}.",
                 time(self.highest())
@@ -110,6 +116,12 @@ impl All {
             }
             Verdict::Unknown(why) => format!("Cannot tell {way}: {why}."),
         }
+    }
+
+    /// Hops between which the codepoint is changed or lost, behind this verb; nothing if they are unknown.
+    fn place(&self, verb: &str) -> String {
+        let place = self.judged.hop.as_ref().and_then(ecn::place);
+        place.map_or_else(String::new, |place| format!("{verb}{place}"))
     }
 
     /// Effect of Prague on CUBIC in one queue.
@@ -179,7 +191,11 @@ impl All {
             .map_or_else(|| none("the flows did not run together"), Figure::exactly);
         let way = self.direction;
         let key = |start: &str, end: &str| format!("{start}_{way}{end}");
-        vec![
+        let hop = self.judged.hop.as_ref().and_then(ecn::hop).map(|figure| {
+            let name = format!("first hop {way} that sees the codepoint changed or not at all");
+            Figured::count(&key("codepoint_hop", ""), &name, figure)
+        });
+        let mut figures = vec![
             Figured::time(
                 &key("l4s_wait", "_ms"),
                 &format!("wait of L4S datagrams {way}, beside CUBIC's queue"),
@@ -210,7 +226,9 @@ impl All {
                 &format!("CUBIC's rate {way} beside Prague, in parts of its fair share"),
                 self.judged.classic_of_fair.clone(),
             ),
-        ]
+        ];
+        figures.extend(hop);
+        figures
     }
 
     fn alerts(&self) -> Vec<Alert> {
@@ -288,6 +306,12 @@ impl All {
         let mut doubts = Vec::new();
         if let Queues::Unknown(why) = &self.judged.queues {
             doubts.push(format!("queues {} cannot be told: {why}", self.direction));
+        }
+        if let Some(Place::Unknown(why)) = self.judged.hop.as_ref().and_then(|f| f.place.as_ref()) {
+            doubts.push(format!(
+                "the hop that changes or drops the codepoint {} cannot be told: {why}",
+                self.direction
+            ));
         }
         let lost = |f: &FlowSeen| seen::lost_elsewhere(self.direction, f, person(&f.name));
         doubts.extend(self.notes.flows().filter_map(lost));

@@ -4,6 +4,7 @@
 use base::record::{Direction, Meta, Recording};
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration};
+use experiment::ecn::Place;
 use experiment::l4s::{Judged, Queues, Verdict, judged};
 use experiment::spec::Far;
 use experiment::{Bounds, Others, ProbeSpec, Setting};
@@ -307,22 +308,27 @@ fn draws(direction: Direction) {
     }
 }
 
-/// A DualPI2 link behind a router that treats datagrams of a direction in this way.
-fn behind(direction: Direction, which: Which, rewrite: Option<(u8, u8)>) -> Plan {
+/// A DualPI2 link behind so many routers, one of which treats datagrams of a direction in this way.
+fn behind(
+    (count, router): (u8, usize),
+    direction: Direction,
+    which: Which,
+    rewrite: Option<(u8, u8)>,
+) -> Plan {
     let plan = draw(1, 0, direction).plan;
-    let router = |hop: u8| Router {
+    let of = |hop: u8| Router {
         address: Ipv4Addr::new(10, 0, 0, hop).into(),
         delay: Duration::from_micros(200),
         beyond: hop > 1,
         at_most_every: Duration::ZERO,
         silent: false,
-        quotes: 28,
+        quotes: 64,
     };
     Plan {
         network: Network {
-            routers: vec![router(1), router(2)],
+            routers: (1..=count).map(of).collect(),
             treatments: vec![Treatment {
-                router: 2,
+                router,
                 direction,
                 leaving: false,
                 which,
@@ -335,7 +341,9 @@ fn behind(direction: Direction, which: Which, rewrite: Option<(u8, u8)>) -> Plan
 }
 
 #[test]
-fn l4s_codepoints_that_do_not_arrive_are_the_answer() {
+fn l4s_codepoints_that_do_not_arrive_are_the_answer_with_their_hop() {
+    let seed = seed();
+    let mut rng = Streams::new(seed).stream("l4s hops");
     for (which, rewrite, expected) in [
         (Which::Ecn, Some((0xfc, 0)), Verdict::Changed(0)),
         (Which::Codepoint(1), Some((0xfc, 2)), Verdict::Changed(2)),
@@ -344,13 +352,24 @@ fn l4s_codepoints_that_do_not_arrive_are_the_answer() {
         (Which::Codepoint(3), Some((0xfc, 1)), Verdict::Erased),
     ] {
         for direction in [Direction::Up, Direction::Down] {
-            let plan = behind(direction, which, rewrite);
+            let count = 1 + (uniform(&mut rng) * 6.0) as usize;
+            let router = 1 + (uniform(&mut rng) * count as f64) as usize;
+            let plan = behind((count as u8, router), direction, which, rewrite);
             let (recording, _) = run(&plan, &format!("l4s:time=3s,direction={direction}"));
             let found = judged(&recording, direction);
-            assert_eq!(
-                found.verdict, expected,
-                "{direction} {rewrite:?}: {found:?}"
-            );
+            let at = format!("seed {seed}, {direction}, router {router} of {count}, {rewrite:?}");
+            assert_eq!(found.verdict, expected, "{at}: {found:?}");
+            // Counted from the sender, which is the server downwards.
+            let by = match direction {
+                Direction::Up => router,
+                Direction::Down => count + 1 - router,
+            } as u8;
+            let place = found.hop.and_then(|f| f.place);
+            let expected = Place::Between {
+                after: by - 1,
+                by: Some(by),
+            };
+            assert_eq!(place, Some(expected), "{at}");
         }
     }
 }

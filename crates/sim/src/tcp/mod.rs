@@ -50,7 +50,7 @@ pub struct Settings {
     pub rate_halving: Option<f64>,
     /// Tail loss probes, RFC 8985 section 7.
     pub tail_loss_probe: bool,
-    /// True if ECN is negotiated.
+    /// True if ECN is negotiated; controllers that stand on marks have it in any case.
     pub ecn: bool,
     /// Paces segments over the RTT even if the controller names no rate.
     pub pacing: bool,

@@ -156,13 +156,18 @@ pub struct Sender {
     burst_left: u64,
     /// Receive window now, bytes.
     window: u64,
-    ecn_use: EcnUse,
+    ecn_use: Option<EcnUse>,
     ce_bytes: u64,
     stats: SenderStats,
 }
 
 /// Time of a timer that is not set.
 const NEVER: Time = Time::MAX;
+
+/// Use of ECN by a connection: controllers that stand on marks have it in any case, as in Linux (`TCP_CONG_NEEDS_ECN`).
+fn ecn_use(negotiated: bool, of: EcnUse) -> Option<EcnUse> {
+    (negotiated || of != EcnUse::Classic).then_some(of)
+}
 
 impl Sender {
     /// Creates a sender. `name` identifies its owner, such as `flow/3`, and names its random streams.
@@ -174,7 +179,7 @@ impl Sender {
         let controller = settings.controller.build(&setup, Time::ZERO, streams, name);
         Sender {
             limit: controller.cwnd().get(),
-            ecn_use: controller.ecn(),
+            ecn_use: ecn_use(settings.ecn, controller.ecn()),
             controller,
             rtt: RttEstimator::new(settings.rto),
             rate: DeliveryRate::new(),
@@ -285,15 +290,15 @@ impl Sender {
     }
     /// Controller's use of ECN; `None` if ECN is not negotiated.
     pub fn ecn_use(&self) -> Option<EcnUse> {
-        self.settings.ecn.then_some(self.ecn_use)
+        self.ecn_use
     }
     /// ECN bits of its packets.
     #[inline]
     pub fn ecn(&self) -> Ecn {
-        match (self.settings.ecn, self.ecn_use) {
-            (false, _) => Ecn::NotEct,
-            (true, EcnUse::L4s) => Ecn::Ect1,
-            (true, _) => Ecn::Ect0,
+        match self.ecn_use {
+            None => Ecn::NotEct,
+            Some(EcnUse::L4s) => Ecn::Ect1,
+            Some(_) => Ecn::Ect0,
         }
     }
     /// Bytes in flight: neither acknowledged nor deemed lost.
@@ -379,7 +384,7 @@ impl Sender {
         }
         let ce_bytes = ack.ce_bytes.saturating_sub(self.ce_bytes);
         self.ce_bytes = self.ce_bytes.max(ack.ce_bytes);
-        if ack.is(flag::ECE) && !congested && self.ecn_use == EcnUse::Classic {
+        if ack.is(flag::ECE) && !congested && self.ecn_use == Some(EcnUse::Classic) {
             self.marked(now);
         }
         let recovering = matches!(self.episode, Episode::Recovery { .. });
