@@ -51,6 +51,7 @@ __all__ = [
     "serve_keys_add",
     "serve_keys_list",
     "serve_keys_remove",
+    "share",
     "status",
     "test",
     "trace",
@@ -1394,6 +1395,8 @@ def hub(
     listen: str | None = None,
     quota_per_point: str | None = None,
     quota: str | None = None,
+    shared: str | None = None,
+    shared_each: str | None = None,
     web: str | None = None,
     web_token: str | None = None,
     progress: Progress = None,
@@ -1405,6 +1408,8 @@ def hub(
         listen: Address and port to listen on [default: 127.0.0.1:8443]
         quota_per_point: Upper limit on the recordings kept for one point; more stay at the point
         quota: Upper limit on the recordings kept for all points
+        shared: Take shared recordings from holders of a code of `invite --share`, up to this size in all
+        shared_each: Size of the largest shared recording [default: 20 MB]
         web: Address on which to serve the dashboard, such as 127.0.0.1:8118: the state of all points and their
             latest recordings
         web_token: Token that readers of --web need [default: none on a loopback address, elsewhere a random
@@ -1414,7 +1419,7 @@ def hub(
     return _call(
         ("hub",),
         {},
-        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "web": web, "web_token": web_token},
+        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token},
         not_json=(),
         progress=progress,
     )
@@ -1422,21 +1427,24 @@ def hub(
 
 def hub_invite(
     *,
-    name: str,
     data: Path | None = None,
+    name: str | None = None,
+    share: bool = False,
     progress: Progress = None,
 ) -> Answer:
-    """Print a one-time code with which a new point joins within seven days.
+    """Print a one-time code with which a new point joins, or one recording is shared, within seven days.
 
     Args:
-        name: Name of the point: lower-case letters, digits and -
         data: Directory of the hub [default: hub]
+        name: Name of the point: lower-case letters, digits and -
+        share: The code is for `tailback share`: it takes one recording, and no point joins with it [default:
+            false]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("hub", "invite"),
         {},
-        {"name": name, "data": data},
+        {"data": data, "name": name, "share": share},
         not_json=(),
         progress=progress,
     )
@@ -1600,5 +1608,33 @@ def fleet_label(
         {"labels": labels},
         {"name": name, "data": data},
         not_json=None,
+        progress=progress,
+    )
+
+
+def share(
+    recording: Path | None = None,
+    *,
+    hub: Iterable[str] | str | None = None,
+    dry_run: bool = False,
+    consent: str | None = None,
+    withdraw: Iterable[str] | str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Send a recording to a hub, which makes a report page with an address of its own.
+
+    Args:
+        recording: Recording to send
+        hub: Hub that makes the page, and the one-time code
+        dry_run: Show what would be sent, and send nothing [default: false]
+        consent: Agree to this version of the hub's text, without the question
+        withdraw: Delete a shared recording and its page
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("share",),
+        {"recording": recording},
+        {"hub": hub, "dry_run": dry_run, "consent": consent, "withdraw": withdraw},
+        not_json=(),
         progress=progress,
     )

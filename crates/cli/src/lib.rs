@@ -69,6 +69,7 @@ enum Verb {
     Hub(cmd::hub::Args),
     Agent(cmd::agent::Args),
     Fleet(cmd::fleet::Args),
+    Share(cmd::share::Args),
 }
 
 impl Verb {
@@ -103,6 +104,7 @@ impl Verb {
             Verb::Hub(args) => cmd::hub::run(args),
             Verb::Agent(args) => cmd::agent::run(args),
             Verb::Fleet(args) => cmd::fleet::run(args),
+            Verb::Share(args) => cmd::share::run(args),
         }
     }
 }

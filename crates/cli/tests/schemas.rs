@@ -26,7 +26,8 @@ fn read(name: &str) -> Value {
 #[test]
 fn schemas_of_answers_are_those_of_their_types() {
     let news = ("agent-news", fleet::agent::schema());
-    let fleet = fleet::hub::schemas().into_iter().chain([news]);
+    let share = ("share", fleet::share::schema());
+    let fleet = fleet::hub::schemas().into_iter().chain([news, share]);
     for (name, schema) in ops::schemas::all().into_iter().chain(fleet) {
         let fresh = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
         if std::env::var_os("SCHEMA").is_some_and(|s| s == "write") {
@@ -118,6 +119,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         0,
         "invitation",
     ),
+    ("share @a.rec --dry-run --json", 0, "share"),
     ("control plan --wan lo --json", 0, "control-place"),
     ("list links --json", 0, "list"),
     ("list probes --json", 0, "list"),

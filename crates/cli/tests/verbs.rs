@@ -31,7 +31,7 @@ fn an_unknown_option_is_wrong_usage_for_every_verb_and_prints_no_data() {
 }
 
 /// Arguments with which a verb reads a recording.
-const READERS: [&[&str]; 10] = [
+const READERS: [&[&str]; 11] = [
     &["analyse"],
     &["report"],
     &["status"],
@@ -42,6 +42,7 @@ const READERS: [&[&str]; 10] = [
     &["import"],
     &["sim"],
     &["compare", "other.rec"],
+    &["share", "--dry-run"],
 ];
 
 #[test]

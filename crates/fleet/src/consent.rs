@@ -19,7 +19,18 @@ plan cannot read files, run commands or open ports. To end it: stop the agent, d
 operator to run `tailback hub revoke`.
 ";
 
-/// Version of the text: its SHA-256, hexadecimal.
-pub(crate) fn version() -> String {
-    hex(&Sha256::digest(CONSENT))
+/// Text to which the sender of a shared recording agrees.
+pub const SHARING: &str = "\
+You send one recording to this hub. The hub keeps it and makes a report page of it.
+- Everybody who knows the page's address reads it without a password. The address has 128 random bits; no list shows it.
+- The page and the recording have the servers' names and addresses, the routes that were measured, the times of the
+  measurement, the plan, and facts of your host: kernel, interface, load. `tailback share --dry-run` lists them.
+- The hub's operator reads the recording itself.
+- The recording stays until you withdraw it with its token, or the operator deletes it. Its random name, its times and
+  the version of this text stay in the hub's ledger.
+";
+
+/// Version of a text: its SHA-256, hexadecimal.
+pub(crate) fn version(text: &str) -> String {
+    hex(&Sha256::digest(text))
 }

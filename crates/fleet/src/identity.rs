@@ -110,6 +110,26 @@ impl Identity {
         Ok(Identity(pair))
     }
 
+    /// Makes a key from its secret half, which [`Identity::new_secret`] gives.
+    ///
+    /// # Errors
+    /// None for 32 bytes; the library's otherwise.
+    pub(crate) fn from_secret(secret: &[u8; 32]) -> anyhow::Result<Identity> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(secret);
+        Ok(Identity(pair.map_err(|e| anyhow!("no Ed25519 key: {e}"))?))
+    }
+
+    /// Random secret half of a new key.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub(crate) fn new_secret() -> anyhow::Result<[u8; 32]> {
+        let mut secret = [0; 32];
+        let filled = ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut secret);
+        filled.map_err(|_| anyhow!("the system gives no random bytes for a key"))?;
+        Ok(secret)
+    }
+
     /// Public half of the key.
     ///
     /// # Panics

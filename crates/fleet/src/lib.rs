@@ -18,10 +18,11 @@ mod invitation;
 mod manifest;
 pub mod plan;
 mod schedule;
+pub mod share;
 mod task;
 mod wire;
 
-pub use consent::CONSENT;
+pub use consent::{CONSENT, SHARING};
 pub use identity::{Identity, PublicKey, Signature};
 pub use invitation::Invitation;
 pub use manifest::{Manifest, ManifestError, Part};

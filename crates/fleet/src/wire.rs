@@ -153,6 +153,15 @@ pub(crate) struct Have {
     pub bytes: u64,
 }
 
+/// Terms under which a hub takes shared recordings.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    /// Text to which the sender agrees.
+    pub consent: String,
+    /// Size of the largest recording that is taken, bytes.
+    pub largest_bytes: u64,
+}
+
 /// Judgement of the hub on a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

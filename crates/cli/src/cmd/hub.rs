@@ -4,7 +4,7 @@ use super::hub_web::Dashboard;
 use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Hub, Invited, Quotas, Started};
+use fleet::hub::{Hub, Invited, Quotas, Sharing, Started};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,17 @@ pub struct Args {
     /// Upper limit on the recordings kept for all points
     #[arg(long, value_name = "SIZE")]
     quota: Option<Bytes>,
+    /// Take shared recordings from holders of a code of `invite --share`, up to this size in all
+    #[arg(long, value_name = "SIZE")]
+    shared: Option<Bytes>,
+    /// Size of the largest shared recording
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "shared",
+        default_value = "20 MB"
+    )]
+    shared_each: Bytes,
     /// Address on which to serve the dashboard, such as 127.0.0.1:8118: the state of all points and their latest recordings
     #[arg(long, value_name = "ADDRESS:PORT")]
     web: Option<SocketAddr>,
@@ -46,13 +57,16 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Print a one-time code with which a new point joins within seven days
+    /// Print a one-time code with which a new point joins, or one recording is shared, within seven days
     Invite {
         #[command(flatten)]
         of: Of,
         /// Name of the point: lower-case letters, digits and -
-        #[arg(long, value_name = "NAME")]
-        name: String,
+        #[arg(long, value_name = "NAME", required_unless_present = "share")]
+        name: Option<String>,
+        /// The code is for `tailback share`: it takes one recording, and no point joins with it
+        #[arg(long, conflicts_with = "name")]
+        share: bool,
         /// Print the code as JSON
         #[arg(long)]
         json: bool,
@@ -102,15 +116,31 @@ fn dashboard(
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
-        Some(Command::Invite { of, name, json }) => {
-            let code = Hub::open(&of.data, task::read)?.invite(&name)?;
+        Some(Command::Invite {
+            of,
+            name,
+            share: _,
+            json,
+        }) => {
+            let hub = Hub::open(&of.data, task::read)?;
+            let code = match &name {
+                Some(name) => hub.invite(name)?,
+                None => hub.invite_share()?,
+            };
             if json {
                 let code = code.to_string();
                 print_json(&Invited { point: name, code })?;
                 return Ok(Outcome::Done);
             }
             print(&format!("{code}\n"))?;
-            eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}");
+            match name {
+                Some(_) => {
+                    eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}")
+                }
+                None => eprintln!(
+                    "A recording is shared with: tailback share RECORDING --hub https://HUB:PORT {code}"
+                ),
+            }
         }
         Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
         Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
@@ -122,6 +152,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 all: args.quota.map(Bytes::get),
             };
             let hub = Hub::open(&args.data, task::read)?.with_quotas(quotas);
+            let sharing = args.shared.map(|all| Sharing {
+                all: all.get(),
+                each: args.shared_each.get(),
+            });
+            let hub = hub.with_sharing(sharing);
             let key = hub.pin().to_string();
             eprintln!("key {key}");
             let (_web, dashboard) = match args.web {

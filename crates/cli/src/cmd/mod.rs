@@ -26,6 +26,7 @@ pub mod report;
 pub mod run;
 pub mod serve;
 mod serve_keys;
+pub mod share;
 pub mod sim;
 pub mod status;
 pub mod task;

@@ -8,7 +8,7 @@ mod client;
 mod idle;
 mod runner;
 mod spending;
-mod spool;
+pub(crate) mod spool;
 mod start;
 
 pub use client::{Address, Client, HubRefuses};
@@ -175,7 +175,7 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
         secret: hex(&invitation.secret),
         public_key: identity.public(),
         agent: env!("CARGO_PKG_VERSION").into(),
-        consent: consent::version(),
+        consent: consent::version(consent::CONSENT),
     };
     let answer: Enrolled =
         client.call(Method::POST, "/v1/enrol", None, serde_json::to_vec(&asked)?)?;

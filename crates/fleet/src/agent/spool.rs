@@ -213,7 +213,7 @@ impl Spool {
 }
 
 /// Sends what the hub does not have of a file yet.
-fn send(client: &mut Client, path: &str, file: &File, size: u64) -> anyhow::Result<()> {
+pub(crate) fn send(client: &mut Client, path: &str, file: &File, size: u64) -> anyhow::Result<()> {
     let Have { bytes: mut have } = client.call(Method::GET, path, None, Vec::new())?;
     let mut piece = vec![0; CHUNK];
     while have < size {
@@ -231,7 +231,7 @@ fn send(client: &mut Client, path: &str, file: &File, size: u64) -> anyhow::Resu
 
 /// Turns the open files of a writer that crashed into Parquet. What a power failure left incomplete at the end of a file
 /// goes; it was never whole.
-fn seal(directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn seal(directory: &Path) -> anyhow::Result<()> {
     const LAST_DAY: &str = "9999-99-99";
     for torn in store::seal_days(directory, LAST_DAY, &|| true)? {
         let file = OpenOptions::new().write(true).open(&torn.file)?;

@@ -4,6 +4,7 @@
 //! rename; the row of the ledger follows. A crash in between leaves a recording without a row, which [`Hub::settle`] moves back
 //! to `incoming/` at the next start. The point then closes it again, because it has no receipt.
 
+use super::share::is_share;
 use super::{Hub, lock};
 use crate::durable;
 use crate::identity::Signature;
@@ -39,6 +40,14 @@ pub enum IntakeError {
     Quota { limit: u64, of: &'static str },
     #[error("a restart of the hub may have lost pieces: send the files again")]
     Torn,
+    #[error("the hub takes no shared recordings: its operator starts it with --shared SIZE")]
+    NoSharing,
+    #[error("a shared recording has at most {limit} bytes here")]
+    Share { limit: u64 },
+    #[error("a shared recording has at most {limit} rows")]
+    Rows { limit: u64 },
+    #[error("too many files in transfer")]
+    Files,
     #[error("the hub has ended this point's access")]
     Ended,
     #[error("another recording of this name is in the ledger")]
@@ -58,23 +67,24 @@ fn size(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// Sizes of all files below a directory.
-fn size_below(directory: &Path) -> io::Result<u64> {
-    let mut sum = 0;
+/// Sum of the sizes of all files below a directory, and their number.
+pub(super) fn sums_below(directory: &Path) -> io::Result<(u64, u64)> {
+    let (mut sum, mut files) = (0, 0);
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((0, 0)),
         Err(e) => return Err(e),
     };
     for entry in entries {
         let entry = entry?;
-        sum += if entry.file_type()?.is_dir() {
-            size_below(&entry.path())?
-        } else {
-            entry.metadata()?.len()
+        let (bytes, n) = match entry.file_type()?.is_dir() {
+            true => sums_below(&entry.path())?,
+            false => (entry.metadata()?.len(), 1),
         };
+        sum += bytes;
+        files += n;
     }
-    Ok(sum)
+    Ok((sum, files))
 }
 
 /// Makes all files of a recording durable, and the directories above them.
@@ -135,6 +145,9 @@ impl Hub {
         if until <= have {
             return Ok(have);
         }
+        if is_share(point) {
+            self.check_share(point, recording, piece.len() as u64)?;
+        }
         self.check_quotas(point, piece.len() as u64)?;
         let path = self.incoming(point, recording).join(part);
         let write = || -> io::Result<()> {
@@ -154,8 +167,8 @@ impl Hub {
     }
 
     fn check_quotas(&self, point: &str, more: u64) -> Result<(), IntakeError> {
-        let in_transfer =
-            size_below(&self.data.join("incoming").join(point)).context("cannot sum up files")?;
+        let (in_transfer, _) =
+            sums_below(&self.data.join("incoming").join(point)).context("cannot sum up files")?;
         let in_transfer = in_transfer.saturating_add(more);
         if in_transfer > IN_TRANSFER {
             return Err(IntakeError::InTransfer);
@@ -221,6 +234,9 @@ impl Hub {
     /// error: the receipt says "quarantined".
     pub fn close(&self, point: &str, manifest: &Manifest) -> Result<Receipt, IntakeError> {
         manifest.check()?;
+        if is_share(point) {
+            self.check_share_list(manifest)?;
+        }
         let _alone = lock(&self.closing);
         let name = &manifest.recording;
         if let Some(known) = self.ledger().recording(point, name)? {
@@ -304,7 +320,7 @@ impl Hub {
             }
         }
         // A guard in the head of a loop would be held through all of it.
-        let points = self.ledger().points()?;
+        let points = self.ledger().all_points()?;
         for point in points {
             let incoming = self.data.join("incoming").join(&point.name);
             if point.revoked && incoming.exists() {

@@ -193,6 +193,29 @@ impl Ledger {
         Ok(Some(name))
     }
 
+    /// Name for which an invitation was made.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn invited_as(&self, trace: &str) -> rusqlite::Result<Option<String>> {
+        let query = "select name from invitation where trace = ?1";
+        self.0
+            .query_row(query, [trace], |row| row.get(0))
+            .optional()
+    }
+
+    /// Bytes of all recordings of points whose names begin so.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn bytes_shared(&self, prefix: &str) -> rusqlite::Result<u64> {
+        let query =
+            "select coalesce(sum(bytes), 0) from recording where substr(point, 1, length(?1)) = ?1";
+        self.0.query_row(query, [prefix], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+    }
+
     /// Ends the access of a point; its recordings stay. False if there is no such point.
     ///
     /// # Errors
@@ -235,11 +258,19 @@ impl Ledger {
         Ok(all.pop())
     }
 
-    /// All points, by name.
+    /// All points of the fleet, by name; those of shared recordings are none of it.
     ///
     /// # Errors
     /// The ledger cannot be read.
     pub fn points(&self) -> rusqlite::Result<Vec<Point>> {
+        self.points_where("where name not like 'share-%' order by name", &[])
+    }
+
+    /// All points, those of shared recordings included.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn all_points(&self) -> rusqlite::Result<Vec<Point>> {
         self.points_where("order by name", &[])
     }
 

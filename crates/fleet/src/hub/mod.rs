@@ -8,11 +8,13 @@ mod intake;
 mod ledger;
 mod routes;
 mod serve;
+pub(crate) mod share;
 mod status;
 
 pub use digests::Measured;
 pub use intake::IntakeError;
 pub use serve::serve;
+pub use share::Sharing;
 pub use status::{Health, PointStatus, Status};
 
 use crate::durable;
@@ -48,6 +50,10 @@ pub struct Hub {
     data: PathBuf,
     read: ReadTask,
     quotas: Quotas,
+    /// Limits on shared recordings; none are taken if absent.
+    sharing: Option<Sharing>,
+    /// Held while a shared recording's page is drawn.
+    drawing: Mutex<()>,
     ledger: Mutex<Ledger>,
     identity: Identity,
     tls: Arc<Tls>,
@@ -74,8 +80,8 @@ pub struct Started {
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 #[schemars(title = "Invitation")]
 pub struct Invited {
-    /// Name of the point that joins with it.
-    pub point: String,
+    /// Name of the point that joins with it; null for a code with which a recording is shared.
+    pub point: Option<String>,
     pub code: String,
 }
 
@@ -98,7 +104,7 @@ impl Hub {
     /// # Errors
     /// The directory, the ledger or a key cannot be read or made.
     pub fn open(data: &Path, read: ReadTask) -> anyhow::Result<Hub> {
-        for directory in ["incoming", "points", "quarantine", "keys"] {
+        for directory in ["incoming", "points", "quarantine", "keys", "pages"] {
             durable::create_directories(&data.join(directory))?;
         }
         let tls = Tls::new(&TlsKey::KeptIn(data.join("keys")))?
@@ -107,6 +113,8 @@ impl Hub {
             data: data.to_owned(),
             read,
             quotas: Quotas::default(),
+            sharing: None,
+            drawing: Mutex::new(()),
             ledger: Mutex::new(Ledger::open(&data.join("ledger.sqlite"))?),
             identity: Identity::kept_in(&data.join("keys/hub.key"))?,
             tls: Arc::new(tls),
@@ -140,9 +148,9 @@ impl Hub {
     /// # Errors
     /// A name that is not allowed or in use.
     pub fn invite(&self, name: &str) -> anyhow::Result<Invitation> {
-        if !is_name(name) {
+        if !is_name(name) || share::is_share(name) {
             return Err(ops::usage(format!(
-                "{name:?}: a point's name has 1 to 64 lower-case letters, digits and -"
+                "{name:?}: a point's name has 1 to 64 lower-case letters, digits and -, and does not begin with share-"
             )));
         }
         let made = Invitation::new(self.pin())?;
@@ -151,6 +159,14 @@ impl Hub {
         self.ledger()
             .invite(&trace, name, now, now + INVITATION_S)?;
         Ok(made)
+    }
+
+    /// Name of the point for which a code's secret was made, used or not.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(crate) fn invited_as(&self, secret: &[u8; 16]) -> anyhow::Result<Option<String>> {
+        Ok(self.ledger().invited_as(&Invitation::trace(secret))?)
     }
 
     /// Lets the holder of a code's secret join with its key; `consent` is the version of the text that its owner saw: the name of the point, or none if the code is unknown, used or
@@ -201,7 +217,7 @@ impl Hub {
                 _ => durable::sync_directory(&self.data.join(place))?,
             }
         }
-        Ok(())
+        self.remove_page(name)
     }
 
     /// Signs and publishes a plan; returns its number.

@@ -2,12 +2,13 @@
 
 use super::Hub;
 use super::intake::IntakeError;
+use super::share::{Page, is_share};
 use crate::identity::Signature;
 use crate::manifest::Manifest;
 use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
-    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Receipt, Refusal, SCHEME, SignedPlan, State,
+    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Offer, Receipt, Refusal, SCHEME, SignedPlan, State,
     StateAnswer, TurnAnswer, TurnRequest, request_text,
 };
 use crate::{consent, durable};
@@ -65,8 +66,12 @@ impl From<IntakeError> for Refused {
             IntakeError::Gap { .. } | IntakeError::Torn => StatusCode::CONFLICT,
             IntakeError::Taken => StatusCode::UNPROCESSABLE_ENTITY,
             IntakeError::Ended => StatusCode::GONE,
+            IntakeError::NoSharing => StatusCode::FORBIDDEN,
             IntakeError::InTransfer | IntakeError::Quota { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            IntakeError::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            IntakeError::Large
+            | IntakeError::Share { .. }
+            | IntakeError::Rows { .. }
+            | IntakeError::Files => StatusCode::PAYLOAD_TOO_LARGE,
             IntakeError::Failed(_) => {
                 let IntakeError::Failed(e) = e else {
                     unreachable!()
@@ -151,6 +156,15 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
     })
 }
 
+/// The same request, if its sender is a point of the fleet rather than that of a shared recording.
+fn member(asked: Signed) -> Result<Signed, Refused> {
+    if is_share(&asked.point) {
+        let why = "a code for sharing is good for one recording only";
+        return Err(Refused(StatusCode::FORBIDDEN, why.into()));
+    }
+    Ok(asked)
+}
+
 async fn whole(body: Body) -> Result<Bytes, Refused> {
     let most = CHUNK.max(MAX_MESSAGE) + 1024;
     let read = Limited::new(body, most).collect().await;
@@ -181,13 +195,21 @@ async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             "the code is unknown, expired or used; ask the operator for a new one (`tailback hub invite`)".into(),
         )
     };
-    if asked.consent != consent::version() {
-        let why =
-            "the text about what a point sends has another version here: update agent and hub";
-        return Err(Refused(StatusCode::CONFLICT, why.into()));
-    }
     let secret = from_hex(&asked.secret).ok_or_else(refused)?;
     let answer = blocking(move || {
+        let name = hub.invited_as(&secret)?.ok_or_else(refused)?;
+        let (text, is_open) = match is_share(&name) {
+            true => (consent::SHARING, hub.sharing.is_some()),
+            false => (consent::CONSENT, true),
+        };
+        if !is_open {
+            return Err(IntakeError::NoSharing.into());
+        }
+        if asked.consent != consent::version(text) {
+            let why = "the text about what is sent has another version here, or the code is for another purpose: \
+                codes for points come from `tailback hub invite --name NAME`, codes for `tailback share` from `tailback hub invite --share`";
+            return Err(Refused(StatusCode::CONFLICT, why.into()));
+        }
         let name = hub.enrol(&secret, &asked.public_key, &asked.consent)?;
         Ok(Enrolled {
             point: name.ok_or_else(refused)?,
@@ -200,13 +222,13 @@ async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
 }
 
 async fn plan(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
-    signed(&hub, request).await?;
+    member(signed(&hub, request).await?)?;
     let plan: Option<SignedPlan> = blocking(move || Ok(hub.ledger().plan()?)).await?;
     Ok(json(StatusCode::OK, &plan))
 }
 
 async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
-    let asked = signed(&hub, request).await?;
+    let asked = member(signed(&hub, request).await?)?;
     let told: State = parsed(&asked.body)?;
     let answer = blocking(move || {
         let now = unix_s();
@@ -223,7 +245,7 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
 }
 
 async fn turn(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
-    let asked = signed(&hub, request).await?;
+    let asked = member(signed(&hub, request).await?)?;
     let told: TurnRequest = parsed(&asked.body)?;
     if told.server.len() > NAME || told.for_s > TURN_S {
         let why = format!("a turn has at most {TURN_S} s, a server's name {NAME} bytes");
@@ -278,6 +300,74 @@ async fn close(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
     Ok(json(StatusCode::OK, &receipt))
 }
 
+/// Terms under which the hub takes shared recordings.
+async fn offer(Shared(hub): Shared<Arc<Hub>>) -> Result<Response, Refused> {
+    let limits = hub.sharing.ok_or(IntakeError::NoSharing)?;
+    let offer = Offer {
+        consent: consent::SHARING.into(),
+        largest_bytes: limits.each,
+    };
+    Ok(json(StatusCode::OK, &offer))
+}
+
+/// Deletes a shared recording, as the holder of its key wishes.
+async fn withdraw(
+    Shared(hub): Shared<Arc<Hub>>,
+    request: Request<Body>,
+) -> Result<Response, Refused> {
+    let asked = signed(&hub, request).await?;
+    if !is_share(&asked.point) {
+        let why =
+            "only a shared recording is withdrawn so; ask the operator for `tailback hub forget`";
+        return Err(Refused(StatusCode::FORBIDDEN, why.into()));
+    }
+    blocking(move || Ok(hub.forget(&asked.point)?)).await?;
+    Ok(json(StatusCode::OK, &Have { bytes: 0 }))
+}
+
+/// Policy of a shared recording's page: nothing is loaded, nobody is asked, and the page has no origin of its own.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts allow-downloads";
+
+fn page(status: StatusCode, body: Vec<u8>) -> Response {
+    let headers = [
+        ("content-type", "text/html; charset=utf-8"),
+        ("content-security-policy", PAGE_POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("x-robots-tag", "noindex"),
+    ];
+    (status, headers, body).into_response()
+}
+
+async fn shared(
+    Shared(hub): Shared<Arc<Hub>>,
+    Path(address): Path<String>,
+) -> Result<Response, Refused> {
+    let found = {
+        let (hub, address) = (hub.clone(), address.clone());
+        blocking(move || Ok(hub.shared_page(&address)?)).await?
+    };
+    let words =
+        |text: &str| format!("<!doctype html><meta charset=\"utf-8\"><p>{text}").into_bytes();
+    Ok(match found {
+        Page::Ready(body) => page(StatusCode::OK, body),
+        Page::Withdrawn => page(StatusCode::GONE, words("This recording was withdrawn.")),
+        Page::Unknown => page(StatusCode::NOT_FOUND, words("There is no recording here.")),
+        Page::Missing => {
+            tokio::task::spawn_blocking(move || {
+                if let Err(e) = hub.draw_shared(&address) {
+                    eprintln!("tailback hub: {e:#}");
+                }
+            });
+            let again = "<meta http-equiv=\"refresh\" content=\"1\">Drawing the report …";
+            page(StatusCode::ACCEPTED, words(again))
+        }
+    })
+}
+
 async fn unknown(uri: Uri) -> Refused {
     let path: String = uri.path().chars().take(80).collect();
     Refused(
@@ -298,6 +388,9 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
         )
         .route("/v1/turn", post(turn))
         .route("/v1/close", post(close))
+        .route("/v1/share", get(offer))
+        .route("/v1/withdraw", post(withdraw))
+        .route("/shared/{address}", get(shared))
         .fallback(unknown)
         .layer(DefaultBodyLimit::disable())
         .with_state(hub)

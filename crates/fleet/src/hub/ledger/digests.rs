@@ -32,7 +32,7 @@ impl Ledger {
     pub fn undigested(&self) -> rusqlite::Result<Vec<(String, String)>> {
         let mut query = self.0.prepare_cached(
             "select r.point, r.name from recording r left join digest d on d.point = r.point and d.recording = r.name
-             where r.verdict = 'stored' and d.point is null order by r.started_ns",
+             where r.verdict = 'stored' and d.point is null and r.point not like 'share-%' order by r.started_ns",
         )?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
