@@ -382,6 +382,12 @@ fn handovers(seconds: &[Second], is_satellite: bool) -> Pattern {
             Found::CannotTell,
             format!("{told}; record at least ten minutes"),
         ),
+        // Cells of about the same delay leave no step.
+        false if interruptions >= FEWEST_HANDOVERS => pattern(
+            name,
+            Found::CannotTell,
+            format!("{told}: cells of about the same delay would look like this, too"),
+        ),
         false => pattern(name, Found::No, told),
     }
 }

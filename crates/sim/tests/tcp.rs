@@ -1,7 +1,7 @@
 //! TCP in the network: growth, sawtooth, repair of losses, timers.
 
 use base::rng::Streams;
-use base::{BitsPerSec, Bytes, Duration, Packet, Time};
+use base::{BitsPerSec, Bytes, Duration, Ecn, Packet, Time};
 use congestion::registry::CONTROLLERS;
 use link::qdisc::registry::AnyQdisc;
 use link::qdisc::{Backlog, Fates, Qdisc, Reason, fifo};
@@ -9,7 +9,7 @@ use link::rate::Rate;
 use link::{Link, LinkParams};
 use sim::network::{Blind, Happening, Network, Observer};
 use sim::segment::{Segment, flag};
-use sim::tcp::Settings;
+use sim::tcp::{Sender, Settings};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -430,5 +430,22 @@ fn every_controller_delivers_every_byte_whatever_the_line_does() {
                 assert_eq!(c.sender.inflight(), 0);
             }
         }
+    }
+}
+
+#[test]
+fn controllers_that_stand_on_marks_send_ect_without_being_told() {
+    for (controller, negotiated, expected) in [
+        ("cubic", false, Ecn::NotEct),
+        ("cubic", true, Ecn::Ect0),
+        ("dctcp", false, Ecn::Ect0),
+        ("prague", false, Ecn::Ect1),
+    ] {
+        let settings = Settings {
+            ecn: negotiated,
+            ..settings(controller)
+        };
+        let sender = Sender::new(Arc::new(settings), &Streams::new(1), "flow");
+        assert_eq!(sender.ecn(), expected, "{controller}, {negotiated}");
     }
 }

@@ -433,6 +433,7 @@ mod tests {
                 (Phase::Together as u8, beside.collect()),
             ]),
             untried: None,
+            hops: Vec::new(),
         }
     }
 
