@@ -92,6 +92,7 @@ class Verbs(Case):
         }
         tb.mark("t1.rec", "upload begins", at="2023-11-14T22:13:30Z")
         shown["mark"] = (tb.mark("t1.rec"), ["mark", "t1.rec"])
+        shown["share"] = (tb.share("t1.rec", dry_run=True), ["share", "t1.rec", "--dry-run"])
         with socket.create_server(("127.0.0.1", 0)) as server:
             target = f"tcp:127.0.0.1:{server.getsockname()[1]}"
             tb.monitor(target, interface="lo", interval="50 ms", duration="1 s", output="m.rec")
