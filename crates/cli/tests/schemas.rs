@@ -58,6 +58,12 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("analyse @a.rec @b.rec --json", 0, "comparison"),
     ("analyse @a.rec --patterns --json", 0, "patterns"),
     (
+        "probe path:load=none,idle=5s --link adsl --virtual --output @path.rec --json",
+        0,
+        "probe",
+    ),
+    ("analyse @path.rec --paths --json", 0, "paths"),
+    (
         "analyse @a.rec --hidden-queue --rate-up 700kbit/s --json",
         0,
         "hidden-queue",

@@ -23,6 +23,7 @@ mod delays;
 mod figure;
 pub mod fit;
 pub mod hurst;
+pub mod in_turn;
 mod quantile;
 pub mod runs;
 mod survival;

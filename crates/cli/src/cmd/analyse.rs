@@ -23,6 +23,7 @@ use std::path::PathBuf;
         tailback analyse adsl.rec lte.rec --together\n  \
         tailback analyse weeks.rec --services mine.toml --fail\n  \
         tailback analyse satellite.rec --patterns\n  \
+        tailback analyse tailback-*.rec --paths\n  \
         tailback analyse weeks.rec --hidden-queue \\\n      \
         --rate-up 700kbit/s --from 2014-05-16T09:14"
 )]
@@ -92,6 +93,9 @@ pub struct Args {
     /// Look for patterns of radio and satellite links: reconfiguration each 15 s, scheduling grants, DRX cycles, handovers
     #[arg(long, conflicts_with_all = ["queue", "hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
     patterns: bool,
+    /// Look for changes of the route in many recordings of `probe path`, and tell them from shared load
+    #[arg(long, conflicts_with_all = ["patterns", "queue", "hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
+    paths: bool,
     /// Interval between RTT samples, with --hidden-queue
     #[arg(
         long,
@@ -146,6 +150,7 @@ impl Args {
             hidden_queue: self.hidden_queue.then_some(self.every),
             queue: self.queue,
             patterns: self.patterns,
+            paths: self.paths,
             tables: self.tables,
             rate_up: self.rate_up,
             rate_down: self.rate_down,

@@ -21,6 +21,7 @@
 mod by_size;
 mod differ;
 mod landmarks;
+pub mod routes;
 mod seen;
 mod steps;
 

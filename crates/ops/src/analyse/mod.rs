@@ -3,6 +3,7 @@
 mod counted;
 pub mod hidden_queue;
 mod layout;
+mod paths;
 pub(crate) mod patterns;
 pub(crate) mod probes;
 mod spans;
@@ -23,6 +24,7 @@ use analysis::which_queue::{WhichQueue, which_queue};
 use base::record::{Meta, Recording, TableId};
 use base::{BitsPerSec, Duration};
 use experiment::ProbeAnswer;
+use experiment::path::routes::Routes;
 use jiff::tz::TimeZone;
 use layout::Layout;
 use report::Table;
@@ -67,6 +69,8 @@ pub struct Plan {
     pub queue: bool,
     /// True to look for patterns of radio and satellite links alone.
     pub patterns: bool,
+    /// True to look for changes of routes alone.
+    pub paths: bool,
     /// File that lays out the tables.
     pub tables: Option<PathBuf>,
     /// Uplink rate; by default estimated, if possible.
@@ -96,6 +100,8 @@ pub enum Found {
     Queues(Vec<WhichQueue>),
     /// Patterns of radio and satellite links in each recording.
     Patterns(Vec<patterns::RecordingPatterns>),
+    /// Routes of each path over time.
+    Routes(Vec<Routes>),
     /// Answer of one probe's recording.
     Probe(Box<(ProbeAnswer, Meta)>),
     /// Several recordings of one kind of probe, by name.
@@ -195,6 +201,12 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         let one = |path: &PathBuf| patterns::of(Source { path, observer });
         let all: anyhow::Result<Vec<_>> = plan.recordings.iter().map(one).collect();
         return Ok(plain(Found::Patterns(all?)));
+    }
+    if plan.paths {
+        let ask = spans::ask(plan)?;
+        let from = |path| Source { path, observer };
+        let all: Vec<Source> = plan.recordings.iter().map(from).collect();
+        return Ok(answer(Found::Routes(paths::of(&all)?), ask.zone, false));
     }
     if !plan.asks_for_statistics()
         && let Some(found) = by_kind(plan, observer)?
@@ -430,6 +442,7 @@ impl Answer {
         match &self.found {
             Found::Queues(all) => all.iter().try_for_each(|q| pretty(q, out)),
             Found::Patterns(all) => pretty(all, out),
+            Found::Routes(all) => pretty(all, out),
             Found::Probe(probe) => pretty(&probe.0, out),
             Found::Probes(named) => pretty(&named.iter().map(|(_, a)| a).collect::<Vec<_>>(), out),
             Found::Capture(loaded) => {
@@ -457,6 +470,7 @@ impl Answer {
                 text.collect()
             }
             Found::Patterns(all) => patterns::text(all, style),
+            Found::Routes(all) => paths::text(all, style, zone),
             Found::Probe(probe) => terminal::probe(&probe.0, &probe.1, style),
             Found::Probes(named) => {
                 terminal::captioned(&report::again::tables(named), style)
@@ -513,6 +527,7 @@ impl Answer {
             }
             Found::Queues(_)
             | Found::Patterns(_)
+            | Found::Routes(_)
             | Found::Probe(_)
             | Found::Probes(_)
             | Found::Capture(_)
