@@ -829,6 +829,7 @@ def analyse(
     hidden_queue: bool = False,
     queue: bool = False,
     patterns: bool = False,
+    paths: bool = False,
     every: Duration | None = None,
     tables: Path | None = None,
     rate_up: str | None = None,
@@ -867,6 +868,8 @@ def analyse(
             and their ratio [default: false]
         patterns: Look for patterns of radio and satellite links: reconfiguration each 15 s, scheduling grants,
             DRX cycles, handovers [default: false]
+        paths: Look for changes of the route in many recordings of `probe path`, and tell them from shared load
+            [default: false]
         every: Interval between RTT samples, with --hidden-queue [default: 1s]
         tables: Print the tables that this file lays out, with published values beside the computed ones
         rate_up: Uplink rate, to find the times at which the uplink was full [default: estimated, if possible]
@@ -879,7 +882,7 @@ def analyse(
     return _call(
         ("analyse",),
         {"recordings": recordings},
-        {"markdown": markdown, "csv": csv, "statistics": statistics, "full": full, "from_": from_, "to": to, "zone": zone, "window": window, "sliding": sliding, "span": span, "exclude": exclude, "exclude_faults": exclude_faults, "limits": limits, "services": services, "fail": fail, "together": together, "hidden_queue": hidden_queue, "queue": queue, "patterns": patterns, "every": every, "tables": tables, "rate_up": rate_up, "rate_down": rate_down, "target": target, "threads": threads},
+        {"markdown": markdown, "csv": csv, "statistics": statistics, "full": full, "from_": from_, "to": to, "zone": zone, "window": window, "sliding": sliding, "span": span, "exclude": exclude, "exclude_faults": exclude_faults, "limits": limits, "services": services, "fail": fail, "together": together, "hidden_queue": hidden_queue, "queue": queue, "patterns": patterns, "paths": paths, "every": every, "tables": tables, "rate_up": rate_up, "rate_down": rate_down, "target": target, "threads": threads},
         not_json=("csv", "markdown", "tables"),
         progress=progress,
     )

@@ -32,6 +32,7 @@ pub mod ports;
 pub mod quic;
 pub mod radio;
 mod registry;
+pub mod routes;
 pub mod rtt;
 pub mod run;
 pub mod sizes;

@@ -24,10 +24,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
             "patterns",
             schema_for!(Vec<crate::analyse::patterns::RecordingPatterns>),
         ),
-        (
-            "paths",
-            schema_for!(Vec<experiment::path::routes::Routes>),
-        ),
+        ("paths", schema_for!(Vec<experiment::routes::Routes>)),
         ("report", schema_for!(crate::report::Answer)),
         ("server", schema_for!(crate::serve::Started)),
         ("sim", schema_for!(Vec<crate::sim::PointFigures<'static>>)),

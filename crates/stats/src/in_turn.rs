@@ -51,7 +51,10 @@ mod tests {
                     let few = orders.iter().filter(|r| **r <= limit).count();
                     let expected = few as f64 / orders.len() as f64;
                     let found = at_most(first.into(), (len - first).into(), limit);
-                    assert!((found - expected).abs() < 1e-9, "{len} {first} {limit}: {found} {expected}");
+                    assert!(
+                        (found - expected).abs() < 1e-9,
+                        "{len} {first} {limit}: {found} {expected}"
+                    );
                 }
             }
         }

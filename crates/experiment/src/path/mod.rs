@@ -21,8 +21,7 @@
 mod by_size;
 mod differ;
 mod landmarks;
-pub mod routes;
-mod seen;
+pub(crate) mod seen;
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};

@@ -24,7 +24,7 @@ use analysis::which_queue::{WhichQueue, which_queue};
 use base::record::{Meta, Recording, TableId};
 use base::{BitsPerSec, Duration};
 use experiment::ProbeAnswer;
-use experiment::path::routes::Routes;
+use experiment::routes::Routes;
 use jiff::tz::TimeZone;
 use layout::Layout;
 use report::Table;
@@ -204,8 +204,8 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     }
     if plan.paths {
         let ask = spans::ask(plan)?;
-        let from = |path| Source { path, observer };
-        let all: Vec<Source> = plan.recordings.iter().map(from).collect();
+        let all = plan.recordings.iter();
+        let all: Vec<Source> = all.map(|path| Source { path, observer }).collect();
         return Ok(answer(Found::Routes(paths::of(&all)?), ask.zone, false));
     }
     if !plan.asks_for_statistics()

@@ -2,11 +2,11 @@
 
 use crate::scan::{self, Source};
 use crate::usage;
-use experiment::path::routes::{Change, Fate, Hop, Place, Routes, Visit, routes, visit};
+use experiment::routes::{Change, Fate, Hop, Place, Routes, Visit, routes, visit};
 use jiff::tz::TimeZone;
 use report::table::{Cell, Column, Table};
 use report::terminal::{self, Style};
-use report::words::when;
+use report::when;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -15,14 +15,12 @@ pub(super) fn of(recordings: &[Source<'_>]) -> anyhow::Result<Vec<Routes>> {
     let mut paths: BTreeMap<Place, Vec<Visit>> = BTreeMap::new();
     for from in recordings {
         let recording = scan::whole(*from)?;
-        let kind = experiment::spec_of(&recording).ok().map(|s| s.kind().entry.name);
-        if kind != Some("path") {
+        let (place, one) = visit(&recording).ok_or_else(|| {
             let name = from.display();
-            return Err(usage(format!(
+            usage(format!(
                 "{name} is no recording of `tailback probe path`, which --paths reads"
-            )));
-        }
-        let (place, one) = visit(&recording);
+            ))
+        })?;
         if one.hops.iter().any(|hop| !hop.is_empty()) {
             paths.entry(place).or_default().push(one);
         }
@@ -31,13 +29,18 @@ pub(super) fn of(recordings: &[Source<'_>]) -> anyhow::Result<Vec<Routes>> {
         return Err(usage("no hop answered in any of these recordings"));
     }
     let all = paths.into_iter();
-    Ok(all.filter_map(|(place, visits)| routes(place, visits)).collect())
+    Ok(all
+        .filter_map(|(place, visits)| routes(place, visits))
+        .collect())
 }
 
 /// Text of the answer for a terminal.
 pub(super) fn text(all: &[Routes], style: Style, zone: &TimeZone) -> String {
     let tables: Vec<(String, Table)> = all.iter().flat_map(|one| tables(one, zone)).collect();
-    let says: String = all.iter().map(|one| format!("{}\n", says(one, zone))).collect();
+    let says: String = all
+        .iter()
+        .map(|one| format!("{}\n", says(one, zone)))
+        .collect();
     says + &terminal::captioned(&tables, style)
 }
 
@@ -50,7 +53,11 @@ fn name(place: &Place) -> String {
 }
 
 fn says(one: &Routes, zone: &TimeZone) -> String {
-    let open = one.hops.iter().filter(|h| h.fate == Fate::CannotTell).count();
+    let open = one
+        .hops
+        .iter()
+        .filter(|h| h.fate == Fate::CannotTell)
+        .count();
     let shared = one.hops.iter().filter(|h| h.fate == Fate::Shared).count();
     let mut text = format!(
         "{}: {} from {} to {}, ",
@@ -68,7 +75,10 @@ fn says(one: &Routes, zone: &TimeZone) -> String {
         (n, _) => format!("the route changed {}.", times(n)),
     };
     if shared > 0 {
-        text += &format!(" Routers share load at {}.", crate::counted(shared as u64, "hop"));
+        text += &format!(
+            " Routers share load at {}.",
+            crate::counted(shared as u64, "hop")
+        );
     }
     text
 }
@@ -87,7 +97,11 @@ fn tables(one: &Routes, zone: &TimeZone) -> Vec<(String, Table)> {
     );
     for hop in &one.hops {
         for (i, hosts) in hop.hosts.iter().enumerate() {
-            let number = if i == 0 { hop.hop.to_string() } else { String::new() };
+            let number = if i == 0 {
+                hop.hop.to_string()
+            } else {
+                String::new()
+            };
             let found = if i == 0 { fate(hop) } else { "" };
             let cells = [
                 Cell::from(joined(&hosts.addresses)),
@@ -101,7 +115,10 @@ fn tables(one: &Routes, zone: &TimeZone) -> Vec<(String, Table)> {
     }
     let mut all = Vec::new();
     if !one.changes.is_empty() {
-        all.push((format!("Changes of the route, {}", name(&one.place)), changes(one, zone)));
+        all.push((
+            format!("Changes of the route, {}", name(&one.place)),
+            changes(one, zone),
+        ));
     }
     all.push((format!("Hops, {}", name(&one.place)), hops));
     all
@@ -119,7 +136,13 @@ fn changes(one: &Routes, zone: &TimeZone) -> Table {
     } in &one.changes
     {
         for (i, hop) in hops.iter().enumerate() {
-            let only_first = |ns: i64| if i == 0 { when(ns, zone) } else { String::new() };
+            let only_first = |ns: i64| {
+                if i == 0 {
+                    when(ns, zone)
+                } else {
+                    String::new()
+                }
+            };
             let cells = [
                 Cell::from(only_first(*by_ns)),
                 Cell::from(hop.hop.to_string()),
