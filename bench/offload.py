@@ -15,6 +15,7 @@ TCP makes packets of one segment each. That is the server's share of the work, w
 import argparse
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -155,6 +156,8 @@ def main():
         sys.exit("each end needs a processor of its own: this host has one")
     tailback, rng = os.path.abspath(given.tailback), random.Random(given.seed)
     server = None
+    # The namespaces go in any case.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         network()
         serve = [*enter(SERVER), "taskset", "-c", "0", tailback, "serve", "--bytes-per-hour", "500GB", "--total-bytes-per-hour", "500GB"]
