@@ -15,15 +15,18 @@ TCP makes packets of one segment each. That is the server's share of the work, w
 import argparse
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 SERVER, CLIENT = "qoserver", "qoclient"
 NETWORK = "10.99.7."
 FLOWS = 20
+SCRATCH = tempfile.mkdtemp(prefix="offload-")
 # Student's t for a 95 % interval, by degrees of freedom.
 STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -90,7 +93,7 @@ def download(tailback, server, seconds):
     """Figures of the time in which the download ran at its full rate."""
     command = [
         *enter(CLIENT), "taskset", "-c", "1", tailback, "test", f"{NETWORK}1", "--phases", "idle,down",
-        "--flows", str(FLOWS), "--longest", f"{seconds}s", "--budget", "20GB", "--json",
+        "--flows", str(FLOWS), "--longest", f"{seconds}s", "--budget", "20GB", "--json", "--output", f"{SCRATCH}/{time.monotonic_ns()}.rec",
     ]
     test = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     samples = [sample(server.pid)]
@@ -193,6 +196,7 @@ def main():
         heads = ["offload", "Mbit/s", "bytes a packet", "segments sent again per GB", "server busy, %"]
         table("A queue of 40 ms at 100 Mbit/s", heads, rows)
     finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
         if server:
             server.terminate()
             server.wait()
