@@ -203,6 +203,15 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
         return Ok(plain(Found::Patterns(all?)));
     }
     if plan.paths {
+        let but_zone = Plan {
+            zone: None,
+            ..plan.clone()
+        };
+        if but_zone.asks_for_statistics() {
+            return Err(usage(
+                "--paths reads whole recordings: leave out all other options but --zone and --json",
+            ));
+        }
         let ask = spans::ask(plan)?;
         let all = plan.recordings.iter();
         let all: Vec<Source> = all.map(|path| Source { path, observer }).collect();

@@ -4,7 +4,7 @@ use crate::scan::{self, Source};
 use crate::usage;
 use experiment::routes::{Change, Fate, Hop, Place, Routes, Visit, routes, visit};
 use jiff::tz::TimeZone;
-use report::table::{Cell, Column, Table};
+use report::table::{Cell, Column, Table, wrapped};
 use report::terminal::{self, Style};
 use report::when;
 use std::collections::BTreeMap;
@@ -37,10 +37,10 @@ pub(super) fn of(recordings: &[Source<'_>]) -> anyhow::Result<Vec<Routes>> {
 /// Text of the answer for a terminal.
 pub(super) fn text(all: &[Routes], style: Style, zone: &TimeZone) -> String {
     let tables: Vec<(String, Table)> = all.iter().flat_map(|one| tables(one, zone)).collect();
-    let says: String = all
+    let lines = all
         .iter()
-        .map(|one| format!("{}\n", says(one, zone)))
-        .collect();
+        .flat_map(|one| wrapped(&says(one, zone), style.width));
+    let says: String = lines.map(|line| format!("{line}\n")).collect();
     says + &terminal::captioned(&tables, style)
 }
 
