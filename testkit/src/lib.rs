@@ -13,6 +13,7 @@ pub mod networks;
 mod program;
 mod real_time;
 pub mod schema;
+mod service;
 mod skip;
 mod terminal;
 
@@ -20,5 +21,6 @@ pub use dir::TempDir;
 pub use machine::machine_library;
 pub use program::Program;
 pub use real_time::{Places, alone, beside, real_time, real_time_beside};
+pub use service::Service;
 pub use skip::skip;
 pub use terminal::{in_terminal, in_terminal_as};

@@ -1,13 +1,12 @@
 //! A hub and an agent as processes: from the one-time code to recordings that `analyse` reads. Both are killed meanwhile.
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{Program, TempDir};
+use testkit::{Program, Service, TempDir};
 
 /// A test of an emulated link in virtual time, each four seconds.
 fn plan(dir: &TempDir) -> String {
@@ -26,46 +25,19 @@ fn program() -> Program {
     Program::new(env!("CARGO_BIN_EXE_tailback"))
 }
 
-/// Process that dies with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until a process has said an address after these words.
-fn told(mut child: Child, words: &str) -> (Running, String) {
-    let said = BufReader::new(child.stderr.take().unwrap());
-    let mut lines = said.lines().map_while(Result::ok);
-    let address = lines.find_map(|line| {
-        let (_, after) = line.split_once(words)?;
-        let is_end = |c: char| c.is_whitespace() || matches!(c, ';' | ',');
-        Some(after.split(is_end).next()?.to_owned())
-    });
-    // What it says later must not fill the pipe.
-    std::thread::spawn(move || lines.for_each(drop));
-    (
-        Running(child),
-        address.expect("the process says its address"),
-    )
-}
-
 /// Starts a hub, on a port that is free unless one is given; returns it with its address.
-fn hub(data: &str, listen: &str) -> (Running, String) {
+fn hub(data: &str, listen: &str) -> (Service, String) {
     let mut command = program().command(&["hub", "--data", data, "--listen", listen]);
-    told(
+    Service::told(
         command.stderr(Stdio::piped()).spawn().unwrap(),
         "hub at https://",
     )
 }
 
-fn agent(data: &str, join: &[&str]) -> Running {
+fn agent(data: &str, join: &[&str]) -> Service {
     let args = [&["agent", "--data", data][..], join].concat();
     let mut command = program().command(&args);
-    Running(command.stderr(Stdio::null()).spawn().unwrap())
+    Service(command.stderr(Stdio::null()).spawn().unwrap())
 }
 
 fn status(data: &str) -> Value {
@@ -91,11 +63,11 @@ fn wait(data: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
 }
 
 /// Joins the point `village-17` to a hub, with this plan; returns it with the code that it used.
-fn join(data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
+fn join(data: &str, home: &str, address: &str, plan: &str) -> (Service, String) {
     join_as("village-17", data, home, address, plan)
 }
 
-fn join_as(name: &str, data: &str, home: &str, address: &str, plan: &str) -> (Running, String) {
+fn join_as(name: &str, data: &str, home: &str, address: &str, plan: &str) -> (Service, String) {
     let invited = program().run(&["hub", "invite", "--data", data, "--name", name]);
     let code = String::from_utf8(invited.stdout).unwrap().trim().to_owned();
     let published = program().run(&["fleet", "plan", plan, "--data", data]);
@@ -140,7 +112,7 @@ fn a_hub_and_an_agent_tell_programs_what_they_tell_people() {
         command.spawn().unwrap()
     };
     let listen = ["--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", "--json"];
-    let mut hub = Running(spawn(&[&["hub", "--data", &data], &listen[..]].concat()));
+    let mut hub = Service(spawn(&[&["hub", "--data", &data], &listen[..]].concat()));
     let started = first_document(&mut hub.0);
     keeps("hub", &started);
     let web = started["dashboard"].as_str().expect("a dashboard");
@@ -160,7 +132,7 @@ fn a_hub_and_an_agent_tell_programs_what_they_tell_people() {
     let url = format!("https://{}", started["listen"].as_str().unwrap());
     let code = invited["code"].as_str().unwrap();
     let join = ["--join", &url, code, "--agree", "--json"];
-    let mut agent = Running(spawn(&[&["agent", "--data", &home], &join[..]].concat()));
+    let mut agent = Service(spawn(&[&["agent", "--data", &home], &join[..]].concat()));
     let news = first_document(&mut agent.0);
     keeps("agent-news", &news);
     assert_eq!(news["failed"], false, "{news}");
@@ -243,7 +215,7 @@ fn a_run_ends_with_its_agent() {
         let point = agent(&home, &[]);
         let all = wait(&data, "the run's recording", |p| p["recordings"] == 1);
         assert!(all["rows"].as_u64() >= Some(10), "{all}");
-        assert!(end(point));
+        assert!(point.end());
         drop(hub);
     });
 }
@@ -288,7 +260,7 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
         );
 
         // An orderly end: what was measured is uploaded, and the sums agree.
-        assert!(end(point));
+        assert!(point.end());
         let all = wait(&data, "all uploaded", |p| {
             p["rows_outstanding"] == 0 && p["spool_recordings"] == 0
         });
@@ -372,7 +344,7 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
             &web,
         ];
         let mut serving = program().command(&args);
-        let (hub, address) = told(
+        let (hub, address) = Service::told(
             serving.stderr(Stdio::piped()).spawn().unwrap(),
             "hub at https://",
         );
@@ -405,10 +377,10 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
 }
 
 /// Server on a free port of this machine, with its address.
-fn server(dir: &TempDir) -> (Running, String) {
+fn server(dir: &TempDir) -> (Service, String) {
     let state = dir.at("serve");
     let mut serve = program().command(&["serve", "--listen", "127.0.0.1:0", "--state", &state]);
-    told(
+    Service::told(
         serve.stderr(Stdio::piped()).spawn().unwrap(),
         "listening on ",
     )
@@ -588,7 +560,7 @@ fn full_disks_of_hub_and_point_lose_nothing() {
             });
             println!("round {round}: {more}");
         }
-        assert!(end(point), "the agent outlives a full disk");
+        assert!(point.end(), "the agent outlives a full disk");
         let point = wait(&hub_disk.0, "all uploaded", |p| p["rows_outstanding"] == 0);
         assert_eq!(
             (&point["quarantined"], &point["spool_recordings"]),
@@ -597,13 +569,6 @@ fn full_disks_of_hub_and_point_lose_nothing() {
         assert!(point["runs"]["skipped"].as_u64() >= Some(1), "{point}");
         drop(hub);
     });
-}
-
-/// Asks an agent to end; true if it does so in order.
-fn end(mut agent: Running) -> bool {
-    let pid = nix::unistd::Pid::from_raw(agent.0.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    agent.0.wait().unwrap().success()
 }
 
 /// Clocks of hub and point that are two years off, ahead and behind: nothing is lost, and the hub names the difference.
@@ -629,7 +594,7 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
                 &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
                 hub_off,
             );
-            let (hub, address) = told(serving.spawn().unwrap(), "hub at https://");
+            let (hub, address) = Service::told(serving.spawn().unwrap(), "hub at https://");
             let on_hub = |args: &[&str]| {
                 let out = shifted(args, hub_off).output().unwrap();
                 assert!(out.status.success(), "{out:?}");
@@ -654,7 +619,8 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
             let recordings = || state()["points"][0]["recordings"].as_u64().unwrap();
             // First with the wrong clock, then the point's clock is set right while its agent is off.
             for point_off in [point_off, 0] {
-                let (agent, _) = told(shifted(&args, point_off).spawn().unwrap(), "measuring as ");
+                let (agent, _) =
+                    Service::told(shifted(&args, point_off).spawn().unwrap(), "measuring as ");
                 let (began, before) = (Instant::now(), recordings());
                 while recordings() < before + 2 {
                     assert!(began.elapsed() < Duration::from_secs(90), "{}", state());
@@ -667,7 +633,7 @@ fn clocks_that_are_years_off_lose_nothing_and_are_named() {
                     let why = point["why"].as_str().unwrap();
                     assert!(why.contains("6307") || why.contains("6306"), "{why}");
                 }
-                assert!(end(agent));
+                assert!(agent.end());
                 let point = state()["points"][0].clone();
                 assert_eq!(
                     (&point["rows_outstanding"], &point["quarantined"]),

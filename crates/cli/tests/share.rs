@@ -3,11 +3,10 @@
 use fleet::Invitation;
 use fleet::agent::{Client, HubRefuses};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
-use testkit::{Program, TempDir};
+use testkit::{Program, Service, TempDir};
 
 /// Requests for a page until its drawing is given up, and the pause between them.
 const REQUESTS: u32 = 600;
@@ -17,30 +16,12 @@ fn program() -> Program {
     Program::new(env!("CARGO_BIN_EXE_tailback"))
 }
 
-/// Hub that dies with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a hub with these further options; returns it with its address.
-fn hub(data: &str, options: &[&str]) -> (Running, String) {
+fn hub(data: &str, options: &[&str]) -> (Service, String) {
     let args = [&["hub", "--data", data, "--listen", "127.0.0.1:0"], options].concat();
     let mut command = program().command(&args);
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let said = BufReader::new(child.stderr.take().unwrap());
-    let running = Running(child);
-    let mut lines = said.lines().map_while(Result::ok);
-    let url = lines.find_map(|line| {
-        let after = line.strip_prefix("hub at ")?;
-        Some(after.split(';').next()?.to_owned())
-    });
-    std::thread::spawn(move || lines.for_each(drop));
-    (running, url.expect("the hub says its address"))
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    Service::told(child, "hub at ")
 }
 
 fn code(data: &str, of: &[&str]) -> String {

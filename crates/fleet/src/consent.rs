@@ -15,8 +15,10 @@ A point of a fleet sends to its hub:
 It sends no content of others' packets, no addresses of others, and no names of networks or persons.
 
 The hub's operator chooses the servers, the times and the amount of measuring traffic, within the plan's budgets. The
-plan cannot read files, run commands or open ports. To end it: stop the agent, delete its directory, and ask the
-operator to run `tailback hub revoke`.
+plan cannot read files, run commands or open ports. If the hub names a key for releases, the point replaces its program by
+releases that are signed with this key. `--release-key none` forbids that.
+
+To end it: `tailback agent --withdraw` deletes at the hub what this point has sent, and ends its access.
 ";
 
 /// Text to which the sender of a shared recording agrees.

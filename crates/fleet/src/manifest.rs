@@ -1,5 +1,6 @@
 //! Content list of a closed recording: its files, their hashes and their rows.
 
+use crate::release::Version;
 use base::record::TableId;
 use measure::keys::hex;
 use serde::{Deserialize, Serialize};
@@ -193,7 +194,7 @@ impl Manifest {
             recording: recording.into(),
             measurement: measurement.into(),
             plan: 0,
-            agent: env!("CARGO_PKG_VERSION").into(),
+            agent: Version::running().to_string(),
             started_ns: meta.started_ns,
             ended_ns: meta.ended_ns.unwrap_or(meta.started_ns),
             since_sync_s: None,

@@ -33,6 +33,9 @@ pub struct FleetPlan {
     pub day_budget: Option<Bytes>,
     #[serde(default)]
     pub month_budget: Option<Bytes>,
+    /// Time within which a recording of a new release must have reached the hub, s. While the hub cannot be reached it stands.
+    #[serde(default = "upgrade_within")]
+    pub upgrade_within_s: u64,
     #[serde(default)]
     measurement: Vec<Measurement>,
     /// Parsed command line of each measurement, in the same order.
@@ -42,6 +45,10 @@ pub struct FleetPlan {
 
 fn spool() -> Bytes {
     Bytes::new(2_000_000_000)
+}
+
+fn upgrade_within() -> u64 {
+    900
 }
 
 fn report_every() -> u64 {
@@ -104,6 +111,9 @@ impl FleetPlan {
         }
         if !(5..=86_400).contains(&plan.report_every_s) {
             return Err(usage("report_every_s is from 5 to 86400"));
+        }
+        if !(10..=86_400).contains(&plan.upgrade_within_s) {
+            return Err(usage("upgrade_within_s is from 10 to 86400"));
         }
         let mut names = BTreeSet::new();
         for m in &plan.measurement {

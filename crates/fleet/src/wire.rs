@@ -2,6 +2,7 @@
 
 use crate::identity::{PublicKey, Signature};
 use crate::manifest::Manifest;
+use crate::release::{ReleaseKey, Version};
 use measure::keys::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -39,6 +40,9 @@ pub(crate) struct Enrolled {
     /// Key that signs plans and receipts.
     pub hub_key: PublicKey,
     pub unix_s: i64,
+    /// Key that signs releases; null if the hub has none.
+    #[serde(default)]
+    pub release_key: Option<ReleaseKey>,
 }
 
 /// Plan as the hub signed it.
@@ -120,9 +124,43 @@ pub(crate) struct State {
     /// Traffic of this day and month (UTC), bytes.
     pub spent_today: u64,
     pub spent_this_month: u64,
+    /// Processor and system, such as `x86_64-linux`.
+    pub target: String,
+    /// Key of the releases that the point takes; null if it takes none.
+    pub release_key: Option<ReleaseKey>,
+    /// Release from which the point returned last.
+    pub failed_release: Option<FailedRelease>,
     /// Sentences about what waits, and why.
     pub remarks: Vec<String>,
     pub runs: Vec<Run>,
+}
+
+/// Release from which a point returned to its last program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FailedRelease {
+    pub version: Version,
+    pub why: String,
+}
+
+/// Release that a point is to try.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReleaseOffer {
+    pub version: Version,
+    pub bytes: u64,
+    /// Text of the program's signature.
+    pub signature: String,
+}
+
+/// Question of a point that tries a release: has a recording of it come back?
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProofRequest {
+    pub version: Version,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    /// Recordings of the release that the hub has stored since the point first asked.
+    pub stored: u64,
 }
 
 /// Question for a turn at a server: no other point of the fleet loads it meanwhile.
@@ -146,6 +184,8 @@ pub(crate) struct StateAnswer {
     pub plan: u64,
     /// Runs up to here are in the ledger.
     pub runs_until: u64,
+    #[serde(default)]
+    pub release: Option<ReleaseOffer>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use super::hub::Of;
 use super::{print, print_json, stdout_style, table_width, task};
 use crate::Outcome;
 use crate::console::Console;
-use fleet::hub::{Hub, Status};
+use base::Duration;
+use fleet::hub::{Hub, ReleaseStatus, STAGES, Status};
 use jiff::civil::Date;
 use ops::{Event, Progress};
 use report::table::{Cell, Column, Table};
@@ -13,9 +14,9 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Show the state of a fleet, publish its plan, compare its points",
+    about = "Show the state of a fleet, publish its plan and releases, compare its points",
     after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub\n  tailback fleet label --name village-17 technology=lte\n  \
-        tailback fleet report --by technology -o fleet.html"
+        tailback fleet report --by technology -o fleet.html\n  tailback fleet upgrade tailback-x86_64 --data hub"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -39,6 +40,40 @@ enum Command {
         file: PathBuf,
         #[command(flatten)]
         of: Of,
+    },
+    /// Hand out a release: signed programs that replace those of the points, a few points first
+    #[command(
+        long_about = "Hands out a release. Each FILE is the program for one processor, with its signature beside it in FILE.minisig, made by \
+            `minisign -S -t 'tailback 1.2.0 x86_64-linux' -m FILE`: version and processor are signed, too. Points check it with the key \
+            that they were told when they joined.\n\n\
+            A point runs a release on trial. If a recording of it reaches the hub within the plan's upgrade_within_s (15 minutes), the \
+            release replaces the program; otherwise the point returns to the program before, by itself, and reports why. The release \
+            goes to a share of the points, and to the next share once it has proved itself there. If more than one point of fifty \
+            returns from it, it halts.",
+        after_help = "Examples:\n  tailback fleet upgrade --key minisign.pub\n  tailback fleet upgrade tailback-x86_64 tailback-aarch64 --stages 5,25,100 --stage-time 6h\n  \
+            tailback fleet upgrade --halt"
+    )]
+    Upgrade {
+        /// Programs, one version for one processor or more
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        of: Of,
+        /// Public key that signs releases, as minisign prints it or its .pub file; points that join from then on are told
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// Shares of the points, per cent, to which it goes one after another
+        #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = STAGES)]
+        stages: Vec<u64>,
+        /// Shortest time of a share
+        #[arg(long, value_name = "TIME", default_value = "1 h")]
+        stage_time: Duration,
+        /// Halt the newest release: no further point gets it
+        #[arg(long, conflicts_with_all = ["files", "key"])]
+        halt: bool,
+        /// Let the newest release go on; points that returned from it are left out
+        #[arg(long, conflicts_with_all = ["files", "key", "halt"])]
+        resume: bool,
     },
     /// Compare the points: delays, losses and tests of each, and of groups with the same label
     Report {
@@ -98,6 +133,34 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             let dates = [from, to].map(|d| d.map(|d| d.to_string()).unwrap_or_default());
             let hub = Hub::open(&of.data, task::read)?;
             report(&hub, by.as_deref(), (&dates[0], &dates[1]), output, json)?;
+        }
+        Command::Upgrade {
+            files,
+            of,
+            key,
+            stages,
+            stage_time,
+            halt,
+            resume,
+        } => {
+            let hub = Hub::open(&of.data, task::read)?;
+            if let Some(key) = &key {
+                let key = super::agent::release_key(key)?;
+                hub.trust(&key.ok_or_else(|| super::usage("--key: no key"))?)?;
+            }
+            if halt || resume {
+                let version = hub.halt_release(halt)?;
+                let what = if halt { "is halted" } else { "goes on" };
+                print(&format!("release {version} {what}\n"))?;
+            } else if !files.is_empty() {
+                for label in hub.add_release(&files, &stages, stage_time)? {
+                    print(&format!("release {} for {}\n", label.version, label.target))?;
+                }
+            } else if key.is_none() {
+                return Err(super::usage(
+                    "give the programs of a release, --key, --halt or --resume",
+                ));
+            }
         }
         Command::Label { of, name, labels } => {
             Hub::open(&of.data, task::read)?.label(&name, &labels)?;
@@ -164,6 +227,31 @@ pub fn points(status: &Status) -> Table {
     table
 }
 
+/// Lines about the newest release.
+fn release_text(release: &ReleaseStatus) -> String {
+    let counts = release.points;
+    let parts = [
+        (counts.proven, "proven"),
+        (counts.trying, "trying"),
+        (counts.waiting, "waiting"),
+        (counts.failed, "failed"),
+    ];
+    let parts = parts.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, word)| format!("{n} {word}")).collect();
+    let parts = match parts.is_empty() {
+        true => "no point can take it yet".to_owned(),
+        false => parts.join(", "),
+    };
+    let mut out = format!(
+        "release {}, {} % of the points since {} s: {parts}\n",
+        release.version, release.share, release.since_s
+    );
+    if let Some(halted) = &release.halted {
+        let _ = writeln!(out, "release {} is halted: {halted}", release.version);
+    }
+    out
+}
+
 /// Table of the points, and what is said of them, with empty lines in between.
 pub fn text(status: &Status) -> String {
     let mut out = String::new();
@@ -178,6 +266,9 @@ pub fn text(status: &Status) -> String {
     if status.points.is_empty() {
         out += "Invite one: tailback hub invite --name NAME\n";
         return out;
+    }
+    if let Some(release) = &status.release {
+        out += &release_text(release);
     }
     out += "\n";
     out += &points(status).text(table_width());

@@ -3,7 +3,7 @@
 use crate::identity::{Identity, Signature};
 use crate::unix_s;
 use crate::wire::{Refusal, SCHEME, request_text};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -150,6 +150,26 @@ impl Client {
         range: Option<(u64, u64)>,
         body: Vec<u8>,
     ) -> anyhow::Result<T> {
+        let bytes = self.exchange(method, path, range, body)?;
+        // A captive portal answers 200, too, but not what was asked.
+        serde_json::from_slice(&bytes).context("the answer is not that of a hub")
+    }
+
+    /// Reads a piece of a file.
+    ///
+    /// # Errors
+    /// Those of [`Client::call`].
+    pub fn fetch(&mut self, path: &str, range: (u64, u64)) -> anyhow::Result<Bytes> {
+        self.exchange(Method::GET, path, Some(range), Vec::new())
+    }
+
+    fn exchange(
+        &mut self,
+        method: Method,
+        path: &str,
+        range: Option<(u64, u64)>,
+        body: Vec<u8>,
+    ) -> anyhow::Result<Bytes> {
         let range = range.map_or(String::new(), |(from, to)| format!("bytes {from}-{to}/*"));
         let mut request = Request::builder()
             .method(&method)
@@ -190,27 +210,26 @@ impl Client {
             }
         })?;
         self.sent += bytes.len() as u64;
-        understood(status, &bytes)
+        match status.is_success() {
+            true => Ok(bytes),
+            false => Err(refused(status, &bytes)),
+        }
     }
 }
 
-fn understood<T: DeserializeOwned>(status: StatusCode, bytes: &[u8]) -> anyhow::Result<T> {
-    if status.is_success() {
-        // A captive portal answers 200, too, but not what was asked.
-        return serde_json::from_slice(bytes).context("the answer is not that of a hub");
-    }
+fn refused(status: StatusCode, bytes: &[u8]) -> anyhow::Error {
     let refusal: Result<Refusal, _> = serde_json::from_slice(bytes);
     let why = match refusal {
         Ok(refusal) => base::text::clean(&refusal.error).into_owned(),
         Err(_) => format!("status {status}"),
     };
     if status.is_client_error() {
-        bail!(HubRefuses {
+        return anyhow!(HubRefuses {
             status: status.as_u16(),
             why
         });
     }
-    bail!("the hub has failed: {why}");
+    anyhow!("the hub has failed: {why}")
 }
 
 #[cfg(test)]

@@ -1,35 +1,41 @@
 //! The agent of a point: joins a hub, measures by its plan, uploads, deletes with a receipt.
 //!
 //! Its directory holds `agent.key` (its private key), `hub.json` (the hub it joined), `plan.json` (the last plan whose signature
-//! held), `runs.json` (ends of runs that the hub does not have yet), `spending.json` (bytes of today and this month), and the
-//! spool. It works for weeks without the hub, and with a wrong clock: once the hub has told the time, starts follow that.
+//! held), `plan.before.json` (the one before it), `runs.json` (ends of runs that the hub does not have yet), `spending.json` (bytes of
+//! today and this month), `program.json` and `programs/` (releases that replace the program), and the spool. It works for weeks
+//! without the hub, and with a wrong clock: once the hub has told the time, starts follow that.
 
 mod client;
 mod idle;
+mod program;
 mod runner;
 mod spending;
 pub(crate) mod spool;
 mod start;
 
 pub use client::{Address, Client, HubRefuses};
+pub use program::launch;
 
 use crate::identity::{Identity, PublicKey};
 use crate::invitation::Invitation;
 use crate::plan::FleetPlan;
+use crate::release::{ReleaseKey, Version, target};
 use crate::schedule::hash;
 use crate::task::ReadTask;
 use crate::unix_s;
-use crate::wire::{Enrol, Enrolled, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
+use crate::wire::{Enrol, Enrolled, Have, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
 use crate::{consent, durable};
 use anyhow::Context;
 use hyper::Method;
 use measure::keys::{Pin, hex};
+use program::Programs;
 use runner::Running;
 use serde::{Deserialize, Serialize};
 use spending::{Limits, Spending};
 use spool::{Spool, read, write_json};
 use start::Wait;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -62,6 +68,9 @@ struct Joined {
     pin: String,
     point: String,
     hub_key: PublicKey,
+    /// Key of the releases that may replace the program; none if none may.
+    #[serde(default)]
+    release_key: Option<ReleaseKey>,
 }
 
 /// Ends of runs, and the last start of each measurement.
@@ -142,6 +151,19 @@ pub struct Agent {
     ended: bool,
     /// Time that the hub told, UNIX s, and this machine's time since its boot then, ns.
     told: Option<(i64, i64)>,
+    /// Lock that keeps other agents out of the directory; a release on trial takes it over.
+    alone: Option<File>,
+    programs: Programs,
+    /// True if this program is a release on trial.
+    on_trial: bool,
+    /// True until a release on trial has begun to measure.
+    trial_due: bool,
+    /// Release that takes over once nothing runs.
+    next_program: Option<Version>,
+    /// Reason for which a release is not fetched yet.
+    release_waits: Option<String>,
+    /// Last start of each monitor out of its turn.
+    resumed: BTreeMap<String, Instant>,
 }
 
 /// Time since the clock was synchronised, as systemd-timesyncd notes it; none where it does not run.
@@ -174,7 +196,7 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
     let asked = Enrol {
         secret: hex(&invitation.secret),
         public_key: identity.public(),
-        agent: env!("CARGO_PKG_VERSION").into(),
+        agent: Version::running().to_string(),
         consent: consent::version(consent::CONSENT),
     };
     let answer: Enrolled =
@@ -184,9 +206,66 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
         pin: invitation.pin.to_string(),
         point: answer.point,
         hub_key: answer.hub_key,
+        release_key: answer.release_key,
     };
     write_json(&home.join("hub.json"), &joined)?;
     Ok(joined.point)
+}
+
+/// Plan by which the agent measures: the last one whose signature holds, unless it gave way to the one before.
+fn present_plan(
+    home: &Path,
+    programs: &Programs,
+    hub_key: &PublicKey,
+    read_task: ReadTask,
+) -> anyhow::Result<Option<(u64, Arc<FleetPlan>)>> {
+    let mut name = "plan.json";
+    if let Some(aside) = programs.aside(unix_s()) {
+        let newest: Option<SignedPlan> = read(&home.join(name))?;
+        if newest.is_some_and(|p| p.number == aside.number) {
+            if aside.both {
+                return Ok(None);
+            }
+            name = "plan.before.json";
+        }
+    }
+    // A plan that this version does not understand is fetched anew; it must not keep the agent from uploading.
+    let plan = read::<SignedPlan>(&home.join(name))?
+        .filter(|plan| plan.is_signed_by(hub_key))
+        .and_then(|plan| {
+            let parsed = FleetPlan::parse(&plan.text, read_task).ok()?;
+            Some((plan.number, Arc::new(parsed)))
+        });
+    Ok(plan)
+}
+
+/// Deletes at the hub what the point of this directory has sent, and ends its access. The directory stays.
+///
+/// # Errors
+/// The agent has not joined, or the hub cannot be reached.
+pub fn withdraw(home: &Path) -> anyhow::Result<String> {
+    let joined: Option<Joined> = read(&home.join("hub.json"))?;
+    let joined =
+        joined.ok_or_else(|| ops::usage(format!("{} belongs to no hub", home.display())))?;
+    let identity = Identity::kept_in(&home.join("agent.key"))?;
+    let mut client = joined.client(Arc::new(identity))?;
+    match client.call::<Have>(Method::POST, "/v1/withdraw", None, Vec::new()) {
+        Ok(_) => Ok(joined.point),
+        Err(e) => match e.downcast_ref::<HubRefuses>() {
+            // The hub has ended its access already; what it sent may still be there.
+            Some(refused) if refused.status == GONE => Err(e.context(
+                "ask the operator for `tailback hub forget`, which deletes what the point has sent",
+            )),
+            _ => Err(e),
+        },
+    }
+}
+
+impl Joined {
+    fn client(&self, identity: Arc<Identity>) -> anyhow::Result<Client> {
+        let pin: Pin = self.pin.parse().map_err(anyhow::Error::msg)?;
+        Client::connect(&self.hub, pin, Some((self.point.clone(), identity)))
+    }
 }
 
 impl Agent {
@@ -202,13 +281,16 @@ impl Agent {
                 home.display()
             ))
         })?;
-        // A plan that this version does not understand is fetched anew; it must not keep the agent from uploading.
-        let plan = read::<SignedPlan>(&home.join("plan.json"))?
-            .filter(|plan| plan.is_signed_by(&joined.hub_key))
-            .and_then(|plan| {
-                let parsed = FleetPlan::parse(&plan.text, read_task).ok()?;
-                Some((plan.number, Arc::new(parsed)))
-            });
+        let alone = File::create(home.join("agent.lock"))
+            .with_context(|| format!("cannot write to {}", home.display()))?;
+        if alone.try_lock().is_err() {
+            return Err(ops::usage(format!(
+                "another agent runs in {}: end it, or give another --data",
+                home.display()
+            )));
+        }
+        let programs = Programs::of(home)?;
+        let plan = present_plan(home, &programs, &joined.hub_key, read_task)?;
         let mut spending: Spending = read(&home.join("spending.json"))?.unwrap_or_default();
         spending.settle_all(unix_s().unsigned_abs());
         Ok(Agent {
@@ -226,7 +308,28 @@ impl Agent {
             failures: 0,
             ended: false,
             told: None,
+            alone: Some(alone),
+            programs,
+            on_trial: program::is_on_trial(),
+            trial_due: program::is_on_trial(),
+            next_program: None,
+            release_waits: None,
+            resumed: BTreeMap::new(),
         })
+    }
+
+    /// Key of the releases that may replace the program; none if none may.
+    pub fn release_key(&self) -> Option<&ReleaseKey> {
+        self.joined.release_key.as_ref()
+    }
+
+    /// Sets the key of the releases that may replace the program.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn trust(&mut self, key: Option<ReleaseKey>) -> anyhow::Result<()> {
+        self.joined.release_key = key;
+        write_json(&self.home.join("hub.json"), &self.joined)
     }
 
     /// True if the agent of this directory has joined a hub.
@@ -266,7 +369,17 @@ impl Agent {
     ) -> anyhow::Result<()> {
         let mut next_tidy = Instant::now();
         let mut failed = String::new();
+        let began = Instant::now();
         while !stop() {
+            if began.elapsed() > program::LIVED {
+                self.has_lived()?;
+            }
+            if let Some(version) = self.next_program
+                && self.make_way()
+            {
+                self.try_release(version, news, stop)?;
+                return Ok(());
+            }
             let done = self.step(&mut next_tidy, news);
             let mut pause = TICK;
             if let Err(e) = done {
@@ -289,7 +402,7 @@ impl Agent {
         self.tidy(news)?;
         // What was measured until now goes to the hub, if it is there.
         self.contact(news);
-        Ok(())
+        self.has_lived()
     }
 
     fn step(
@@ -302,7 +415,9 @@ impl Agent {
             self.tidy(news)?;
             *next_tidy = Instant::now() + TIDY;
         }
-        self.start_runs(news)?;
+        if self.next_program.is_none() {
+            self.start_runs(news)?;
+        }
         if Instant::now() >= self.next_contact {
             self.contact(news);
         }
@@ -455,9 +570,7 @@ impl Agent {
     }
 
     fn client(&self) -> anyhow::Result<Client> {
-        let pin: Pin = self.joined.pin.parse().map_err(anyhow::Error::msg)?;
-        let signer = (self.joined.point.clone(), self.identity.clone());
-        Client::connect(&self.joined.hub, pin, Some(signer))
+        self.joined.client(self.identity.clone())
     }
 
     /// Closed recording to upload next; none while a run loads the link, or if the budget does not allow it.
@@ -502,7 +615,11 @@ impl Agent {
         write_json(&self.home.join("spending.json"), &self.spending)?;
         let runs_left =
             !self.runs.waiting.is_empty() && self.runs.waiting[0].index < answer.runs_until;
-        Ok(self.next_upload().is_some() || runs_left)
+        let release_left = match &answer.release {
+            Some(offer) => self.fetch_release(&mut client, offer, news)?,
+            None => false,
+        };
+        Ok(self.next_upload().is_some() || runs_left || release_left)
     }
 
     /// Sentences about what waits at this point.
@@ -513,6 +630,19 @@ impl Agent {
             .collect();
         let loads = self.running.iter().any(|r| r.task.server().is_some());
         let (waiting, bytes) = self.spool.waiting();
+        remarks.extend(self.release_waits.clone());
+        if let Some(aside) = self.programs.aside(unix_s()) {
+            let number = aside.number;
+            let now = self
+                .plan
+                .as_ref()
+                .map_or("no plan is followed".into(), |(n, _)| {
+                    format!("plan {n} goes on")
+                });
+            remarks.push(format!(
+                "plan {number} is set aside for a day: the agent ended again and again within a minute of its start; {now}"
+            ));
+        }
         if waiting > 0 && !loads && self.next_upload().is_none() {
             remarks.push(format!(
                 "uploads wait: the budget of this day or month does not allow {}",
@@ -534,7 +664,10 @@ impl Agent {
             .collect();
         let disk = nix::sys::statvfs::statvfs(&self.home).context("cannot look at the disk")?;
         let state = State {
-            agent: env!("CARGO_PKG_VERSION").into(),
+            agent: Version::running().to_string(),
+            target: target(),
+            release_key: self.joined.release_key.clone(),
+            failed_release: self.programs.last_failed(),
             plan: self.plan.as_ref().map_or(0, |p| p.0),
             unix_s: unix_s(),
             since_sync_s: since_sync_s(),
@@ -559,6 +692,17 @@ impl Agent {
         Ok(answer)
     }
 
+    /// Keeps a plan on the disk, and the one by which the agent measured until now.
+    fn keep_plan(&mut self, fetched: &SignedPlan) -> anyhow::Result<()> {
+        let present = self.plan.as_ref().map(|(number, _)| *number);
+        let last: Option<SignedPlan> = read(&self.home.join("plan.json")).unwrap_or_default();
+        if let Some(last) = last.filter(|p| Some(p.number) == present) {
+            write_json(&self.home.join("plan.before.json"), &last)?;
+        }
+        write_json(&self.home.join("plan.json"), fetched)?;
+        self.plan_is_new()
+    }
+
     /// Fetches the plan. One that is not signed, older than the present one or not understood changes nothing.
     fn fetch_plan(
         &mut self,
@@ -572,11 +716,9 @@ impl Agent {
         if !fetched.is_signed_by(&self.joined.hub_key) {
             anyhow::bail!("plan {} is not signed by the hub", fetched.number);
         }
-        if self
-            .plan
-            .as_ref()
-            .is_some_and(|(present, _)| *present >= fetched.number)
-        {
+        let aside = self.programs.aside(unix_s()).map(|a| a.number);
+        let present = self.plan.as_ref().map(|(number, _)| *number);
+        if present.max(aside).is_some_and(|n| n >= fetched.number) {
             return Ok(());
         }
         let parsed = FleetPlan::parse(&fetched.text, self.read).with_context(|| {
@@ -585,7 +727,7 @@ impl Agent {
                 fetched.number
             )
         })?;
-        write_json(&self.home.join("plan.json"), &fetched)?;
+        self.keep_plan(&fetched)?;
         news(News::Said(&format!(
             "plan {}: {}",
             fetched.number,

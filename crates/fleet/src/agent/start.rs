@@ -20,6 +20,12 @@ const LEAST: Bytes = Bytes::new(1_000_000);
 const LEAST_FREE: u64 = 16_000_000;
 /// Time beyond the longest run for which a turn holds: the run ends, closes its recording, gives the turn back.
 const TURN_MARGIN_S: u64 = 60;
+/// Shortest time between two starts of a monitor out of its turn.
+const RESUME_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+/// Time before its next turn within which a monitor is not started out of it, s.
+const RESUME_LEAST_S: u64 = 5;
+/// Length of a monitor's run with which a release proves itself, s.
+const TRIAL_RUN_S: u64 = 15;
 /// Longest time between two questions for a turn.
 const ASK_AGAIN_S: u64 = 5;
 
@@ -36,6 +42,11 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// True if the patience of this start has ended.
+    fn is_over(&self, now_s: u64, m: &Measurement) -> bool {
+        now_s >= self.due.at_s + m.patience_s()
+    }
+
     fn new(due: Due) -> Wait {
         Wait {
             due,
@@ -59,6 +70,9 @@ impl Agent {
             return Ok(());
         }
         let point = self.joined.point.clone();
+        if self.trial_due {
+            return self.start_trial_run(&plan, now_s, news);
+        }
         for (m, task) in plan.measurements().filter(|(m, _)| m.concerns(&point)) {
             let last = self.runs.last.get(&m.name).copied();
             // The agent was off for starts before that.
@@ -73,8 +87,74 @@ impl Agent {
             }
             if due.at_s <= now_s && m.may_start(due.at_s) {
                 self.attend(&plan, (m, task), due, news)?;
+            } else {
+                self.resume(&plan, (m, task), due, news)?;
             }
         }
+        Ok(())
+    }
+
+    /// Starts a monitor before its turn if it goes on without a gap and none runs: the agent or the run has ended, or the plan is
+    /// new. The next one in turn takes over from it.
+    fn resume(
+        &mut self,
+        plan: &FleetPlan,
+        (m, task): (&Measurement, &Task),
+        next: Due,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> anyhow::Result<()> {
+        let now_s = self.now_s();
+        let is_whole = task.is_endless() && m.at_most_s >= m.every_s;
+        let runs = self.running.iter().any(|r| r.measurement == m.name);
+        let last = self.resumed.get(&m.name);
+        let is_soon = last.is_some_and(|last| last.elapsed() < RESUME_EVERY);
+        let takes_over_soon = next.at_s <= now_s + RESUME_LEAST_S;
+        if !is_whole || runs || is_soon || takes_over_soon || !m.may_start(now_s) {
+            return Ok(());
+        }
+        self.resumed.insert(m.name.clone(), Instant::now());
+        if self.prohibition(plan, (m, task))?.is_some() {
+            return Ok(());
+        }
+        let due = Due {
+            number: next.number.saturating_sub(1),
+            at_s: now_s,
+        };
+        self.start((m, task), Wait::new(due), news)
+    }
+
+    /// Starts one short run of a release on trial: what it records is the proof that it works. A monitor gives it soonest.
+    fn start_trial_run(
+        &mut self,
+        plan: &FleetPlan,
+        now_s: u64,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> anyhow::Result<()> {
+        let point = self.joined.point.clone();
+        let mine = || plan.measurements().filter(|(m, _)| m.concerns(&point));
+        let monitor = mine().find(|(_, task)| task.is_endless());
+        let Some((m, task)) = monitor.or_else(|| mine().next()) else {
+            return Ok(());
+        };
+        let mut short = m.clone();
+        short.at_most_s = m.at_most_s.min(match task.is_endless() {
+            true => TRIAL_RUN_S,
+            false => m.at_most_s,
+        });
+        let last = self.runs.last.get(&m.name).copied();
+        let due = next_start((&point, &m.name), (m.every_s, m.jitter_s), now_s, last);
+        let due = Due {
+            number: due.number.saturating_sub(1),
+            at_s: now_s,
+        };
+        let before = self.running.len();
+        let waited = self.waits.remove(&m.name).filter(|w| !w.is_over(now_s, m));
+        let due = waited.as_ref().map_or(due, |w| w.due);
+        if let Some(wait) = waited {
+            self.waits.insert(m.name.clone(), wait);
+        }
+        self.attend(plan, (&short, task), due, news)?;
+        self.trial_due = self.running.len() == before;
         Ok(())
     }
 
@@ -101,7 +181,7 @@ impl Agent {
             None => self.start((m, task), wait, news),
             Some(why) => {
                 wait.why = why;
-                if self.now_s() >= due.at_s + m.patience_s() {
+                if wait.is_over(self.now_s(), m) {
                     return self.defer(m, wait);
                 }
                 self.waits.insert(m.name.clone(), wait);

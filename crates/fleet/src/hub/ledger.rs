@@ -3,8 +3,10 @@
 //! Each change is one transaction that is on the disk before the answer leaves (`synchronous=FULL`).
 
 mod digests;
+mod releases;
 
 pub use digests::Dates;
+pub use releases::{Counts, PointRelease};
 
 use crate::identity::PublicKey;
 use crate::manifest::Manifest;
@@ -92,6 +94,7 @@ impl Ledger {
             db.pragma_update(None, "foreign_keys", true)?;
             db.execute_batch(SCHEMA)?;
             db.execute_batch(digests::SCHEMA)?;
+            db.execute_batch(releases::SCHEMA)?;
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot open the ledger {}", path.display()))?;
@@ -220,12 +223,12 @@ impl Ledger {
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn revoke(&self, name: &str, now_s: i64) -> anyhow::Result<bool> {
+    pub fn revoke(&self, name: &str, who: &str, now_s: i64) -> anyhow::Result<bool> {
         let done = self.0.execute(
             "update point set revoked_s = ?2 where name = ?1 and revoked_s is null",
             params![name, now_s],
         )?;
-        self.audit(now_s, "operator", &format!("revoked {name}"))?;
+        self.audit(now_s, who, &format!("revoked {name}"))?;
         Ok(done > 0)
     }
 
@@ -233,7 +236,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn withdraw(&mut self, name: &str, now_s: i64) -> rusqlite::Result<()> {
+    pub fn withdraw(&mut self, name: &str, who: &str, now_s: i64) -> rusqlite::Result<()> {
         let change = self.change()?;
         change.execute(
             "update recording set verdict = 'withdrawn', bytes = 0, rows = 0 where point = ?1",
@@ -243,8 +246,8 @@ impl Ledger {
             change.execute(&format!("delete from {table} where point = ?1"), [name])?;
         }
         change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, format!("deleted the recordings of {name}")],
+            "insert into audit values (?1, ?2, ?3)",
+            params![now_s, who, format!("deleted the recordings of {name}")],
         )?;
         change.commit()
     }

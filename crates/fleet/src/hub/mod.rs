@@ -6,6 +6,7 @@
 mod digests;
 mod intake;
 mod ledger;
+mod releases;
 mod routes;
 mod serve;
 pub(crate) mod share;
@@ -13,6 +14,7 @@ mod status;
 
 pub use digests::Measured;
 pub use intake::IntakeError;
+pub use releases::{ReleaseStatus, STAGES};
 pub use serve::serve;
 pub use share::Sharing;
 pub use status::{Health, PointStatus, Status};
@@ -189,7 +191,7 @@ impl Hub {
     /// # Errors
     /// There is no such point, or the ledger cannot be written.
     pub fn revoke(&self, name: &str) -> anyhow::Result<()> {
-        if !self.ledger().revoke(name, unix_s())? {
+        if !self.ledger().revoke(name, "operator", unix_s())? {
             return Err(ops::usage(format!("there is no point {name}")));
         }
         Ok(())
@@ -200,16 +202,21 @@ impl Hub {
     /// # Errors
     /// There is no such point; the ledger or the store cannot be written.
     pub fn forget(&self, name: &str) -> anyhow::Result<()> {
+        self.delete(name, "operator")
+    }
+
+    /// Deletes what a point has sent, as `who` wishes.
+    pub(crate) fn delete(&self, name: &str, who: &str) -> anyhow::Result<()> {
         let now_s = unix_s();
         let point = self.ledger().point(name)?;
         let point = point.ok_or_else(|| ops::usage(format!("there is no point {name}")))?;
         if !point.revoked {
-            self.revoke(name)?;
+            self.ledger().revoke(name, who, now_s)?;
         }
         // A recording that arrives meanwhile is in the store by then, or is refused.
         let _alone = lock(&self.closing);
         // The rows first: a recording without its files is better than files that nobody knows.
-        self.ledger().withdraw(name, now_s)?;
+        self.ledger().withdraw(name, who, now_s)?;
         for place in ["incoming", "points", "quarantine"] {
             let directory = self.data.join(place).join(name);
             match std::fs::remove_dir_all(&directory) {
@@ -243,7 +250,8 @@ impl Hub {
     /// # Errors
     /// The ledger cannot be read.
     pub fn status(&self) -> anyhow::Result<Status> {
-        status::status(&self.ledger(), self.read, unix_s())
+        let release = self.release_status()?;
+        status::status(&self.ledger(), self.read, unix_s(), release)
     }
 
     /// Latest recording of each of a point's measurements.

@@ -8,8 +8,8 @@ use crate::manifest::Manifest;
 use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
-    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Offer, Receipt, Refusal, SCHEME, SignedPlan, State,
-    StateAnswer, TurnAnswer, TurnRequest, request_text,
+    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Offer, Proof, ProofRequest, Receipt, Refusal,
+    SCHEME, SignedPlan, State, StateAnswer, TurnAnswer, TurnRequest, request_text,
 };
 use crate::{consent, durable};
 use axum::Router;
@@ -215,6 +215,7 @@ async fn enrol(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             point: name.ok_or_else(refused)?,
             hub_key: hub.public_key(),
             unix_s: unix_s(),
+            release_key: hub.release_key()?,
         })
     })
     .await?;
@@ -232,12 +233,13 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
     let told: State = parsed(&asked.body)?;
     let answer = blocking(move || {
         let now = unix_s();
-        let mut ledger = hub.ledger();
-        let runs_until = ledger.add_state(&asked.point, now, &told)?;
+        let runs_until = hub.ledger().add_state(&asked.point, now, &told)?;
+        let release = hub.release_for(&asked.point, &told)?;
         Ok(StateAnswer {
             unix_s: now,
-            plan: ledger.plan()?.map_or(0, |p| p.number),
+            plan: hub.ledger().plan()?.map_or(0, |p| p.number),
             runs_until,
+            release,
         })
     })
     .await?;
@@ -300,6 +302,36 @@ async fn close(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
     Ok(json(StatusCode::OK, &receipt))
 }
 
+/// Piece of a release.
+async fn release(
+    Shared(hub): Shared<Arc<Hub>>,
+    Path((version, target)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Response, Refused> {
+    let asked = member(signed(&hub, request).await?)?;
+    let from = begin_of(header_text(&asked.headers, &header::CONTENT_RANGE))?;
+    let none = || Refused(StatusCode::NOT_FOUND, "there is no such release".into());
+    let piece = blocking(move || {
+        let version = version.parse().map_err(|_| none())?;
+        hub.release_piece(version, &target, from)?.ok_or_else(none)
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], piece).into_response())
+}
+
+async fn proof(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = member(signed(&hub, request).await?)?;
+    let told: ProofRequest = parsed(&asked.body)?;
+    let stored = blocking(move || {
+        let stored = hub
+            .ledger()
+            .prove_release(&asked.point, told.version, unix_s())?;
+        Ok(stored)
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &Proof { stored }))
+}
+
 /// Terms under which the hub takes shared recordings.
 async fn offer(Shared(hub): Shared<Arc<Hub>>) -> Result<Response, Refused> {
     let limits = hub.sharing.ok_or(IntakeError::NoSharing)?;
@@ -310,18 +342,13 @@ async fn offer(Shared(hub): Shared<Arc<Hub>>) -> Result<Response, Refused> {
     Ok(json(StatusCode::OK, &offer))
 }
 
-/// Deletes a shared recording, as the holder of its key wishes.
+/// Deletes what a point or a shared recording has sent, and ends its access, as the holder of its key wishes.
 async fn withdraw(
     Shared(hub): Shared<Arc<Hub>>,
     request: Request<Body>,
 ) -> Result<Response, Refused> {
     let asked = signed(&hub, request).await?;
-    if !is_share(&asked.point) {
-        let why =
-            "only a shared recording is withdrawn so; ask the operator for `tailback hub forget`";
-        return Err(Refused(StatusCode::FORBIDDEN, why.into()));
-    }
-    blocking(move || Ok(hub.forget(&asked.point)?)).await?;
+    blocking(move || Ok(hub.delete(&asked.point, &asked.point)?)).await?;
     Ok(json(StatusCode::OK, &Have { bytes: 0 }))
 }
 
@@ -387,6 +414,8 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
             get(piece).put(piece),
         )
         .route("/v1/turn", post(turn))
+        .route("/v1/releases/{version}/{target}", get(release))
+        .route("/v1/proof", post(proof))
         .route("/v1/close", post(close))
         .route("/v1/share", get(offer))
         .route("/v1/withdraw", post(withdraw))

@@ -23,6 +23,7 @@ const HEADER: Duration = Duration::from_secs(20);
 /// Longest time of one connection.
 const CONNECTION: Duration = Duration::from_secs(600);
 const DIGEST_EVERY: Duration = Duration::from_secs(60);
+const ROLL_OUT_EVERY: Duration = Duration::from_secs(5);
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 
 /// Serves agents until `stop` says so. `ready` is told the address.
@@ -55,6 +56,7 @@ pub fn serve(
         let hub = Arc::new(hub);
         let ended = Arc::new(AtomicBool::new(false));
         tokio::spawn(digest(hub.clone(), ended.clone()));
+        tokio::spawn(roll_out(hub.clone()));
         let accept = accept(hub.clone(), listener);
         tokio::pin!(accept);
         loop {
@@ -85,6 +87,18 @@ async fn digest(hub: Arc<Hub>, ended: Arc<AtomicBool>) {
         let digested = tokio::task::spawn_blocking(move || hub.digest(&mut until_end)).await;
         if let Ok(Err(e)) = digested {
             eprintln!("tailback hub: no digests for reports: {e:#}");
+        }
+    }
+}
+
+/// Moves releases on.
+async fn roll_out(hub: Arc<Hub>) {
+    loop {
+        tokio::time::sleep(ROLL_OUT_EVERY).await;
+        let hub = hub.clone();
+        let done = tokio::task::spawn_blocking(move || hub.roll_out()).await;
+        if let Ok(Err(e)) = done {
+            eprintln!("tailback hub: the release does not move on: {e:#}");
         }
     }
 }

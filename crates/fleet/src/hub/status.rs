@@ -1,7 +1,9 @@
 //! State of the fleet, judged by the data that came back.
 
-use super::ledger::{Ledger, Sums};
+use super::ledger::{Ledger, PointRelease, Sums};
+use super::releases::ReleaseStatus;
 use crate::plan::FleetPlan;
+use crate::release::Version;
 use crate::task::ReadTask;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +29,8 @@ pub enum Health {
     Disk,
     /// Has not reported for two periods of its report.
     Silent,
+    /// Tries a new release.
+    Upgrade,
     /// Has never reported.
     New,
     Revoked,
@@ -40,6 +44,7 @@ impl fmt::Display for Health {
             Health::Clock => "clock",
             Health::Disk => "disk",
             Health::Silent => "silent",
+            Health::Upgrade => "upgrade",
             Health::New => "new",
             Health::Revoked => "revoked",
         })
@@ -72,6 +77,8 @@ pub struct PointStatus {
     pub spent_this_month: Option<u64>,
     /// Sentences of the point about what waits, and why.
     pub remarks: Vec<String>,
+    /// Newest release at this point: waiting, trying, proven, failed or left out; null if it was not chosen for it.
+    pub release: Option<String>,
     /// Runs by outcome: done, incomplete, deferred, skipped.
     pub runs: BTreeMap<String, u64>,
 }
@@ -80,10 +87,20 @@ pub struct PointStatus {
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Status {
     pub plan: Option<u64>,
+    /// Newest release, if there is one.
+    pub release: Option<ReleaseStatus>,
     pub points: Vec<PointStatus>,
 }
 
-pub(super) fn status(ledger: &Ledger, read: ReadTask, now_s: i64) -> anyhow::Result<Status> {
+/// Time after its last question for which a point counts as one that tries a release, s.
+const TRIES_S: i64 = 120;
+
+pub(super) fn status(
+    ledger: &Ledger,
+    read: ReadTask,
+    now_s: i64,
+    release: Option<(Version, ReleaseStatus)>,
+) -> anyhow::Result<Status> {
     let plan = ledger.plan()?;
     let parsed = plan
         .as_ref()
@@ -108,6 +125,26 @@ pub(super) fn status(ledger: &Ledger, read: ReadTask, now_s: i64) -> anyhow::Res
                 state,
             ),
         };
+        let at = match &release {
+            Some((version, _)) => ledger.release_at(*version, &point.name)?,
+            None => None,
+        };
+        let is_trying = |at: &PointRelease| {
+            let is_now = now_s - at.since_s < TRIES_S;
+            (at.outcome == "trying" && is_now).then(|| "it tries the release".to_owned())
+        };
+        let (health, why) = match at.as_ref().and_then(is_trying) {
+            Some(why) if !point.revoked => (Health::Upgrade, Some(why)),
+            _ => (health, why),
+        };
+        let mut remarks = state
+            .as_ref()
+            .map_or_else(Vec::new, |(_, s)| s.remarks.clone());
+        if let (Some(at), Some((version, _))) = (&at, &release)
+            && let (true, Some(why)) = (at.outcome == "failed", &at.why)
+        {
+            remarks.push(format!("it returned from release {version}: {why}"));
+        }
         let known = state.as_ref().map(|(_, s)| s);
         points.push(PointStatus {
             health,
@@ -125,13 +162,15 @@ pub(super) fn status(ledger: &Ledger, read: ReadTask, now_s: i64) -> anyhow::Res
             rows_outstanding: known.map(|s| s.rows_closed as i64 - sums.rows as i64),
             spent_today: known.map(|s| s.spent_today),
             spent_this_month: known.map(|s| s.spent_this_month),
-            remarks: known.map_or_else(Vec::new, |s| s.remarks.clone()),
+            remarks,
+            release: at.map(|at| at.outcome),
             runs: ledger.runs(&point.name)?.into_iter().collect(),
             name: point.name,
         });
     }
     Ok(Status {
         plan: plan.map(|p| p.number),
+        release: release.map(|(_, status)| status),
         points,
     })
 }
