@@ -83,7 +83,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         News::Said(text) => eprintln!("{text}"),
         News::Failed(text) => eprintln!("tailback agent: {text}"),
     };
-    if let Err(e) = fleet::agent::launch(&args.data, news) {
+    let stop = &live::signal::interrupted;
+    if let Err(e) = fleet::agent::launch(&args.data, news, stop) {
         news(News::Failed(&format!("no release is started: {e:#}")));
     }
     let release_key = args.release_key.as_deref().map(release_key).transpose()?;
@@ -113,6 +114,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         agent.point(),
         fleet::Version::running()
     );
-    agent.run(news, &live::signal::interrupted)?;
+    agent.run(news, stop)?;
     Ok(Outcome::Done)
 }

@@ -190,15 +190,26 @@ fn plan_number(home: &Path) -> Option<u64> {
     plan.map(|p| p.number)
 }
 
-/// Becomes another program in this process. It returns only if that fails.
-fn become_program(path: &Path, version: Option<Version>) -> anyhow::Error {
+/// Becomes another program in this process. It returns only if that fails, or if this one is to stop.
+fn become_program(
+    path: &Path,
+    version: Option<Version>,
+    stop: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
+    live::signal::hold_interrupts();
+    if stop() {
+        live::signal::release_interrupts();
+        return Ok(());
+    }
     let mut command = Command::new(path);
     command.args(std::env::args_os().skip(1));
     command.env_remove(ON_TRIAL).env_remove(AS);
     if let Some(version) = version {
         command.env(AS, version.to_string());
     }
-    anyhow::Error::from(command.exec()).context(format!("cannot start {}", path.display()))
+    let failed = command.exec();
+    live::signal::release_interrupts();
+    Err(failed).with_context(|| format!("cannot start {}", path.display()))
 }
 
 /// True if this process is a release on trial.
@@ -215,7 +226,11 @@ fn is_release() -> bool {
 ///
 /// # Errors
 /// The agent's files cannot be read or written.
-pub fn launch(home: &Path, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()> {
+pub fn launch(
+    home: &Path,
+    news: &mut dyn FnMut(News<'_>),
+    stop: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
     if is_release() || !Agent::has_joined(home) {
         return Ok(());
     }
@@ -234,9 +249,10 @@ pub fn launch(home: &Path, news: &mut dyn FnMut(News<'_>)) -> anyhow::Result<()>
     let (Start::Release(version), Some(key)) = (start, &joined.release_key) else {
         return Ok(());
     };
-    let failed = match verified(home, key, version) {
-        Ok(()) => become_program(&program(home, version), Some(version)),
-        Err(e) => e,
+    let started = verified(home, key, version)
+        .and_then(|()| become_program(&program(home, version), Some(version), stop));
+    let Err(failed) = started else {
+        return Ok(());
     };
     news(News::Failed(&format!("release {version}: {failed:#}")));
     programs.fail(version, format!("{failed:#}"));
@@ -445,10 +461,10 @@ impl Agent {
         self.programs.keep(&self.home)?;
         clean(&self.home, &self.programs)?;
         if !failed {
-            return Err(become_program(&program(&self.home, version), Some(version)));
+            return become_program(&program(&self.home, version), Some(version), stop);
         }
         let own = std::env::current_exe().context("cannot find the program itself")?;
-        Err(become_program(&own, is_release().then(Version::running)))
+        become_program(&own, is_release().then(Version::running), stop)
     }
 
     /// Watches a release on trial: proved, failed and why, or none if this agent is to stop.

@@ -26,6 +26,23 @@ extern "C" fn note(signal: i32) {
     }
 }
 
+fn interrupts() -> SigSet {
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
+}
+
+/// Holds SIGINT and SIGTERM back, so that none is lost while this process becomes another program: that one has them as soon as
+/// it catches interrupts, or [`release_interrupts`] is called.
+pub fn hold_interrupts() {
+    interrupts().thread_block().expect("signals can be blocked");
+}
+
+/// Lets SIGINT and SIGTERM through again.
+pub fn release_interrupts() {
+    interrupts()
+        .thread_unblock()
+        .expect("signals can be unblocked");
+}
+
 /// Makes SIGINT and SIGTERM set a flag; one that comes more than a second later has its usual effect.
 pub fn catch_interrupt() {
     let action = SigAction::new(
@@ -37,6 +54,8 @@ pub fn catch_interrupt() {
         // SAFETY: the handler calls nothing that a signal handler must not call.
         unsafe { sigaction(signal, &action) }.expect("SIGINT and SIGTERM can be caught");
     }
+    // The program before this one in the same process may hold them back.
+    release_interrupts();
 }
 
 /// Asks the run to end, as the first Ctrl-C does. A terminal in raw mode sends keys instead of signals.
