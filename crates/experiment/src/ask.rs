@@ -6,7 +6,7 @@
 use base::noted::middlebox::Syn;
 use base::noted::page::{HttpOver, PageEnd};
 use base::record::Direction;
-use base::{Bytes, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::control::Refusal;
 use measure::control::listen::{Arrival, Knocked, TOKEN_LEN, Transport, Wanted};
 use measure::nl80211::{Station, Survey};
@@ -182,6 +182,8 @@ pub struct Transfer {
     pub congestion: String,
     /// Payload to transfer.
     pub bytes: Bytes,
+    /// Upper limit on the rate of an upload, whose segments then leave one by one.
+    pub pace: Option<BitsPerSec>,
     /// Limit that is asked of the far end.
     pub longest: Duration,
     /// Interval of the samples.

@@ -35,6 +35,7 @@ mod registry;
 pub mod routes;
 pub mod rtt;
 pub mod run;
+pub mod shaping;
 pub mod sizes;
 pub mod spacing;
 pub mod spec;

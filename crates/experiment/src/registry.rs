@@ -3,7 +3,8 @@
 
 use super::{
     buffer, burst, capacity, check, collapse, dns, ecn, envelope, ipv6, l4s, middlebox, nat, nqb,
-    page, path, ports, quic, radio, rtt, sizes, spacing, sweep, tcp, throughput, train, wifi,
+    page, path, ports, quic, radio, rtt, shaping, sizes, spacing, sweep, tcp, throughput, train,
+    wifi,
 };
 use crate::host::Stopped;
 use crate::spec::{How, Setting, Spec};
@@ -25,6 +26,7 @@ pub const PROBES: &[Spec] = &[
     path::SPEC,
     throughput::SPEC,
     tcp::SPEC,
+    shaping::SPEC,
     radio::SPEC,
     dns::SPEC,
     nat::SPEC,

@@ -14,7 +14,7 @@ use crate::load::kernel::{
     CongestionControls, TcpInfo, close_abruptly, congestion_of, random_bytes,
 };
 use crate::load::pump::{End, Payload};
-use crate::load::whole::{Went, Whole};
+use crate::load::whole::{Pace, Went, Whole};
 use crate::tally::Tally;
 use crate::traffic::interface_towards;
 use base::Duration;
@@ -174,6 +174,12 @@ impl Transfers<'_> {
         accepted: &Accepted,
         going_on: &mut dyn FnMut(Meanwhile) -> bool,
     ) -> Went {
+        let pace = t.pace.map(|rate| {
+            // Segments leave as they are written.
+            let _ = stream.set_nodelay(true);
+            let segment = first.sender().mss_bytes;
+            Pace { rate, segment }
+        });
         let stop = AtomicBool::new(false);
         let whole = Whole {
             socket: stream,
@@ -182,6 +188,7 @@ impl Transfers<'_> {
             sample: t.sample,
             patience: t.patience,
             gate: None,
+            pace,
             stop: &stop,
         };
         let most = self.tally.bytes() + t.most;

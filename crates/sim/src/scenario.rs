@@ -213,6 +213,7 @@ impl Tcp {
             tail_loss_probe: self.tail_loss_probe,
             ecn: self.ecn,
             pacing: self.pacing,
+            max_pace: None,
             burst: self.burst,
             receive_window: self.receive_window,
             idle_restart: self.idle_restart,

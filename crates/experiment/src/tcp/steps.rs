@@ -288,6 +288,7 @@ fn transfer(number: i64, direction: Direction, congestion: &str, bytes: Bytes) -
             Direction::Up => LONGEST,
             Direction::Down => (AT_LEAST + Duration::from_secs(bytes.get() / SLOWEST)).min(LONGEST),
         },
+        pace: None,
         sample: SAMPLE,
         patience: PATIENCE,
         most: Bytes::ZERO,

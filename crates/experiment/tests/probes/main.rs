@@ -19,6 +19,7 @@ mod ports;
 mod quic;
 mod radio;
 mod random;
+mod shaping;
 mod sizes;
 mod spacing;
 mod sweep;

@@ -5,7 +5,7 @@ use super::ceiling::Gate;
 use super::kernel::{TcpInfo, set_notsent_lowat};
 use super::pump::{End, PEER_DONE, Payload, ended, wait};
 use crate::clock::mono_ns;
-use base::Duration;
+use base::{BitsPerSec, Duration};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, recv, send};
@@ -29,7 +29,32 @@ pub struct Whole<'a> {
     pub patience: Duration,
     /// Rate limit of this host; none at a client.
     pub gate: Option<&'a Gate<'a>>,
+    /// Upper limit on the rate of what is sent, segment by segment. The kernel's own pacing lets the first ten segments go at once,
+    /// and later two at a time.
+    pub pace: Option<Pace>,
     pub stop: &'a AtomicBool,
+}
+
+/// Rate at which segments of this length leave one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub rate: BitsPerSec,
+    pub segment: u64,
+}
+
+impl Pace {
+    /// Bytes that may leave now, in whole segments, of those that are left.
+    fn may(self, elapsed_ns: i64, sent: u64, left: u64) -> u64 {
+        let earned = u128::from(self.rate.get()) * elapsed_ns.max(0) as u128 / 8_000_000_000;
+        let may = u64::try_from(earned)
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.segment)
+            .saturating_sub(sent);
+        if may >= left {
+            return left;
+        }
+        may - may % self.segment.max(1)
+    }
 }
 
 /// Outcome of a transfer.
@@ -138,9 +163,11 @@ impl Whole<'_> {
             if self.gate.is_some_and(|g| g.sleeps(now, LOOK_NS)) {
                 continue;
             }
-            if sent < self.bytes {
+            let left = self.bytes - sent;
+            let may = self.pace.map_or(left, |p| p.may(now - began, sent, left));
+            if may > 0 {
                 let chunk = payload.chunk(sent as usize);
-                let most = chunk.len().min((self.bytes - sent) as usize);
+                let most = chunk.len().min(may as usize);
                 let most = self.gate.map_or(most, |g| g.chunk().min(most));
                 match send(fd, &chunk[..most], flags) {
                     Ok(n) => {
@@ -241,6 +268,7 @@ mod tests {
             sample: Duration::from_millis(20),
             patience: Duration::from_secs(20),
             gate: None,
+            pace: None,
             stop: &stop,
         };
         let mut seen = 0;

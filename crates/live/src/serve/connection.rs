@@ -591,6 +591,7 @@ fn fetch(
         sample: flow.sample,
         patience: flow.duration.min(FETCH_PATIENCE),
         gate: Some(&gate),
+        pace: None,
         stop: &shared.stop,
     };
     let mut counted = 0;

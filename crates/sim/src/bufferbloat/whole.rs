@@ -154,6 +154,7 @@ impl World {
             handshake: false,
             controller: known.unwrap_or_else(|| tcp.controller.clone()),
             initial_window: sender.window.map(u64::from).or(tcp.initial_window),
+            max_pace: t.pace,
             burst: match sender.offload {
                 Some(true) => OFFLOADED,
                 Some(false) => 1,

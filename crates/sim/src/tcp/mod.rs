@@ -9,7 +9,7 @@ mod sender;
 pub use receiver::Receiver;
 pub use sender::{Outgoing, Sender, SenderStats};
 
-use base::{Bytes, Duration};
+use base::{BitsPerSec, Bytes, Duration};
 use congestion::ControllerSpec;
 use congestion::rtt;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct Settings {
     pub ecn: bool,
     /// Paces segments over the RTT even if the controller names no rate.
     pub pacing: bool,
+    /// Upper limit on the rate, kept by pacing.
+    pub max_pace: Option<BitsPerSec>,
     /// Number of segments that leave together, as an adapter with segmentation offload sends them.
     pub burst: u64,
     /// Receive window: most bytes that the receiver allows in flight.
@@ -87,6 +89,7 @@ impl Default for Settings {
             tail_loss_probe: true,
             ecn: false,
             pacing: false,
+            max_pace: None,
             burst: 1,
             receive_window: Bytes::new(16 << 20),
             idle_restart: true,

@@ -204,7 +204,7 @@ impl Sender {
             overdue: NEVER,
             paced_until: Time::ZERO,
             held_until: NEVER,
-            pace: None,
+            pace: settings.max_pace,
             last_sent: None,
             syn_sent: None,
             cwr: false,
@@ -650,6 +650,9 @@ impl Sender {
             };
             let srtt = self.rtt.srtt();
             self.pace = srtt.and_then(|srtt| window_rate(Bytes::new(cwnd), srtt, gain));
+        }
+        if let Some(most) = self.settings.max_pace {
+            self.pace = Some(self.pace.map_or(most, |pace| pace.min(most)));
         }
     }
 

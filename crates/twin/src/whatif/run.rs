@@ -204,6 +204,7 @@ impl Steps for Pages {
                 direction: Direction::Down,
                 congestion: String::new(),
                 bytes: Bytes::new(PAGE_BYTES),
+                pace: None,
                 longest: PATIENCE,
                 sample: PATIENCE,
                 patience: PATIENCE,
