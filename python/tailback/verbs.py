@@ -31,6 +31,7 @@ __all__ = [
     "fleet_plan",
     "fleet_report",
     "fleet_status",
+    "fleet_upgrade",
     "hub",
     "hub_forget",
     "hub_invite",
@@ -1502,6 +1503,8 @@ def agent(
     data: Path | None = None,
     join: Iterable[str] | str | None = None,
     agree: bool = False,
+    release_key: str | None = None,
+    withdraw: bool = False,
     progress: Progress = None,
 ) -> Answer:
     """Run a measuring point of a fleet: follow the hub's plan, upload recordings.
@@ -1511,13 +1514,16 @@ def agent(
             agent]
         join: Hub to join, and the one-time code; needed once
         agree: Agree to what a point sends, without the question; the text is shown in any case [default: false]
+        release_key: Key of the releases that may replace this program, as minisign prints it or its .pub file;
+            `none` forbids them. It is kept
+        withdraw: Delete at the hub what this point has sent, and end its access [default: false]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("agent",),
         {},
-        {"data": data, "join": join, "agree": agree},
-        not_json=(),
+        {"data": data, "join": join, "agree": agree, "release_key": release_key, "withdraw": withdraw},
+        not_json=("withdraw",),
         progress=progress,
     )
 
@@ -1559,6 +1565,38 @@ def fleet_plan(
         ("fleet", "plan"),
         {"file": file},
         {"data": data},
+        not_json=None,
+        progress=progress,
+    )
+
+
+def fleet_upgrade(
+    *files: Path,
+    data: Path | None = None,
+    key: str | None = None,
+    stages: Iterable[int] | int | None = None,
+    stage_time: Duration | None = None,
+    halt: bool = False,
+    resume: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Hand out a release: signed programs that replace those of the points, a few points first.
+
+    Args:
+        files: Programs, one version for one processor or more
+        data: Directory of the hub [default: hub]
+        key: Public key that signs releases, as minisign prints it or its .pub file; points that join from then
+            on are told
+        stages: Shares of the points, per cent, to which it goes one after another [default: 1,10,100]
+        stage_time: Shortest time of a share [default: 1 h]
+        halt: Halt the newest release: no further point gets it [default: false]
+        resume: Let the newest release go on; points that returned from it are left out [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "upgrade"),
+        {"files": files},
+        {"data": data, "key": key, "stages": stages, "stage_time": stage_time, "halt": halt, "resume": resume},
         not_json=None,
         progress=progress,
     )

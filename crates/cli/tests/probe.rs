@@ -200,6 +200,38 @@ fn tcp_compares_transfers_with_offload_and_without_it() {
     });
 }
 
+/// The emulated link has a queue of 430 ms at 0.7 Mbit/s, and a packet takes 17 ms.
+#[test]
+fn a_file_below_the_rate_of_a_link_leaves_its_queue_empty() {
+    testkit::real_time_beside(|| {
+        if !can_emulate() {
+            return;
+        }
+        let scratch = TempDir::new("shaping");
+        let dir = scratch.join("probe.rec");
+        let out = run(&[
+            "probe",
+            "shaping:time=4 s,repeats=2,share=85",
+            "--link",
+            "adsl",
+            "--json",
+            "-o",
+            dir.to_str().expect("a plain path"),
+        ]);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{told}");
+        let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+        let of = |key: &str| figure(&answer, key);
+        assert!(
+            (300.0..480.0).contains(&of("continuous_wait_ms")),
+            "{answer}"
+        );
+        assert!(of("shaped_wait_ms") < 60.0, "{answer}");
+        assert!((1.1..1.25).contains(&of("shaped_ratio")), "{answer}");
+        assert!(of("intermittent_ratio") > 1.1, "{answer}");
+    });
+}
+
 /// Chandele 2012 downloads: the server is the sender, whose controller and initial window are those of the far end.
 #[test]
 fn tcp_downloads_with_the_controller_and_the_window_that_the_server_was_told() {

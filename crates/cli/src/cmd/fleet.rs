@@ -5,7 +5,7 @@ use super::{print, print_json, stdout_style, table_width, task};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
-use fleet::hub::{Hub, ReleaseStatus, STAGES, Status};
+use fleet::hub::{Hub, ReleaseStatus, Status};
 use jiff::civil::Date;
 use ops::{Event, Progress};
 use report::table::{Cell, Column, Table};
@@ -50,7 +50,7 @@ enum Command {
             release replaces the program; otherwise the point returns to the program before, by itself, and reports why. The release \
             goes to a share of the points, and to the next share once it has proved itself there. If more than one point of fifty \
             returns from it, it halts.",
-        after_help = "Examples:\n  tailback fleet upgrade --key minisign.pub\n  tailback fleet upgrade tailback-x86_64 tailback-aarch64 --stages 5,25,100 --stage-time 6h\n  \
+        after_help = "Examples:\n  tailback fleet upgrade --key minisign.pub\n  tailback fleet upgrade tailback --stages 5,25,100\n  \
             tailback fleet upgrade --halt"
     )]
     Upgrade {
@@ -63,7 +63,7 @@ enum Command {
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
         /// Shares of the points, per cent, to which it goes one after another
-        #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = STAGES)]
+        #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "1,10,100")]
         stages: Vec<u64>,
         /// Shortest time of a share
         #[arg(long, value_name = "TIME", default_value = "1 h")]

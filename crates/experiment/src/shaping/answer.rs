@@ -61,15 +61,23 @@ pub struct Judged {
 
 /// File of a recording.
 pub(super) struct Sent {
+    /// Number of the repetition.
     pub repeat: u64,
+    /// Manner in which it was sent.
     pub manner: Manner,
+    /// Size, bytes.
     pub size: u64,
+    /// Begin, UNIX ns.
     pub began_ns: i64,
+    /// Time at which its last byte was acknowledged, UNIX ns.
     pub ended_ns: i64,
+    /// Limit on its rate, bit/s.
     pub limit: Option<u64>,
+    /// Numbers of its first and last transfer.
     pub flows: (i64, i64),
-    /// Waits of the answered datagrams, ms, in the order of their sending, and the number of lost ones.
+    /// Times at which answered datagrams were sent, UNIX ns, and their waits, ms.
     pub waits: Vec<(i64, f64)>,
+    /// Number of lost datagrams.
     pub lost: usize,
 }
 

@@ -37,7 +37,9 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     let budget = setting.budget;
     let files = params.repeats * Manner::ALL.len() as u64;
     let pauses = params.pause * (params.parts * params.repeats);
-    let whole = (params.time * 11 / 10 + REST) * files + pauses + Duration::from_secs(6);
+    let whole = (params.time * 11 / 10 + REST) * files
+        + pauses
+        + Duration::from_secs(6 + 2 * params.repeats);
     let course = OfCourse::new(whole, move |course| async move {
         let run = Run {
             course,
@@ -93,6 +95,9 @@ impl Run {
         let size = self.size(rate)?;
         let mut rate = None;
         for repeat in 0..self.params.repeats {
+            if repeat > 0 {
+                self.course.act(Action::LookForOthers(1)).await;
+            }
             // The rate comes from the first file, so the first repetition begins with it.
             for i in 0..Manner::ALL.len() {
                 let manner = Manner::ALL[(i + repeat as usize) % Manner::ALL.len()];

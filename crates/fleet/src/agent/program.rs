@@ -79,7 +79,7 @@ pub(super) struct Programs {
     aside: Option<Aside>,
 }
 
-/// What a start leads to.
+/// Outcome of a start.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     /// This program runs.

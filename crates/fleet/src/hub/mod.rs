@@ -14,7 +14,7 @@ mod status;
 
 pub use digests::Measured;
 pub use intake::IntakeError;
-pub use releases::{ReleaseStatus, STAGES};
+pub use releases::ReleaseStatus;
 pub use serve::serve;
 pub use share::Sharing;
 pub use status::{Health, PointStatus, Status};

@@ -11,8 +11,6 @@ use serde::Serialize;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Shares of the points, per cent, to which a release goes one after another.
-pub const STAGES: [u64; 3] = [1, 10, 100];
 /// Shares that a release may have.
 const MOST_STAGES: usize = 16;
 
