@@ -63,7 +63,12 @@ enum Command {
         #[arg(long, value_name = "KEY")]
         key: Option<String>,
         /// Shares of the points, per cent, to which it goes one after another
-        #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "1,10,100")]
+        #[arg(
+            long,
+            value_name = "SHARES",
+            value_delimiter = ',',
+            default_value = "1,10,100"
+        )]
         stages: Vec<u64>,
         /// Shortest time of a share
         #[arg(long, value_name = "TIME", default_value = "1 h")]

@@ -13,6 +13,7 @@
 //! **Units.** ms; ratios in per cent, as in the document's tables.
 
 mod beside;
+mod set;
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
@@ -272,6 +273,11 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
         }
     }
     outcome.tables.extend(beside::table(&pages));
+    if let Some(of_all) = set::of(&sites, &mut outcome) {
+        // Each page is in the tables; what did not load is said.
+        said.retain(|s| s.starts_with("Cannot tell"));
+        said.insert(0, of_all);
+    }
     outcome.says = said.join(" ");
     outcome.evidence.extend(round_trips(&sites, recording));
     outcome

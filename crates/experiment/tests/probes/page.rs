@@ -243,3 +243,44 @@ fn a_page_that_fails_over_one_transport_alone_has_its_verdict() {
     let o = pairs(&[(gone.clone(), gone.clone()), (gone.clone(), gone)]);
     assert!(o.says.starts_with("Cannot tell"), "{}", o.says);
 }
+
+/// Ten pages whose loads take 100 to 1000 ms, and k times as long under load; one more never loads.
+#[test]
+fn many_pages_are_told_of_as_a_set() {
+    for k in [1.0, 3.0] {
+        let mut r = recording("page:url=http://0.example/", &[]);
+        for page in 0..11u32 {
+            for number in 0..4i64 {
+                let t = i64::from(page) * 100 + number;
+                let ms = f64::from(page + 1) * 100.0 * (1.0 + 0.001 * number as f64);
+                let loaded = number >= 2;
+                let note = PageNote::Load(PageLoad {
+                    iteration: 1 + u32::from(loaded),
+                    number: number as u32,
+                    loaded,
+                    over: HttpOver::Any,
+                    began_ns: t,
+                    ended_ns: t + 1,
+                    end: match page {
+                        10 => PageEnd::TimedOut,
+                        _ => took(if loaded { ms * k } else { ms }),
+                    },
+                });
+                r.event
+                    .push(note.event(t, &format!("http://{page}.example/")));
+            }
+        }
+        let o = analyse(&r).expect("it is of a probe").outcome;
+        let times = o.figure("pages_ratio").value().expect("ten pages");
+        assert!((times - k).abs() < 0.01 * k, "{times}");
+        let middle = o.figure("pages_idle_ms").value().expect("ten pages");
+        assert!((500.0..=605.0).contains(&middle), "{middle}");
+        assert!(o.says.starts_with("Of 11 pages 10 loaded"), "{}", o.says);
+        assert!(
+            o.says.contains("no load of http://10.example/"),
+            "{}",
+            o.says
+        );
+        assert!(!o.says.contains("http://3.example/"), "{}", o.says);
+    }
+}

@@ -90,7 +90,7 @@ fn made(wait: impl Fn(Manner, u64) -> f64, lost: usize, repeats: u64) -> Judged 
         for i in 0..200i64 {
             let row = Delay::unanswered(from + i * 20_000_000, seq, "udp".into());
             seq += 1;
-            let is_lost = lost > 0 && i as usize % lost == 0;
+            let is_lost = lost > 0 && (i as usize).is_multiple_of(lost);
             recording.delay.push(match is_lost {
                 true => Delay {
                     status: Status::Lost,
