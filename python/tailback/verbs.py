@@ -1403,6 +1403,9 @@ def hub(
     shared_each: str | None = None,
     web: str | None = None,
     web_token: str | None = None,
+    on_change: str | None = None,
+    webhook: str | None = None,
+    mail: str | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Run the hub of a fleet: invite points, hand out the plan, keep recordings.
@@ -1418,12 +1421,16 @@ def hub(
             latest recordings
         web_token: Token that readers of --web need [default: none on a loopback address, elsewhere a random
             one, which is printed]
+        on_change: Command to run when a point gets into trouble or is well again, and when a release halts;
+            $TAILBACK_POINT, $TAILBACK_STATE and $TAILBACK_WHY say which, what and why
+        webhook: Address to which the same is posted as JSON, with curl(1)
+        mail: Mail address to which the same is sent, with sendmail(8)
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("hub",),
         {},
-        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token},
+        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token, "on_change": on_change, "webhook": webhook, "mail": mail},
         not_json=(),
         progress=progress,
     )

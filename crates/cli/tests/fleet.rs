@@ -580,6 +580,60 @@ fn full_disks_of_hub_and_point_lose_nothing() {
     });
 }
 
+/// The hub's command hears of a point that is killed within two of its reports, and of its return; a restart of the hub tells nothing
+/// anew.
+#[test]
+fn a_point_that_falls_silent_and_its_return_are_told_once() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-alerts");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let heard = dir.at("heard");
+        let line = format!("echo $TAILBACK_POINT $TAILBACK_STATE >> {heard}");
+        let serve = |listen: &str| {
+            let args = [
+                "hub",
+                "--data",
+                &data,
+                "--listen",
+                listen,
+                "--on-change",
+                &line,
+            ];
+            let mut command = program().command(&args);
+            Service::told(
+                command.stderr(Stdio::piped()).spawn().unwrap(),
+                "hub at https://",
+            )
+        };
+        let (first, address) = serve("127.0.0.1:0");
+        // Recordings of virtual time are years old: a plan without one is never late.
+        let plan = dir.file("plan.toml", "report_every_s = 5\n");
+        let (point, _) = join(&data, &home, &address, &plan);
+        let told = || std::fs::read_to_string(&heard).unwrap_or_default();
+        let wait_for = |what: &str| {
+            let began = Instant::now();
+            while told() != what {
+                let after = began.elapsed();
+                assert!(after < Duration::from_secs(60), "{:?}", told());
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            began.elapsed()
+        };
+        wait(&data, "ok", |p| p["health"] == "ok");
+        drop(point);
+        let after = wait_for("village-17 silent\n");
+        println!("told after {after:?}");
+        drop(first);
+        let (second, _) = serve(&address);
+        let point = agent(&home, &[]);
+        wait_for("village-17 silent\nvillage-17 ok\n");
+        std::thread::sleep(Duration::from_secs(12));
+        assert_eq!(told(), "village-17 silent\nvillage-17 ok\n");
+        assert!(point.end());
+        drop(second);
+    });
+}
+
 /// Clocks of hub and point that are two years off, ahead and behind: nothing is lost, and the hub names the difference.
 #[test]
 fn clocks_that_are_years_off_lose_nothing_and_are_named() {

@@ -71,7 +71,10 @@ impl Serving {
         let asked = stop.clone();
         let thread = std::thread::spawn(move || {
             let ready = &mut |_| ready.send(()).unwrap();
-            serve(hub, address, ready, &|| asked.load(Ordering::Relaxed)).unwrap();
+            serve(hub, address, &ops::tell::Ways::default(), ready, &|| {
+                asked.load(Ordering::Relaxed)
+            })
+            .unwrap();
         });
         is_ready.recv().unwrap();
         Serving {

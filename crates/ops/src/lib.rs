@@ -38,6 +38,7 @@ mod session;
 pub mod sim;
 mod statistics;
 pub mod status;
+pub mod tell;
 pub mod test;
 pub mod times;
 pub mod trace;

@@ -9,6 +9,7 @@ use fleet::hub::{Hub, ReleaseStatus, Status};
 use jiff::civil::Date;
 use ops::{Event, Progress};
 use report::table::{Cell, Column, Table};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -274,6 +275,14 @@ pub fn text(status: &Status) -> String {
     }
     if let Some(release) = &status.release {
         out += &release_text(release);
+    }
+    let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
+    for version in status.points.iter().filter_map(|p| p.agent.as_deref()) {
+        *versions.entry(version).or_default() += 1;
+    }
+    if versions.len() > 1 {
+        let each = versions.iter().map(|(v, n)| format!("{v} at {n}"));
+        let _ = writeln!(out, "versions: {}", each.collect::<Vec<_>>().join(", "));
     }
     out += "\n";
     out += &points(status).text(table_width());

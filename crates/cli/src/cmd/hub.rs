@@ -5,6 +5,7 @@ use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
 use fleet::hub::{Hub, Invited, Quotas, Sharing, Started};
+use ops::tell::Ways;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,16 @@ pub struct Args {
     /// Token that readers of --web need [default: none on a loopback address, elsewhere a random one, which is printed]
     #[arg(long, value_name = "TEXT", requires = "web")]
     web_token: Option<String>,
+    /// Command to run when a point gets into trouble or is well again, and when a release halts; $TAILBACK_POINT, $TAILBACK_STATE and
+    /// $TAILBACK_WHY say which, what and why
+    #[arg(long, value_name = "COMMAND")]
+    on_change: Option<String>,
+    /// Address to which the same is posted as JSON, with curl(1)
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
+    /// Mail address to which the same is sent, with sendmail(8)
+    #[arg(long, value_name = "ADDRESS")]
+    mail: Option<String>,
     /// Print the addresses and the key as JSON once the hub serves
     #[arg(long)]
     json: bool,
@@ -147,6 +158,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         None => {
             crate::face::only_as_a_process("hub")?;
             live::signal::catch_interrupt();
+            let alerts = Ways {
+                command: args.on_change,
+                webhook: args.webhook,
+                mail: args.mail,
+            };
+            alerts.check()?;
             let quotas = Quotas {
                 point: args.quota_per_point.map(Bytes::get),
                 all: args.quota.map(Bytes::get),
@@ -177,7 +194,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                     told = print_json(&started);
                 }
             };
-            fleet::hub::serve(hub, args.listen, ready, &live::signal::interrupted)?;
+            fleet::hub::serve(hub, args.listen, &alerts, ready, &live::signal::interrupted)?;
             told?;
         }
     }

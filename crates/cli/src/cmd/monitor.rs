@@ -8,6 +8,7 @@ use crate::console::{Console, is_quiet};
 use live::monitor::MonitorPlan;
 use ops::Access;
 use ops::monitor::{Plan, Recipients};
+use ops::tell::Ways;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -98,9 +99,11 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         max_size: s.max_size,
         duration: s.duration,
         alerts: Recipients {
-            command: s.on_outage.clone(),
-            webhook: s.webhook.clone(),
-            mail: s.mail.clone(),
+            ways: Ways {
+                command: s.on_outage.clone(),
+                webhook: s.webhook.clone(),
+                mail: s.mail.clone(),
+            },
             after: s.alert_after,
             delay: s.alert_delay,
             loss_percent: s.alert_loss,

@@ -44,6 +44,8 @@ create table if not exists turn (
 create table if not exists turn_wanted (
     server text not null, point text not null, asked_s integer not null, had_s integer not null default 0,
     primary key (server, point)) strict;
+create table if not exists told (
+    name text primary key, state text not null, since_s integer not null) strict;
 create table if not exists audit (
     t_s integer not null, who text not null, what text not null) strict;
 ";
@@ -535,6 +537,36 @@ impl Ledger {
                 })
             })
             .transpose()
+    }
+
+    /// States that alerts told last, by name of a point or release.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn told(&self) -> rusqlite::Result<BTreeMap<String, String>> {
+        let mut query = self.0.prepare_cached("select name, state from told")?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    }
+
+    /// Keeps the states that alerts have told.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn tell<'n>(
+        &mut self,
+        now_s: i64,
+        states: impl Iterator<Item = (&'n str, &'n str)>,
+    ) -> rusqlite::Result<()> {
+        let change = self.change()?;
+        for (name, state) in states {
+            change.execute(
+                "insert into told values (?1, ?2, ?3)
+                 on conflict do update set state = ?2, since_s = ?3 where state != ?2",
+                params![name, state, now_s],
+            )?;
+        }
+        change.commit()
     }
 
     /// Publishes a plan.

@@ -3,6 +3,7 @@
 //! One directory holds everything: `ledger.sqlite`, the keys, `incoming/` (files under way), `points/POINT/RECORDING/` (the
 //! store: recordings as every verb reads them), `quarantine/`.
 
+mod alerts;
 mod digests;
 mod intake;
 mod ledger;

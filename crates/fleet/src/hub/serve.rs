@@ -6,12 +6,13 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ops::tell::{Teller, Ways};
 use ops::{Event, Progress};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -23,16 +24,18 @@ const HEADER: Duration = Duration::from_secs(20);
 /// Longest time of one connection.
 const CONNECTION: Duration = Duration::from_secs(600);
 const DIGEST_EVERY: Duration = Duration::from_secs(60);
+const TELL_EVERY: Duration = Duration::from_secs(5);
 const ROLL_OUT_EVERY: Duration = Duration::from_secs(5);
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 
-/// Serves agents until `stop` says so. `ready` is told the address.
+/// Serves agents until `stop` says so, and tells changes of the fleet to those who are to have alerts. `ready` is told the address.
 ///
 /// # Errors
 /// The address cannot be opened, another process serves this directory, or store and ledger differ.
 pub fn serve(
     hub: Hub,
     listen: SocketAddr,
+    alerts: &Ways,
     ready: &mut dyn FnMut(SocketAddr),
     stop: &dyn Fn() -> bool,
 ) -> anyhow::Result<()> {
@@ -57,6 +60,9 @@ pub fn serve(
         let ended = Arc::new(AtomicBool::new(false));
         tokio::spawn(digest(hub.clone(), ended.clone()));
         tokio::spawn(roll_out(hub.clone()));
+        if *alerts != Ways::default() {
+            tokio::spawn(tell(hub.clone(), Teller::new(alerts, "--on-change")));
+        }
         let accept = accept(hub.clone(), listener);
         tokio::pin!(accept);
         loop {
@@ -99,6 +105,27 @@ async fn roll_out(hub: Arc<Hub>) {
         let done = tokio::task::spawn_blocking(move || hub.roll_out()).await;
         if let Ok(Err(e)) = done {
             eprintln!("tailback hub: the release does not move on: {e:#}");
+        }
+    }
+}
+
+/// Tells changes of the points' health and of releases.
+async fn tell(hub: Arc<Hub>, mut teller: Teller) {
+    let host = live::host::name();
+    let mut pause = TELL_EVERY;
+    loop {
+        tokio::time::sleep(pause).await;
+        let began = Instant::now();
+        let (of, name) = (hub.clone(), host.clone());
+        let changes = tokio::task::spawn_blocking(move || of.changes(&name)).await;
+        // A large fleet's state takes its time.
+        pause = TELL_EVERY.max(began.elapsed() * 20);
+        match changes {
+            Ok(Ok(changes)) => {
+                teller.tell(&changes, &mut |text| eprintln!("tailback hub: {text}"));
+            }
+            Ok(Err(e)) => eprintln!("tailback hub: no alerts: {e:#}"),
+            Err(_) => {}
         }
     }
 }

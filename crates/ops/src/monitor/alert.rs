@@ -6,18 +6,13 @@
 //! that flaps thus gives one alert, not one a flap.
 
 use super::quality::{Counts, Figure, Limits, Quality};
-use crate::progress::Observer;
+use crate::tell::{self, Ways};
 use crate::usage;
 use base::Duration;
 use live::monitor::{MonitorStatus, Target, TargetStatus};
-use std::ffi::OsString;
-use std::io::Write;
-use std::process::{Child, Command, Stdio};
 
 /// Shortest silence that is an outage, unless the user says otherwise.
 const SHORTEST: Duration = Duration::from_secs(10);
-/// Largest number of commands that run at a time.
-const MOST: usize = 8;
 
 /// Silence of a target that is an outage: ten of its intervals, and ten seconds at least.
 pub(super) fn silence(interval: Duration) -> Duration {
@@ -27,12 +22,8 @@ pub(super) fn silence(interval: Duration) -> Duration {
 /// Recipients of the alerts, and the silence that rings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recipients {
-    /// Command for `sh`.
-    pub command: Option<String>,
-    /// Address to which JSON is posted, http:// or https://.
-    pub webhook: Option<String>,
-    /// Mail address, for sendmail(8).
-    pub mail: Option<String>,
+    /// Ways in which they are told.
+    pub ways: Ways,
     /// Silence after which a target is down, and time of answers after which it is up again.
     pub after: Option<Duration>,
     /// Round trip that rings if one of twenty in a minute is longer.
@@ -45,25 +36,7 @@ impl Recipients {
     /// # Errors
     /// A webhook that is no web address, a mail address that is none, a silence below three seconds.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let is_plain = |text: &str| !text.contains(|c: char| c.is_whitespace() || c.is_control());
-        if let Some(url) = &self.webhook {
-            let is_web = url.starts_with("http://") || url.starts_with("https://");
-            if !is_web || !is_plain(url) {
-                return Err(usage(format!(
-                    "--webhook {url}: give an http:// or https:// address"
-                )));
-            }
-        }
-        if let Some(to) = &self.mail {
-            let is_address = to
-                .split_once('@')
-                .is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
-            if !is_address || !is_plain(to) || to.starts_with('-') {
-                return Err(usage(format!(
-                    "--mail {to}: give an address such as noc@example.org"
-                )));
-            }
-        }
+        self.ways.check()?;
         if self
             .after
             .is_some_and(|t| t < Duration::from_secs(3) || t > Duration::from_secs(86_400))
@@ -214,102 +187,6 @@ impl Watched {
     }
 }
 
-/// Runner of the programs that tell an alert.
-pub(super) struct Runner {
-    to: Recipients,
-    /// Name of this host, which tells one monitor's alerts from another's.
-    host: String,
-    running: Vec<(&'static str, Child)>,
-}
-
-impl Runner {
-    pub(super) fn new(to: &Recipients, host: &str) -> Runner {
-        Runner {
-            to: to.clone(),
-            host: host.to_owned(),
-            running: Vec::new(),
-        }
-    }
-
-    /// Starts the programs for each change, without waiting for them: probes go on meanwhile. One that failed is reported.
-    pub(super) fn tell(&mut self, changes: &[Change], observer: &dyn Observer) {
-        self.running
-            .retain_mut(|(option, child)| match child.try_wait() {
-                Ok(None) => true,
-                Ok(Some(status)) if !status.success() => {
-                    observer.warn(&format!(
-                        "an alert was not told: {option} ended with {status}"
-                    ));
-                    false
-                }
-                _ => false,
-            });
-        for change in changes {
-            for (option, command, input) in self.programs(change) {
-                if self.running.len() >= MOST {
-                    let target = &change.target;
-                    observer.warn(&format!(
-                        "{MOST} programs of alerts still run: {option} was not started for {target}"
-                    ));
-                    continue;
-                }
-                match start(command, input) {
-                    Ok(child) => self.running.push((option, child)),
-                    Err(why) => {
-                        observer.warn(&format!("cannot start the program of {option}: {why}"))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Programs for a change: the option that asks for each, and its standard input.
-    fn programs(&self, change: &Change) -> Vec<(&'static str, Command, Option<String>)> {
-        let mut all = Vec::new();
-        let (key, env, value) = change.figure();
-        if let Some(line) = &self.to.command {
-            let mut command = Command::new("sh");
-            command
-                .args(["-c", line])
-                .env("TAILBACK_TARGET", &change.target)
-                .env("TAILBACK_STATE", change.state())
-                .env(env, value.to_string());
-            all.push(("--on-outage", command, None));
-        }
-        if let Some(url) = &self.to.webhook {
-            let mut command = Command::new("curl");
-            command
-                .args(["-sSf", "-m", "20", "-H", "Content-Type: application/json"])
-                .args(["-d", "@-", "-o", "/dev/null", url]);
-            let body = serde_json::json!({
-                "target": change.target,
-                "state": change.state(),
-                key: value,
-                "host": self.host,
-            });
-            all.push(("--webhook", command, Some(body.to_string())));
-        }
-        if let Some(to) = &self.to.mail {
-            let mut command = Command::new("sendmail");
-            command.args(["-i", "--", to]).env("PATH", mail_path());
-            all.push(("--mail", command, Some(self.letter(to, change))));
-        }
-        all
-    }
-
-    fn letter(&self, to: &str, change: &Change) -> String {
-        // A header ends at a line's end: names are cleaned of those.
-        let target = base::text::clean(&change.target);
-        let host = base::text::clean(&self.host);
-        let says = format!("{target} {}", change.says());
-        let state = change.state();
-        format!(
-            "To: {to}\nSubject: tailback on {host}: {target} is {state}\nAuto-Submitted: auto-generated\n\
-             Content-Type: text/plain; charset=utf-8\n\n{says}\n"
-        )
-    }
-}
-
 impl Change {
     fn state(&self) -> &'static str {
         match (self.seen, self.begins) {
@@ -330,6 +207,28 @@ impl Change {
             Seen::Minute(Figure::Loss(loss)) => {
                 ("loss_percent", "TAILBACK_LOSS_PERCENT", rounded(loss))
             }
+        }
+    }
+
+    /// Change in the form in which it is told.
+    fn told(&self, host: &str) -> tell::Change {
+        let (key, variable, value) = self.figure();
+        let (target, state) = (&self.target, self.state());
+        tell::Change {
+            about: target.clone(),
+            environment: vec![
+                ("TAILBACK_TARGET", target.clone()),
+                ("TAILBACK_STATE", state.into()),
+                (variable, value.to_string()),
+            ],
+            json: serde_json::json!({
+                "target": target,
+                "state": state,
+                key: value,
+                "host": host,
+            }),
+            subject: format!("tailback on {host}: {target} is {state}"),
+            text: format!("{target} {}", self.says()),
         }
     }
 
@@ -359,36 +258,20 @@ fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// Starts a program with this standard input, and without output.
-fn start(mut command: Command, input: Option<String>) -> std::io::Result<Child> {
-    let stdin = match &input {
-        Some(_) => Stdio::piped(),
-        None => Stdio::null(),
-    };
-    let mut child = command.stdin(stdin).stdout(Stdio::null()).spawn()?;
-    if let (Some(text), Some(mut to)) = (input, child.stdin.take()) {
-        // Shorter than a pipe's buffer, so this never waits. A program that reads nothing fails by itself.
-        let _ = to.write_all(text.as_bytes());
-    }
-    Ok(child)
-}
-
-/// Search path with the directories of system programs, in which Debian has sendmail.
-fn mail_path() -> OsString {
-    let mut path = std::env::var_os("PATH").unwrap_or_default();
-    path.push(":/usr/sbin:/usr/lib");
-    path
-}
-
-/// Changes of the targets in a monitor's state.
-pub(super) fn changes(alerts: &mut Alerts, status: &MonitorStatus) -> Vec<Change> {
+/// Changes of the targets in a monitor's state, as they are told. The name of the host tells one monitor's alerts from another's.
+pub(super) fn changes(
+    alerts: &mut Alerts,
+    status: &MonitorStatus,
+    host: &str,
+) -> Vec<tell::Change> {
     let counts = |t: &TargetStatus| Counts {
         answered: t.answered,
         unanswered: t.unanswered(),
         buckets: t.buckets.clone(),
     };
     let targets = status.targets.iter().map(|t| (&*t.name, counts(t)));
-    alerts.step(status.elapsed, targets)
+    let changes = alerts.step(status.elapsed, targets);
+    changes.iter().map(|c| c.told(host)).collect()
 }
 
 #[cfg(test)]
@@ -432,9 +315,13 @@ mod tests {
     #[test]
     fn recipients_cannot_be_options_or_second_headers() {
         let with = |webhook: Option<&str>, mail: Option<&str>| {
-            let to = Recipients {
+            let ways = Ways {
                 webhook: webhook.map(str::to_owned),
                 mail: mail.map(str::to_owned),
+                ..Ways::default()
+            };
+            let to = Recipients {
+                ways,
                 ..Recipients::default()
             };
             to.check().is_ok()
@@ -462,16 +349,14 @@ mod tests {
         ] {
             assert!(!with(None, Some(bad)), "{bad}");
         }
-        let runner = Runner::new(&Recipients::default(), "h\nost");
         let change = Change {
-            target: "icmp:x\nBcc: all@example.org".into(),
+            target: "icmp:x".into(),
             begins: true,
             seen: Seen::Silence(Duration::from_secs(12)),
         };
-        let letter = runner.letter("noc@example.org", &change);
-        let head = letter.split("\n\n").next().expect("a head");
-        assert_eq!(head.lines().count(), 4, "{letter}");
-        assert!(letter.ends_with("has not answered for 12 s.\n"), "{letter}");
+        let told = change.told("here");
+        assert_eq!(told.text, "icmp:x has not answered for 12 s.");
+        assert_eq!(told.json["silent_s"], 12.0);
     }
 
     /// Random links that flap: alerts alternate, none comes within ten seconds of the one before, and each outage of more

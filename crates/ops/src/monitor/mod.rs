@@ -11,9 +11,10 @@ mod writer;
 
 use crate::mark::Follower;
 use crate::progress::{Event as News, Observer, Shared};
+use crate::tell::Teller;
 use crate::{Progress, usage};
 pub use alert::Recipients;
-use alert::{Alerts, Runner, silence};
+use alert::{Alerts, silence};
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Row, TableId};
 use base::{Bytes, Duration};
@@ -299,7 +300,8 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         writer: &writer,
         plan,
         alerts: Alerts::new(&plan.monitor.targets, &plan.alerts),
-        runner: Runner::new(&plan.alerts, &live::host::name()),
+        teller: Teller::new(&plan.alerts.ways, "--on-outage"),
+        host: live::host::name(),
         site: site.as_ref().map(|s| s.site.clone()),
         manager: manager.as_ref(),
         marks,
@@ -453,7 +455,9 @@ struct Watch<'w> {
     writer: &'w MonitorWriter,
     plan: &'w Plan,
     alerts: Alerts,
-    runner: Runner,
+    teller: Teller,
+    /// Name of this host.
+    host: String,
     site: Option<Arc<Site>>,
     manager: Option<&'w Manager>,
     marks: Follower,
@@ -491,8 +495,9 @@ impl Overseer for Watch<'_> {
         if let Some(modem) = &mut self.modem {
             modem.tell(self.observer);
         }
-        let changes = alert::changes(&mut self.alerts, status);
-        self.runner.tell(&changes, self.observer);
+        let changes = alert::changes(&mut self.alerts, status, &self.host);
+        let observer = self.observer;
+        self.teller.tell(&changes, &mut |text| observer.warn(text));
         if let Some(site) = &self.site {
             site.take(status);
         }
