@@ -99,6 +99,7 @@ class Verbs(Case):
         shown["status"] = (tb.status("m.rec"), ["status", "m.rec"])
         self.assertEqual([seen.target for seen in shown["status"][0].targets], [target])
         shown["fleet_status"] = (tb.fleet_status(data="hub"), ["fleet", "status", "--data=hub"])
+        shown["fleet_log"] = (tb.fleet_log(data="hub"), ["fleet", "log", "--data=hub"])
         shown["control_plan"] = (tb.control_plan(wan="lo"), ["control", "plan", "--wan=lo"])
         # These answers name what they wrote.
         shutil.rmtree("i.rec")

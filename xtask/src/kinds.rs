@@ -102,6 +102,6 @@ mod tests {
     #[test]
     fn every_kind_is_found() {
         let folder = crate::root().join("crates/experiment/src");
-        assert_eq!(kinds(&folder).expect("it is there").len(), 26);
+        assert_eq!(kinds(&folder).expect("it is there").len(), 27);
     }
 }

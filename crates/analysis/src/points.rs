@@ -73,6 +73,21 @@ pub struct Points {
     pub group_tests: Vec<Tests>,
 }
 
+impl Points {
+    /// The same without single points, and without groups of fewer than `least` points.
+    #[must_use]
+    pub fn of_groups(mut self, least: u64) -> Points {
+        for target in &mut self.targets {
+            target.points.clear();
+            target.groups.retain(|g| g.points >= least);
+        }
+        self.targets.retain(|t| !t.groups.is_empty());
+        self.tests.clear();
+        self.group_tests.retain(|g| g.points >= least);
+        self
+    }
+}
+
 /// Delays to one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {

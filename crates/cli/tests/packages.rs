@@ -55,6 +55,8 @@ fn packages_have_their_files_run_and_are_the_same_twice() {
         "man/tailback-test.1",
         "completions/_tailback",
         "systemd/tailback-serve.service",
+        "systemd/tailback-agent.service",
+        "systemd/tailback-hub.service",
     ] {
         assert!(dir.join("tailback").join(file).is_file(), "{file}");
     }

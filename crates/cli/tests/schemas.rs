@@ -115,6 +115,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         "import",
     ),
     ("fleet status --data @hub --json", 0, "fleet-status"),
+    ("fleet log --data @hub --json", 0, "fleet-log"),
     (
         "fleet report --data @hub --by provider --json",
         0,

@@ -72,6 +72,18 @@ impl Web {
             let why = "an address that others reach needs a token";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
+        Web::serve(listen, token, site)
+    }
+
+    /// Listens on an address, for anybody.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub fn open(listen: SocketAddr, site: Arc<dyn Site>) -> io::Result<Web> {
+        Web::serve(listen, None, site)
+    }
+
+    fn serve(listen: SocketAddr, token: Option<String>, site: Arc<dyn Site>) -> io::Result<Web> {
         let socket = TcpListener::bind(listen)?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;

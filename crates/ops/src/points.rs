@@ -126,6 +126,29 @@ pub fn run(points: &[Point], by: Option<&str>) -> anyhow::Result<Answer> {
     })
 }
 
+/// Compares groups of points for the public: nothing about a single point, and nothing about fewer than `least` of them.
+///
+/// # Errors
+/// Nothing was measured; no point has the label; no group is large enough.
+pub fn public(points: &[Point], by: &str, least: u64) -> anyhow::Result<Answer> {
+    let found = run(points, Some(by))?.points.of_groups(least);
+    if found.targets.is_empty() && found.group_tests.is_empty() {
+        return Err(usage(format!(
+            "no group by {by} has {least} points that measured"
+        )));
+    }
+    let drawn = found.targets.iter().map(|t| {
+        let mut all = distributions(points, &t.target, Some(by));
+        all.retain(|d| t.groups.iter().any(|g| g.name == d.name));
+        all
+    });
+    let drawn: Vec<_> = drawn.collect();
+    Ok(Answer {
+        page: report::points::page(&found, &drawn),
+        points: found,
+    })
+}
+
 impl Answer {
     /// Text for a terminal.
     pub fn text(&self, style: Style) -> String {
@@ -150,4 +173,84 @@ pub fn of_steps(steps: &[(u64, u64)]) -> Rtts {
         .iter()
         .for_each(|(value, count)| rtts.add_many(*value, *count));
     rtts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::{Rng, Streams};
+    use rand::RngExt;
+
+    fn point(rng: &mut Rng, number: usize, group: Option<usize>, targets: &[usize]) -> Point {
+        let mut point = Point {
+            name: format!("village-{number}-"),
+            ..Point::default()
+        };
+        if let Some(group) = group {
+            point
+                .labels
+                .insert("provider".into(), format!("acme-{group}-"));
+        }
+        for target in targets {
+            for date in 1..=3 {
+                let mut day = Day {
+                    target: format!("udp-{target}"),
+                    date: format!("2026-11-{date:02}"),
+                    judged: 100,
+                    ..Day::default()
+                };
+                day.rtts
+                    .add_many(rng.random_range(1..100u64) * 1_000_000, 100);
+                point.days.push(day);
+            }
+        }
+        point
+    }
+
+    /// Fleets drawn at random: each group that is shown has five points that measured there, and no point and no smaller group has its
+    /// name on the page.
+    #[test]
+    fn the_public_sees_no_point_and_no_small_group() {
+        let mut shown = 0;
+        for seed in 0..100 {
+            let mut rng = Streams::new(seed).stream("public");
+            let groups = rng.random_range(1..6);
+            let mut sizes: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+            let points: Vec<Point> = (0..rng.random_range(1..40))
+                .map(|number| {
+                    let group = rng.random_bool(0.9).then(|| rng.random_range(0..groups));
+                    let targets: Vec<usize> = (0..3).filter(|_| rng.random_bool(0.6)).collect();
+                    for target in &targets {
+                        group.map(|g| *sizes.entry((g, *target)).or_default() += 1);
+                    }
+                    point(&mut rng, number, group, &targets)
+                })
+                .collect();
+            let large = sizes.values().filter(|n| **n >= 5).count();
+            let Ok(answer) = public(&points, "provider", 5) else {
+                assert_eq!(large, 0, "seed {seed}");
+                continue;
+            };
+            let groups_shown: Vec<_> = answer
+                .points
+                .targets
+                .iter()
+                .flat_map(|t| &t.groups)
+                .collect();
+            assert_eq!(groups_shown.len(), large, "seed {seed}");
+            assert!(groups_shown.iter().all(|g| g.points >= 5), "seed {seed}");
+            shown += large;
+            assert!(!answer.page().contains("village-"), "seed {seed}");
+            for group in 0..groups {
+                let name = format!("acme-{group}-");
+                let is_shown = groups_shown.iter().any(|g| g.name == name);
+                assert_eq!(
+                    answer.page().contains(&name),
+                    is_shown,
+                    "seed {seed}: {name}"
+                );
+            }
+        }
+        assert!(shown > 100, "{shown}");
+    }
 }

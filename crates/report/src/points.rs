@@ -51,14 +51,21 @@ pub fn text(found: &Points, style: Style) -> String {
 
 /// Numbers of points and days.
 fn about(found: &Points) -> String {
-    let points = found.targets.iter().map(|t| t.points.len()).max();
-    let points = points.unwrap_or_default().max(found.tests.len());
+    let counted = |all: &[Delays]| all.iter().map(|d| d.points).sum::<u64>();
+    let targets = found.targets.iter();
+    let points = targets.map(|t| counted(&t.points).max(counted(&t.groups)));
+    let tested = |all: &[Tests]| all.iter().map(|t| t.points).sum::<u64>();
+    let points = points.max().unwrap_or_default();
+    let points = points
+        .max(tested(&found.tests))
+        .max(tested(&found.group_tests));
     let days = match &found.days {
         Some((first, last)) if first == last => format!(" · {first}"),
         Some((first, last)) => format!(" · {first} to {last}"),
         None => String::new(),
     };
-    let tests: u64 = found.tests.iter().map(|t| t.tests).sum();
+    let sum = |all: &[Tests]| all.iter().map(|t| t.tests).sum::<u64>();
+    let tests = sum(&found.tests).max(sum(&found.group_tests));
     format!("{points} points{days} · {tests} tests")
 }
 
@@ -113,7 +120,8 @@ fn tables(found: &Points, shown: Shown) -> Vec<(String, Table)> {
     let groups = found.targets.iter().filter(|t| !t.groups.is_empty());
     let mut all: Vec<(String, Table)> = groups.map(|t| delays(t, &t.groups, true)).collect();
     all.extend(tests(&found.group_tests, true));
-    all.extend(found.targets.iter().map(|t| delays(t, &t.points, false)));
+    let single = found.targets.iter().filter(|t| !t.points.is_empty());
+    all.extend(single.map(|t| delays(t, &t.points, false)));
     all.extend(tests(&found.tests, false));
     all
 }

@@ -5,7 +5,7 @@ use super::{print, print_json, stdout_style, table_width, task};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
-use fleet::hub::{Hub, ReleaseStatus, Status};
+use fleet::hub::{Hub, Log, ReleaseStatus, Status};
 use jiff::civil::Date;
 use ops::{Event, Progress};
 use report::table::{Cell, Column, Table};
@@ -31,6 +31,14 @@ enum Command {
         #[command(flatten)]
         of: Of,
         /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print who changed what: invitations, plans, releases, labels, withdrawals
+    Log {
+        #[command(flatten)]
+        of: Of,
+        /// Print JSON instead of lines
         #[arg(long)]
         json: bool,
     },
@@ -121,6 +129,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             match json {
                 true => print_json(&serde_json::to_value(&status)?)?,
                 false => print(&text(&status))?,
+            }
+        }
+        Command::Log { of, json } => {
+            let log = Hub::open(&of.data, task::read)?.log()?;
+            match json {
+                true => print_json(&log)?,
+                false => print(&log_text(&log))?,
             }
         }
         Command::Plan { file, of } => {
@@ -231,6 +246,18 @@ pub fn points(status: &Status) -> Table {
         table.row(p.name.clone(), cells.chain(counts.map(Cell::from)));
     }
     table
+}
+
+/// Line for each change.
+fn log_text(log: &Log) -> String {
+    let mut out = String::new();
+    for line in &log.changes {
+        let at = jiff::Timestamp::from_second(line.time_s).unwrap_or_default();
+        let at = at.strftime("%Y-%m-%d %H:%M:%SZ");
+        let what = base::text::clean(&line.what);
+        let _ = writeln!(out, "{at}  {}: {what}", base::text::clean(&line.who));
+    }
+    out
 }
 
 /// Lines about the newest release.

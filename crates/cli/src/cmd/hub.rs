@@ -1,5 +1,6 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
+use super::hub_public::Public;
 use super::hub_web::Dashboard;
 use super::{print, print_json, task};
 use crate::Outcome;
@@ -51,6 +52,12 @@ pub struct Args {
     /// Token that readers of --web need [default: none on a loopback address, elsewhere a random one, which is printed]
     #[arg(long, value_name = "TEXT", requires = "web")]
     web_token: Option<String>,
+    /// Address on which to show groups of points to anybody, without a token: nothing about a single point, and no group of fewer than five
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "public_by")]
+    public: Option<SocketAddr>,
+    /// Label that groups the points for --public, such as provider
+    #[arg(long, value_name = "LABEL", requires = "public")]
+    public_by: Option<String>,
     /// Command to run when a point gets into trouble or is well again, and when a release halts; $TAILBACK_POINT, $TAILBACK_STATE and
     /// $TAILBACK_WHY say which, what and why
     #[arg(long, value_name = "COMMAND")]
@@ -181,6 +188,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 None => None,
             }
             .unzip();
+            let public = args.public.zip(args.public_by);
+            let public = public.map(|(listen, by)| Public::start(&args.data, listen, by));
+            let public = public.transpose()?;
+            if let Some(public) = &public {
+                eprintln!("public: http://{}/", public.address());
+            }
             let mut started = Started {
                 listen: args.listen,
                 key,

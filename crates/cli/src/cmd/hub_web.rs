@@ -21,8 +21,8 @@ const LOOKING: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_millis(500);
 /// Pages at a time.
 const PAGES: usize = 32;
-const HTML: &str = "text/html; charset=utf-8";
-const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
     <style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:2rem}\
     td,th{padding:.2rem 1rem .2rem 0;text-align:left}</style>";
 
@@ -161,7 +161,7 @@ impl View<'_> {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

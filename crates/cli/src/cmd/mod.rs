@@ -11,6 +11,7 @@ pub mod emulate;
 pub mod export;
 pub mod fleet;
 pub mod hub;
+mod hub_public;
 mod hub_web;
 pub mod import;
 pub mod list;

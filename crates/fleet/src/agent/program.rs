@@ -23,6 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Variable that is set for a release on trial.
@@ -269,12 +270,14 @@ fn clean(home: &Path, programs: &Programs) -> anyhow::Result<()> {
     let trial = programs.trial.map(|t| t.version);
     let used = [programs.good, programs.before, trial].map(|v| v.map(|v| v.to_string()));
     for name in durable::names(&all)? {
-        let stem = name.strip_suffix(".part").unwrap_or(&name).to_owned();
-        // A part belongs to a release that is still to come.
-        if used.contains(&Some(stem)) || name.ends_with(".part") {
-            continue;
+        let path = all.join(&name);
+        match name.strip_suffix(".part").map(Version::from_str) {
+            // A part of a release that may still come.
+            Some(Ok(version)) if version > Version::running() && !programs.has_failed(version) => {}
+            Some(_) => std::fs::remove_file(path)?,
+            None if used.contains(&Some(name)) => {}
+            None => std::fs::remove_dir_all(path)?,
         }
-        std::fs::remove_dir_all(all.join(&name))?;
     }
     Ok(())
 }

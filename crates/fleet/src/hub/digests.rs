@@ -94,7 +94,8 @@ impl Hub {
         parsed
             .iter()
             .try_for_each(|(key, value)| ledger.label(name, key, value))?;
-        Ok(())
+        let what = format!("labelled {name}: {}", labels.join(", "));
+        Ok(ledger.audit(crate::unix_s(), "operator", &what)?)
     }
 }
 

@@ -8,6 +8,7 @@ mod releases;
 pub use digests::Dates;
 pub use releases::{Counts, PointRelease};
 
+use super::LogLine;
 use crate::identity::PublicKey;
 use crate::manifest::Manifest;
 use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
@@ -115,6 +116,24 @@ impl Ledger {
     pub fn audit(&self, now_s: i64, who: &str, what: &str) -> rusqlite::Result<()> {
         let add = "insert into audit values (?1, ?2, ?3)";
         self.0.execute(add, params![now_s, who, what]).map(|_| ())
+    }
+
+    /// Lines of the audit log, the oldest first.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn log(&self) -> rusqlite::Result<Vec<LogLine>> {
+        let mut query = self
+            .0
+            .prepare_cached("select t_s, who, what from audit order by rowid")?;
+        let rows = query.query_map([], |row| {
+            Ok(LogLine {
+                time_s: row.get(0)?,
+                who: row.get(1)?,
+                what: row.get(2)?,
+            })
+        })?;
+        rows.collect()
     }
 
     /// Keeps the trace of an invitation.

@@ -88,9 +88,27 @@ pub struct Invited {
     pub code: String,
 }
 
-/// Names and schemas of what `tailback hub` and `tailback fleet status` print with --json.
-pub fn schemas() -> [(&'static str, schemars::Schema); 3] {
+/// Change of the fleet: by the operator, by a point, or by the hub itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct LogLine {
+    /// Time, UNIX s.
+    pub time_s: i64,
+    /// Point, `operator` or `hub`.
+    pub who: String,
+    pub what: String,
+}
+
+/// Changes of the fleet, the oldest first. Its JSON is that of `tailback fleet log --json`.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "Log of a fleet")]
+pub struct Log {
+    pub changes: Vec<LogLine>,
+}
+
+/// Names and schemas of what `tailback hub` and `tailback fleet` print with --json.
+pub fn schemas() -> [(&'static str, schemars::Schema); 4] {
     [
+        ("fleet-log", schemars::schema_for!(Log)),
         ("fleet-status", schemars::schema_for!(Status)),
         ("hub", schemars::schema_for!(Started)),
         ("invitation", schemars::schema_for!(Invited)),
@@ -253,6 +271,15 @@ impl Hub {
     pub fn status(&self) -> anyhow::Result<Status> {
         let release = self.release_status()?;
         status::status(&self.ledger(), self.read, unix_s(), release)
+    }
+
+    /// Changes of the fleet, the oldest first.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn log(&self) -> anyhow::Result<Log> {
+        let changes = self.ledger().log()?;
+        Ok(Log { changes })
     }
 
     /// Latest recording of each of a point's measurements.

@@ -99,10 +99,12 @@ async fn digest(hub: Arc<Hub>, ended: Arc<AtomicBool>) {
 
 /// Moves releases on.
 async fn roll_out(hub: Arc<Hub>) {
+    let mut pause = ROLL_OUT_EVERY;
     loop {
-        tokio::time::sleep(ROLL_OUT_EVERY).await;
-        let hub = hub.clone();
+        tokio::time::sleep(pause).await;
+        let (began, hub) = (Instant::now(), hub.clone());
         let done = tokio::task::spawn_blocking(move || hub.roll_out()).await;
+        pause = ROLL_OUT_EVERY.max(began.elapsed() * 20);
         if let Ok(Err(e)) = done {
             eprintln!("tailback hub: the release does not move on: {e:#}");
         }

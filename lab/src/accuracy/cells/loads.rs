@@ -1,6 +1,6 @@
-//! Kinds that fill the line with TCP: `tcp`, `path`, `collapse`.
+//! Kinds that fill the line with TCP: `tcp`, `shaping`, `path`, `collapse`.
 
-use crate::accuracy::cell::{At, Cell, Is, On, Plant, Sample, Truth, between, near, seen};
+use crate::accuracy::cell::{At, Cell, Is, On, Plant, Sample, Truth, between, near, seen, share};
 use crate::accuracy::kernel::sojourns;
 use crate::accuracy::line::Line;
 use base::noted::Noted;
@@ -101,6 +101,24 @@ fn tcp_down(rate: f64, queue: &str) -> Cell {
     );
     let truths = vec![between(&["cubic_down_bps"], 0.94 * most, 1.0005 * most)];
     Cell::link(probe, line, truths)
+}
+
+/// A file above a drop-tail queue of that many milliseconds: without a limit it fills the queue, at nine tenths of the rate it leaves it
+/// nearly empty and takes ten ninths of the time.
+fn shaping(rate: f64, queue_ms: f64) -> Cell {
+    let bytes = (rate * queue_ms / 8e3).round();
+    let line = Line::up(rate, &format!("fifo:bytes={bytes}"));
+    let packet_ms = PACKET_BITS * 1e3 / rate;
+    let truths = vec![
+        between(
+            &["continuous_wait_ms"],
+            0.75 * queue_ms,
+            1.1 * queue_ms + packet_ms,
+        ),
+        between(&["shaped_wait_ms"], 0.0, 3.0 * packet_ms + 3.0),
+        share(&["shaped_ratio"], 10.0 / 9.0, 0.05),
+    ];
+    Cell::link("shaping:share=90,repeats=2", line, truths)
 }
 
 /// Wait of others' packets in this phase of `path`, after its first second. The load's own, of which the emulator tells, come
@@ -222,6 +240,11 @@ pub fn all() -> Vec<Cell> {
         all.extend([long, "codel", "fq_codel", "pie"].map(|q| tcp_full(rate, q)));
         all.extend([long, "fq_codel"].map(|q| tcp_down(rate, q)));
     }
+    all.extend([
+        shaping(1e6, 300.0),
+        shaping(8e6, 150.0),
+        shaping(50e6, 80.0),
+    ]);
     let fifty = "fifo:packets=50";
     for rate in [2e6, 10e6] {
         all.extend(["fifo:packets=20", "fifo:packets=100", "codel", "pie"].map(|q| bfind(rate, q)));

@@ -3,7 +3,7 @@
 //! A release goes to a share of the points, then to a larger one, and so on. It moves on once it has proved itself at the points
 //! that it has reached, and halts if too many return from it.
 
-use super::{Ledger, Point};
+use super::Ledger;
 use crate::release::Version;
 use crate::schedule::hash;
 use crate::wire::State;
@@ -350,19 +350,12 @@ impl Ledger {
             return Ok(());
         };
         let version = rollout.version.to_string();
+        let (chosen, others) = self.choice(&version)?;
+        let is_older = |s: &State| s.agent.parse().is_ok_and(|v: Version| v < rollout.version);
         let mut able: BTreeMap<u64, String> = BTreeMap::new();
-        let mut chosen = 0;
-        for Point { name, revoked, .. } in self.points()? {
-            if revoked {
-                continue;
-            }
-            if self.release_at(rollout.version, &name)?.is_some() {
-                chosen += 1;
-                continue;
-            }
-            let state = self.state(&name)?;
-            let is_older = |s: &State| s.agent.parse().is_ok_and(|v: Version| v < rollout.version);
-            if state.is_some_and(|(_, s)| is_older(&s) && may(&s)) {
+        for (name, state) in others {
+            let state: State = serde_json::from_str(&state)?;
+            if is_older(&state) && may(&state) {
                 able.insert(hash(&[&version, &name]), name);
             }
         }
@@ -380,6 +373,25 @@ impl Ledger {
         }
         change.commit()?;
         Ok(())
+    }
+}
+
+impl Ledger {
+    /// Number of points that were chosen for a release, and the others with their states.
+    fn choice(&self, version: &str) -> rusqlite::Result<(u64, Vec<(String, String)>)> {
+        let chosen: i64 = self.0.query_row(
+            "select count(*) from release_point join point on point.name = point
+             where version = ?1 and revoked_s is null",
+            [version],
+            |row| row.get(0),
+        )?;
+        let mut query = self.0.prepare_cached(
+            "select state.point, state from state join point on point.name = state.point
+             where revoked_s is null and not exists (
+                 select 1 from release_point r where r.version = ?1 and r.point = state.point)",
+        )?;
+        let rows = query.query_map([version], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok((chosen.unsigned_abs(), rows.collect::<Result<_, _>>()?))
     }
 }
 
@@ -427,4 +439,165 @@ fn counts(db: &Connection, version: Version) -> rusqlite::Result<Counts> {
             failed: number(3)?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::PublicKey;
+    use crate::wire::FailedRelease;
+    use base::rng::{Rng, Streams};
+    use rand::RngExt;
+    use std::path::Path;
+
+    const STAGES: [u64; 3] = [1, 10, 100];
+    const STAGE_S: i64 = 600;
+
+    /// Point of a simulated fleet.
+    struct Sim {
+        name: String,
+        agent: String,
+        failed: Option<FailedRelease>,
+        /// Time at which its trial ends, and if the release proves itself.
+        trial: Option<(i64, bool)>,
+        /// False while it is off.
+        on: bool,
+    }
+
+    impl Sim {
+        fn state(&self) -> State {
+            State {
+                agent: self.agent.clone(),
+                failed_release: self.failed.clone(),
+                ..State::default()
+            }
+        }
+    }
+
+    fn ledger(rng: &mut Rng, points: usize) -> (Ledger, Vec<Sim>) {
+        let ledger = Ledger::open(Path::new(":memory:")).unwrap();
+        let sims: Vec<Sim> = (0..points)
+            .map(|i| Sim {
+                name: format!("p{i}"),
+                agent: "1.0.0".into(),
+                failed: None,
+                trial: None,
+                on: rng.random_range(0..20) > 0,
+            })
+            .collect();
+        for (i, sim) in sims.iter().enumerate() {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&(i as u64).to_be_bytes());
+            let row = "insert into point (name, public_key, enrolled_s) values (?1, ?2, 0)";
+            let key = PublicKey(key).to_string();
+            ledger.0.execute(row, params![sim.name, key]).unwrap();
+        }
+        (ledger, sims)
+    }
+
+    fn store(ledger: &Ledger, sim: &Sim, version: Version, now: i64) {
+        let row = "insert or ignore into recording values
+            (?1, ?2, 'm', 1, ?3, 'h', 0, 1, null, 1, 1, ?4, 'stored', null, '{}')";
+        let name = format!("m.{now}.rec");
+        let values = params![sim.name, name, version.to_string(), now];
+        ledger.0.execute(row, values).unwrap();
+    }
+
+    /// One second of a point: its trial, and each minute its report.
+    fn step(
+        (ledger, sim): (&mut Ledger, &mut Sim),
+        (version, now): (Version, i64),
+        (bad, rng): (f64, &mut Rng),
+    ) {
+        if let Some((ends, is_good)) = sim.trial {
+            ledger.prove_release(&sim.name, version, now).unwrap();
+            if now < ends {
+                return;
+            }
+            sim.trial = None;
+            match is_good {
+                true => {
+                    sim.agent = version.to_string();
+                    store(ledger, sim, version, now);
+                }
+                false => {
+                    let why = "it ended 3 times".into();
+                    sim.failed = Some(FailedRelease { version, why });
+                }
+            }
+        }
+        let state = sim.state();
+        ledger.add_state(&sim.name, now, &state).unwrap();
+        let noted = (version, &state);
+        ledger.note_release(&sim.name, now, noted).unwrap();
+        let at = ledger.release_at(version, &sim.name).unwrap();
+        let is_halted = ledger.rollout().unwrap().unwrap().halted.is_some();
+        if at.is_some_and(|at| at.outcome == "waiting") && !is_halted && sim.agent == "1.0.0" {
+            let lasts = rng.random_range(10..120);
+            sim.trial = Some((now + lasts, !rng.random_bool(bad)));
+        }
+    }
+
+    /// Fleets of random size, of which some points are off, and releases of which a random share fails.
+    #[test]
+    fn a_release_reaches_its_share_and_no_more_and_halts_if_it_fails() {
+        for seed in 1..=30 {
+            let mut rng = Streams::new(seed).stream("releases");
+            let points = rng.random_range(1..120usize);
+            let bad = [0.0, 0.0, 0.3, 1.0][seed as usize % 4];
+            let (mut ledger, mut sims) = ledger(&mut rng, points);
+            let version: Version = "1.1.0".parse().unwrap();
+            for sim in sims.iter().filter(|s| s.on) {
+                ledger.add_state(&sim.name, 0, &sim.state()).unwrap();
+            }
+            let on = sims.iter().filter(|s| s.on).count() as u64;
+            ledger
+                .add_release(0, (version, &[]), (&STAGES, STAGE_S))
+                .unwrap();
+            let (mut stages, mut tried) = (vec![0], 0);
+            for now in (0..4000).step_by(10) {
+                ledger.roll_out(now, &|_| true).unwrap();
+                let rollout = ledger.rollout().unwrap().unwrap();
+                let found = ledger.release_counts(version).unwrap();
+                let most = (on * rollout.share()).div_ceil(100);
+                assert!(
+                    found.all() <= most,
+                    "seed {seed} at {now}: {found:?} of {on}"
+                );
+                if rollout.stage != *stages.last().unwrap() {
+                    assert!(
+                        found.proven > 0 && rollout.stage == stages.len(),
+                        "seed {seed}"
+                    );
+                    stages.push(rollout.stage);
+                    assert!(
+                        now >= STAGE_S * (stages.len() as i64 - 1),
+                        "seed {seed} at {now}"
+                    );
+                }
+                tried = tried.max(found.all());
+                for sim in sims.iter_mut().filter(|s| s.on) {
+                    step((&mut ledger, sim), (version, now), (bad, &mut rng));
+                }
+            }
+            let rollout = ledger.rollout().unwrap().unwrap();
+            let found = ledger.release_counts(version).unwrap();
+            println!(
+                "seed {seed}: {on} of {points} on, {bad} bad: {found:?}, {:?}",
+                rollout.halted
+            );
+            if on == 0 {
+                continue;
+            }
+            if bad == 0.0 {
+                assert_eq!((found.proven, &rollout.halted), (on, &None), "seed {seed}");
+            }
+            if bad == 1.0 {
+                // The first share alone has seen it.
+                assert!(rollout.halted.is_some() && found.failed > 0, "seed {seed}");
+                assert_eq!(tried, on.div_ceil(100), "seed {seed}");
+            }
+            assert!(found.failed * ONE_FAILED_OF <= found.all() || rollout.halted.is_some());
+        }
+    }
 }
