@@ -28,6 +28,7 @@ __all__ = [
     "emulate",
     "export",
     "fleet_label",
+    "fleet_log",
     "fleet_plan",
     "fleet_report",
     "fleet_status",
@@ -1403,6 +1404,8 @@ def hub(
     shared_each: str | None = None,
     web: str | None = None,
     web_token: str | None = None,
+    public: str | None = None,
+    public_by: str | None = None,
     on_change: str | None = None,
     webhook: str | None = None,
     mail: str | None = None,
@@ -1421,6 +1424,9 @@ def hub(
             latest recordings
         web_token: Token that readers of --web need [default: none on a loopback address, elsewhere a random
             one, which is printed]
+        public: Address on which to show groups of points to anybody, without a token: nothing about a single
+            point, and no group of fewer than five
+        public_by: Label that groups the points for --public, such as provider
         on_change: Command to run when a point gets into trouble or is well again, and when a release halts;
             $TAILBACK_POINT, $TAILBACK_STATE and $TAILBACK_WHY say which, what and why
         webhook: Address to which the same is posted as JSON, with curl(1)
@@ -1430,7 +1436,7 @@ def hub(
     return _call(
         ("hub",),
         {},
-        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token, "on_change": on_change, "webhook": webhook, "mail": mail},
+        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token, "public": public, "public_by": public_by, "on_change": on_change, "webhook": webhook, "mail": mail},
         not_json=(),
         progress=progress,
     )
@@ -1548,6 +1554,26 @@ def fleet_status(
     """
     return _call(
         ("fleet", "status"),
+        {},
+        {"data": data},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def fleet_log(
+    *,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Print who changed what: invitations, plans, releases, labels, withdrawals.
+
+    Args:
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "log"),
         {},
         {"data": data},
         not_json=(),
