@@ -215,13 +215,14 @@ mod tests {
         for seed in 0..100 {
             let mut rng = Streams::new(seed).stream("public");
             let groups = rng.random_range(1..6);
-            let mut sizes: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+            let mut sizes: BTreeMap<(Option<usize>, usize), u64> = BTreeMap::new();
             let points: Vec<Point> = (0..rng.random_range(1..40))
                 .map(|number| {
                     let group = rng.random_bool(0.9).then(|| rng.random_range(0..groups));
                     let targets: Vec<usize> = (0..3).filter(|_| rng.random_bool(0.6)).collect();
                     for target in &targets {
-                        group.map(|g| *sizes.entry((g, *target)).or_default() += 1);
+                        // Points without the label are a group, too.
+                        *sizes.entry((group, *target)).or_default() += 1;
                     }
                     point(&mut rng, number, group, &targets)
                 })

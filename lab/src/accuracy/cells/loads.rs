@@ -107,7 +107,7 @@ fn tcp_down(rate: f64, queue: &str) -> Cell {
 /// nearly empty and takes ten ninths of the time.
 fn shaping(rate: f64, queue_ms: f64) -> Cell {
     let bytes = (rate * queue_ms / 8e3).round();
-    let line = Line::up(rate, &format!("fifo:bytes={bytes}"));
+    let line = Line::up(rate, format!("fifo:bytes={bytes}"));
     let packet_ms = PACKET_BITS * 1e3 / rate;
     let truths = vec![
         between(
