@@ -117,7 +117,7 @@ fn debian(dir: &Path, version: &str) {
         fs::write(&copy, text.replace("/usr/bin/tailback", &program)).expect("a copy");
         units.push(copy.display().to_string());
     }
-    assert_eq!(units.len(), 3, "{units:?}");
+    assert_eq!(units.len(), 5, "{units:?}");
     if !has("systemd-analyze") {
         return testkit::skip("no systemd-analyze to check the units with");
     }
