@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
-    /// Without a limit.
+    /// File without a limit.
     Continuous,
-    /// In parts with pauses.
+    /// File in parts with pauses.
     Intermittent,
-    /// Paced below the link's rate.
+    /// File paced below the link's rate.
     Shaped,
 }
 

@@ -158,7 +158,7 @@ impl Client {
     /// Reads a piece of a file.
     ///
     /// # Errors
-    /// Those of [`Client::call`].
+    /// Errors of [`Client::call`].
     pub fn fetch(&mut self, path: &str, range: (u64, u64)) -> anyhow::Result<Bytes> {
         self.exchange(Method::GET, path, Some(range), Vec::new())
     }

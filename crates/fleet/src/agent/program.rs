@@ -23,7 +23,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Variable that is set for a release on trial.
@@ -83,8 +82,9 @@ pub(super) struct Programs {
 /// Outcome of a start.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
-    /// This program runs.
+    /// Program that was started.
     Own,
+    /// Release in its place.
     Release(Version),
 }
 
@@ -261,7 +261,7 @@ pub fn launch(
     programs.keep(home)
 }
 
-/// Removes releases that are neither in use nor the one before.
+/// Removes releases that are neither in use nor the one before, and what was fetched in part.
 fn clean(home: &Path, programs: &Programs) -> anyhow::Result<()> {
     let all = home.join("programs");
     if !all.exists() {
@@ -271,12 +271,11 @@ fn clean(home: &Path, programs: &Programs) -> anyhow::Result<()> {
     let used = [programs.good, programs.before, trial].map(|v| v.map(|v| v.to_string()));
     for name in durable::names(&all)? {
         let path = all.join(&name);
-        match name.strip_suffix(".part").map(Version::from_str) {
-            // A part of a release that may still come.
-            Some(Ok(version)) if version > Version::running() && !programs.has_failed(version) => {}
-            Some(_) => std::fs::remove_file(path)?,
-            None if used.contains(&Some(name)) => {}
-            None => std::fs::remove_dir_all(path)?,
+        if name.ends_with(".part") {
+            // Of a part that an earlier process fetched, a power cut may have lost pieces.
+            std::fs::remove_file(path)?;
+        } else if !used.contains(&Some(name)) {
+            std::fs::remove_dir_all(path)?;
         }
     }
     Ok(())

@@ -136,11 +136,14 @@ impl Agent {
         let Some((m, task)) = monitor.or_else(|| mine().next()) else {
             return Ok(());
         };
+        // A skipped run proves nothing, and another try of it each moment would only be noted.
+        if self.prohibition(plan, (m, task))?.is_some() {
+            return Ok(());
+        }
         let mut short = m.clone();
-        short.at_most_s = m.at_most_s.min(match task.is_endless() {
-            true => TRIAL_RUN_S,
-            false => m.at_most_s,
-        });
+        if task.is_endless() {
+            short.at_most_s = m.at_most_s.min(TRIAL_RUN_S);
+        }
         let last = self.runs.last.get(&m.name).copied();
         let due = next_start((&point, &m.name), (m.every_s, m.jitter_s), now_s, last);
         let due = Due {

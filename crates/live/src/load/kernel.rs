@@ -1,7 +1,7 @@
 //! Kernel interfaces that a load needs beyond plain sockets: TCP_INFO, congestion controls, random bytes.
 
 use crate::sys::option;
-use base::{BitsPerSec, Duration};
+use base::Duration;
 use measure::control::{Limits, SenderState};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::SockRef;
@@ -170,14 +170,6 @@ impl TcpInfo {
             server_ceiling: Duration::ZERO,
         }
     }
-}
-
-/// Lets the kernel pace what the socket sends at this rate at most.
-pub fn set_max_pace(socket: &impl AsRawFd, rate: BitsPerSec) -> io::Result<()> {
-    // Bytes a second, as `unsigned long`.
-    let bytes = (rate.get() / 8).to_ne_bytes();
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
-    option::set(socket.as_raw_fd(), level, name, &bytes)
 }
 
 /// Limits the data that wait in the socket beyond what TCP has sent.

@@ -14,10 +14,10 @@ use crate::iperf3::{
     TEST_START, framed, results,
 };
 use crate::load::kernel::{
-    TcpInfo, choose_congestion, close_abruptly, congestion_of, random_bytes, set_max_pace,
-    set_notsent_lowat,
+    TcpInfo, choose_congestion, close_abruptly, congestion_of, random_bytes, set_notsent_lowat,
 };
 use crate::load::pump::Payload;
+use crate::sys::option;
 use base::record::Direction;
 use futures_util::future::{join, join_all};
 use measure::control::{Ended, FlowSpec, Refusal, SessionId};
@@ -27,6 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -264,7 +265,10 @@ fn prepare(stream: &TcpStream, asked: &Parameters) -> Result<(), Over> {
             .map_err(|_| Over::Cannot(Fault::Congestion))?;
     }
     if let Some(rate) = asked.rate {
-        set_max_pace(stream, rate)?;
+        // Bytes a second, as `unsigned long`.
+        let bytes = (rate.get() / 8).to_ne_bytes();
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+        option::set(stream.as_raw_fd(), level, name, &bytes)?;
     }
     Ok(())
 }

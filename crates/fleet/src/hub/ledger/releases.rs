@@ -89,7 +89,7 @@ impl Ledger {
     /// Publishes a release, for one processor or more.
     ///
     /// # Errors
-    /// It is not newer than the last one; the ledger cannot be written.
+    /// A version that is not newer than the last one; the ledger cannot be written.
     pub fn add_release(
         &mut self,
         now_s: i64,
