@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build release release-check assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -23,19 +23,28 @@ CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
 DATED := SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 STATIC_FLAGS := -Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relative-relocs \
 	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=/tailback --remap-path-prefix=$(TARGET)=/target
-release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
-	for arch in $(ARCHS); do target=$$arch-unknown-linux-musl; name=$$(echo $$target | tr - _); \
+# Rust's names of the processors $(1).
+triples = $(foreach a,$(1),$(a)-unknown-linux-musl$(if $(filter armv7,$(a)),eabihf))
+# Builds for each processor with the options $(1) of cargo.
+static = for target in $(call triples,$(ARCHS)); do name=$$(echo $$target | tr - _); \
 	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/musl-cc \
 	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
-	$(CARGO) rustc --profile static --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
+	$(CARGO) rustc $(1) --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
+release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
+	$(call static,--profile static)
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
-	$(DATED) packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(ARCHS:%=%-unknown-linux-musl)
+	$(DATED) packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(call triples,$(ARCHS))
 	$(DATED) packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
-	$(foreach a,$(ARCHS),$a=$(TARGET)/$a-unknown-linux-musl/static/tailback)
+	$(foreach a,$(ARCHS),$a=$(TARGET)/$(call triples,$a)/static/tailback)
 	@if [ -n "$(MINISIGN_KEY)" ]; then minisign -S -s "$(MINISIGN_KEY)" -t "tailback" -m $(DIST)/SHA256SUMS; \
 	else echo "MINISIGN_KEY names no secret key: SHA256SUMS is not signed" >&2; fi
 	@ls -l $(DIST)
+
+small: assets $(ZIG) ## binaries of test, probe, monitor and serve alone, for routers, and what they take of a compressed flash
+	$(call static,--profile small --no-default-features)
+	@for target in $(call triples,$(ARCHS)); do file=$(TARGET)/$$target/small/tailback; \
+	echo "$$file: $$(stat -c %s $$file) bytes, $$(xz -c $$file | wc -c) in xz"; done
 
 # The C compiler for the musl targets.
 $(ZIG):

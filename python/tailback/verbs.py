@@ -85,6 +85,7 @@ def test(
     longest: Duration | None = None,
     budget: str | None = None,
     interface: Iterable[str] | str | None = None,
+    at_once: bool = False,
     load_from: str | None = None,
     hold_off: Duration | bool | None = None,
     no_wait: bool = False,
@@ -131,6 +132,8 @@ def test(
         interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
             several, such as modems, the link through each is measured in turn, and the answers stand side by
             side [default: as the kernel routes to the server]
+        at_once: Measure through all of several interfaces at the same time. Loads of one server wait for each
+            other even so [default: false]
         load_from: Second machine behind the same link that makes the loads, by ssh(1), so that this host's own
             queue stays empty; it needs this program. Trains above the link's rate are left out
         hold_off: Wait until there is no cross traffic, at most this long, before the test starts
@@ -149,7 +152,7 @@ def test(
     return _call(
         ("test",),
         {"server": server},
-        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "load_from": load_from, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "capture": capture, "title": title, "output": output, "full": full, "print_plan": print_plan},
+        {"via": via, "via_ca": via_ca, "link": link, "set": set, "virtual": virtual, "seed": seed, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "ipv4": ipv4, "ipv6": ipv6, "phases": phases, "flows": flows, "congestion": congestion, "udp": udp, "interval": interval, "longest": longest, "budget": budget, "interface": interface, "at_once": at_once, "load_from": load_from, "hold_off": hold_off, "no_wait": no_wait, "contract": contract, "fail_above": fail_above, "capture": capture, "title": title, "output": output, "full": full, "print_plan": print_plan},
         not_json=("full",),
         progress=progress,
     )
@@ -173,6 +176,7 @@ def probe(
     ipv6: bool = False,
     budget: str | None = None,
     interface: Iterable[str] | str | None = None,
+    at_once: bool = False,
     hold_off: Duration | bool | None = None,
     no_wait: bool = False,
     beside_others: bool = False,
@@ -212,6 +216,8 @@ def probe(
         interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
             several, such as modems, the link through each is measured in turn, and the answers stand side by
             side [default: as the kernel routes to the server]
+        at_once: Measure through all of several interfaces at the same time. Loads of one server wait for each
+            other even so [default: false]
         hold_off: Wait until there is no cross traffic, at most this long, instead of giving up
         no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
             [default: false]
@@ -226,7 +232,7 @@ def probe(
     return _call(
         ("probe",),
         {"probe": probe, "server": server},
-        {"link": link, "set": set, "virtual": virtual, "seed": seed, "others": others, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "also": also, "ipv4": ipv4, "ipv6": ipv6, "budget": budget, "interface": interface, "hold_off": hold_off, "no_wait": no_wait, "beside_others": beside_others, "every": every, "times": times, "title": title, "output": output, "print_plan": print_plan},
+        {"link": link, "set": set, "virtual": virtual, "seed": seed, "others": others, "key_file": key_file, "pin": pin, "login_check": login_check, "login_cmd": login_cmd, "also": also, "ipv4": ipv4, "ipv6": ipv6, "budget": budget, "interface": interface, "at_once": at_once, "hold_off": hold_off, "no_wait": no_wait, "beside_others": beside_others, "every": every, "times": times, "title": title, "output": output, "print_plan": print_plan},
         not_json=("every",),
         progress=progress,
     )
@@ -257,6 +263,7 @@ def monitor(
     mark_on: str | None = None,
     modem_cmd: str | None = None,
     modem_every: Duration | None = None,
+    radio_every: Duration | None = None,
     metrics: Path | None = None,
     web: str | None = None,
     web_token: str | None = None,
@@ -300,8 +307,10 @@ def monitor(
             with that text
         modem_cmd: Command that prints the state of the modem: key=value or JSON, with the keys rate_down,
             rate_up, margin_down, margin_up, attenuation_down, attenuation_up, crc_down, crc_up, fec_down and
-            fec_up
+            fec_up, and for a radio interface, technology, cell, operator, rssi, rsrp, snr and quality
         modem_every: Interval at which --modem-cmd runs [default: 30 s]
+        radio_every: Interval between readings of the radios: Wi-Fi, and cellular modems that ModemManager
+            knows; 0s for none [default: 10 s]
         metrics: File to write the state to, in Prometheus' text format, for the textfile collector of
             node_exporter
         web: Address on which to serve the page, its live state, and /metrics for Prometheus, such as
@@ -318,7 +327,7 @@ def monitor(
     return _call(
         ("monitor",),
         {"targets": targets},
-        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "modem_cmd": modem_cmd, "modem_every": modem_every, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
+        {"config": config, "print_config": print_config, "interval": interval, "ipv4": ipv4, "ipv6": ipv6, "interface": interface, "traffic_interval": traffic_interval, "lost_after": lost_after, "flush": flush, "keep_free": keep_free, "max_size": max_size, "title": title, "output": output, "duration": duration, "on_outage": on_outage, "webhook": webhook, "mail": mail, "alert_after": alert_after, "alert_delay": alert_delay, "alert_loss": alert_loss, "mark_on": mark_on, "modem_cmd": modem_cmd, "modem_every": modem_every, "radio_every": radio_every, "metrics": metrics, "web": web, "web_token": web_token, "key_file": key_file, "pin": pin, "print_plan": print_plan},
         not_json=(),
         progress=progress,
     )
@@ -914,7 +923,7 @@ def compare(
 
 def report(
     *recordings: Path,
-    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "hosts", "daily", "heat", "availability", "host", "modem", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
+    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "hosts", "daily", "heat", "availability", "host", "modem", "radio", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
     connection: str | None = None,
     from_: Time | None = None,
     to: Time | None = None,

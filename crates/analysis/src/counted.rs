@@ -10,6 +10,7 @@
 use crate::host_load::HostSummary;
 use crate::modem::ModemSummary;
 use crate::moments::Moment;
+use crate::radio::RadioSummary;
 use crate::survey::Span;
 use base::record::Origin;
 use schemars::JsonSchema;
@@ -52,6 +53,9 @@ pub struct CountedTraffic {
     /// State of the modem; null if it was not read.
     #[serde(default)]
     pub modem: Option<ModemSummary>,
+    /// State of the radios.
+    #[serde(default)]
+    pub radios: Vec<RadioSummary>,
 }
 
 /// Traffic of an interface.

@@ -33,6 +33,7 @@ pub mod patterns;
 pub mod phases;
 pub mod points;
 pub mod queue;
+pub mod radio;
 pub mod rate;
 pub mod reliability;
 pub mod responsiveness;

@@ -9,8 +9,9 @@
 //! **Limits.** Figures are those of the modem, and as wrong as it is. Errors between the last reading before a reset and the
 //! reset are lost.
 
+use crate::radio;
 use base::BitsPerSec;
-use base::record::Modem;
+use base::record::{Modem, Radio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,20 +41,43 @@ pub const KEYS: [(&str, &str); 10] = [
     ("fec_up", "a whole number"),
 ];
 
-/// Reads the text of a user's command into a row, with a sentence for each value that cannot be used; no row if nothing
-/// can be used.
-pub fn read(t_ns: i64, lines: &[String]) -> (Option<Modem>, Vec<String>) {
-    let mut row = Modem::at(t_ns);
-    let (mut used, mut faults) = (false, Vec::new());
+/// Content of the text of a user's command.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// State of the line; `None` if nothing of it can be used.
+    pub modem: Option<Modem>,
+    /// State of the radio; `None` if nothing of it can be used.
+    pub radio: Option<Radio>,
+    /// A sentence for each value that cannot be used.
+    pub faults: Vec<String>,
+}
+
+/// Reads the text of a user's command.
+pub fn read(t_ns: i64, lines: &[String]) -> Told {
+    let (mut modem, mut radio) = (Modem::at(t_ns), Radio::at(t_ns, ""));
+    let (mut of_modem, mut of_radio, mut faults) = (false, false, Vec::new());
     for line in lines.iter().map(|l| l.trim()).filter(|l| !l.is_empty()) {
         for (key, value) in pairs(line, &mut faults) {
-            match set(&mut row, &key, &value) {
-                Ok(()) => used = true,
-                Err(fault) => faults.push(fault),
-            }
+            let takes = radio::KEYS.iter().find(|(k, _)| *k == key);
+            let done = match takes {
+                Some((_, takes)) if !radio::set(&mut radio, &key, &value) => {
+                    Err(format!("{key}={}: must be {takes}", quoted(&value)))
+                }
+                // Its name alone is no state.
+                Some(_) => {
+                    of_radio |= key != "interface";
+                    Ok(())
+                }
+                None => set(&mut modem, &key, &value).map(|()| of_modem = true),
+            };
+            faults.extend(done.err());
         }
     }
-    (used.then_some(row), faults)
+    Told {
+        modem: of_modem.then_some(modem),
+        radio: of_radio.then_some(radio),
+        faults,
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -88,7 +112,8 @@ fn set(row: &mut Modem, key: &str, value: &str) -> Result<(), String> {
         .find(|(k, _)| *k == key)
         .map(|(_, takes)| *takes);
     let Some(takes) = takes else {
-        let known: Vec<&str> = KEYS.iter().map(|(k, _)| *k).collect();
+        let known = KEYS.iter().chain(&radio::KEYS);
+        let known: Vec<&str> = known.map(|(k, _)| *k).collect();
         return Err(format!(
             "no key {:?}. Known: {}",
             quoted(key),
@@ -229,20 +254,19 @@ pub fn values(row: &Modem) -> [Option<f64>; 6] {
     ]
 }
 
-/// Readings, added in the order of time.
-#[derive(Default)]
-pub struct Readings {
-    number: u64,
-    before: Option<Modem>,
-    courses: [Option<(Course, f64, u64)>; 6],
-    errors: [Option<Errors>; 4],
+/// Courses of some values, built reading by reading.
+pub(crate) struct Courses<const N: usize>([Option<(Course, f64, u64)>; N]);
+
+impl<const N: usize> Default for Courses<N> {
+    fn default() -> Courses<N> {
+        Courses([None; N])
+    }
 }
 
-impl Readings {
-    /// Adds a reading.
-    pub fn add(&mut self, row: &Modem) {
-        self.number += 1;
-        for (course, value) in self.courses.iter_mut().zip(values(row)) {
+impl<const N: usize> Courses<N> {
+    /// Adds the values of a reading.
+    pub(crate) fn add(&mut self, values: [Option<f64>; N]) {
+        for (course, value) in self.0.iter_mut().zip(values) {
             let Some(v) = value else { continue };
             let (c, sum, n) = course.get_or_insert((
                 Course {
@@ -261,6 +285,28 @@ impl Readings {
             *n += 1;
             c.mean = *sum / *n as f64;
         }
+    }
+
+    /// Course of a value; `None` if no reading has it.
+    pub(crate) fn course(&self, i: usize) -> Option<Course> {
+        self.0[i].map(|(c, ..)| c)
+    }
+}
+
+/// Readings, added in the order of time.
+#[derive(Default)]
+pub struct Readings {
+    number: u64,
+    before: Option<Modem>,
+    courses: Courses<6>,
+    errors: [Option<Errors>; 4],
+}
+
+impl Readings {
+    /// Adds a reading.
+    pub fn add(&mut self, row: &Modem) {
+        self.number += 1;
+        self.courses.add(values(row));
         if let Some(before) = &self.before {
             for (errors, growth) in self.errors.iter_mut().zip(growth(before, row)) {
                 let Some(growth) = growth else { continue };
@@ -288,7 +334,7 @@ impl Readings {
 
     /// Summary of the readings; `None` if there are none.
     pub fn summary(&self) -> Option<ModemSummary> {
-        let course = |i: usize| self.courses[i].map(|(c, ..)| c);
+        let course = |i: usize| self.courses.course(i);
         (self.number > 0).then(|| ModemSummary {
             readings: self.number,
             rate_down_bps: course(0),
@@ -319,8 +365,8 @@ mod tests {
     #[test]
     fn lines_and_objects_are_read_with_their_units() {
         let text = "rate_down=17.5 Mbit/s\nmargin_down = 9.5 dB\n{\"rate_up\":\"1200kbit\",\"margin_up\":-1,\"crc_down\":12}\n\n";
-        let (row, faults) = read(7, &lines(text));
-        assert_eq!(faults, Vec::<String>::new());
+        let told = read(7, &lines(text));
+        assert_eq!(told.faults, Vec::<String>::new());
         let want = Modem {
             down_bps: Some(17_500_000),
             up_bps: Some(1_200_000),
@@ -329,7 +375,24 @@ mod tests {
             crc_down: Some(12),
             ..Modem::at(7)
         };
-        assert_eq!(row, Some(want));
+        assert_eq!((told.modem, told.radio), (Some(want), None));
+    }
+
+    #[test]
+    fn the_state_of_a_radio_has_a_row_of_its_own() {
+        let text = "interface=ppp0\ntechnology=hspa\ncell=4A\nrssi=-71 dBm\nsnr=7.5\nquality=60 %";
+        let told = read(3, &lines(text));
+        assert_eq!((told.modem, told.faults), (None, Vec::new()));
+        let want = Radio {
+            technology: Some("hspa".into()),
+            cell: Some("4A".into()),
+            rssi_dbm: Some(-71.0),
+            snr_db: Some(7.5),
+            quality_percent: Some(60.0),
+            ..Radio::at(3, "ppp0")
+        };
+        assert_eq!(told.radio, Some(want));
+        assert_eq!(read(3, &lines("interface=ppp0")).radio, None);
     }
 
     #[test]
@@ -344,18 +407,22 @@ mod tests {
             ("crc_down=-3", "must be a whole number"),
             ("crc_down=99999999999999999", "must be a whole number"),
             ("crc_down=1.5", "must be a whole number"),
-            ("snr=4", "no key"),
+            ("colour=4", "no key"),
+            ("rssi=40", "must be dBm between"),
+            ("cell=", "must be a word"),
             ("{\"rate_down\"", "no JSON object"),
             ("[1]", "no key=value"),
             ("hello", "no key=value"),
         ] {
-            let (row, faults) = read(0, &lines(&format!("{line}\nfec_up=4")));
-            assert_eq!(row.and_then(|r| r.fec_up), Some(4), "{line}");
+            let told = read(0, &lines(&format!("{line}\nfec_up=4")));
+            assert_eq!(told.modem.and_then(|r| r.fec_up), Some(4), "{line}");
+            let faults = told.faults;
             assert!(
                 faults.len() == 1 && faults[0].contains(part),
                 "{line}: {faults:?}"
             );
-            assert_eq!(read(0, &lines(line)).0, None, "{line}");
+            let alone = read(0, &lines(line));
+            assert_eq!((alone.modem, alone.radio), (None, None), "{line}");
         }
     }
 
@@ -393,12 +460,12 @@ mod tests {
             let mut draw = |n: usize| (uniform(&mut rng) * n as f64) as usize;
             let n = draw(30);
             let text: String = (0..n).map(|_| pieces[draw(pieces.len())]).collect();
-            let (row, faults) = read(0, &lines(&text));
+            let Told { modem, faults, .. } = read(0, &lines(&text));
             assert!(
                 !faults.concat().chars().any(char::is_control),
                 "seed {seed}: {faults:?}"
             );
-            let row = row.unwrap_or_else(|| Modem::at(0));
+            let row = modem.unwrap_or_else(|| Modem::at(0));
             let known = [row.margin_down_db, row.margin_up_db];
             assert!(known.into_iter().flatten().all(|db| DECIBELS.contains(&db)));
             assert!(

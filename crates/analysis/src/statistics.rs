@@ -21,6 +21,7 @@ use crate::host_load::HostSummary;
 use crate::incidents::Incident;
 use crate::modem::ModemSummary;
 use crate::moments::Moment;
+use crate::radio::RadioSummary;
 use crate::robustness::Robustness;
 use crate::series::{Block, Counts, Series, VARIATION_NS};
 use crate::services::{Can, Verdict};
@@ -71,6 +72,9 @@ pub struct Statistics {
     /// State of the modem; null if it was not read.
     #[serde(default)]
     pub modem: Option<ModemSummary>,
+    /// State of the radios, such as Wi-Fi and cellular modems, with what the probes saw beside them.
+    #[serde(default)]
+    pub radios: Vec<RadioSummary>,
     /// Traffic of the measuring host's interfaces, the busiest first; at most 16.
     #[serde(default)]
     pub interfaces: Vec<InterfaceTraffic>,

@@ -43,6 +43,14 @@ pub(crate) fn face() -> Option<Arc<dyn Face>> {
     FACE.with_borrow(Clone::clone)
 }
 
+/// Does a part of a verb's work on this thread, for the face of that verb.
+pub(crate) fn within<T>(face: Option<Arc<dyn Face>>, work: impl FnOnce() -> T) -> T {
+    let before = FACE.replace(face);
+    let done = work();
+    FACE.set(before);
+    done
+}
+
 /// Verb that takes the rights or the terminal of its process, or starts this program again.
 #[derive(Debug)]
 struct NeedsAProcess(&'static str);
@@ -77,10 +85,7 @@ pub fn run(arguments: Vec<OsString>, face: Arc<dyn Face>) -> Result<Outcome, Fai
         }
         Err(e) => return Err(refused(&e)),
     };
-    let before = FACE.replace(Some(face));
-    let done = cli.verb.run();
-    FACE.set(before);
-    done.map_err(|e| {
+    within(Some(face), || cli.verb.run()).map_err(|e| {
         let process = e.downcast_ref::<NeedsAProcess>();
         Failure {
             message: told(&e),

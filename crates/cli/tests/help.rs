@@ -165,7 +165,13 @@ fn sources() -> Vec<(PathBuf, String)> {
 }
 
 /// Options of other programs that messages name.
-const FOREIGN: [&str; 3] = ["--cap-add", "--security-opt", "--system"];
+const FOREIGN: [&str; 5] = [
+    "--cap-add",
+    "--location-get",
+    "--security-opt",
+    "--signal-get",
+    "--system",
+];
 
 /// Messages name only options that exist.
 #[test]

@@ -1,4 +1,4 @@
-//! `tailback monitor --modem-cmd`: the state of a modem beside the data, and commands that misbehave.
+//! `tailback monitor`: the state of a modem and of radios beside the data, and commands that misbehave.
 
 use serde_json::Value;
 use std::path::Path;
@@ -54,6 +54,70 @@ fn rates_margins_and_errors_stand_beside_the_traffic() {
         assert!(drawn.status.success());
         let svg = std::fs::read_to_string(dir.join("m.svg")).expect("a plot");
         assert!(svg.contains("Noise margin, dB") && svg.contains("Errors a minute"));
+    });
+}
+
+/// A program in place of ModemManager's `mmcli` prints what version 1.20.4 printed, with another cell every second time.
+#[test]
+fn signal_and_handovers_of_a_modem_stand_beside_the_probes() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("radio");
+        let printed = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../analysis/src/radio/mmcli.txt"
+        );
+        let script = format!(
+            "#!/bin/sh\n\
+             case $1 in\n\
+             -L) echo 'modem-list.value[1] : /org/freedesktop/ModemManager1/Modem/8';;\n\
+             -m) [ \"$3\" = -K ] || exit 0\n\
+             n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n\n\
+             sed \"s/wwan0/lo/; s/-101.00/-10$((n % 3)).00/; s/0001A2B3/0001A2B$((n / 2))/\" {printed};;\n\
+             esac\n"
+        );
+        std::fs::create_dir(dir.join("bin")).expect("a directory");
+        let program = dir.join("bin/mmcli");
+        std::fs::write(&program, script).expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("its mode");
+        let path = format!(
+            "{}:{}",
+            dir.join("bin").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tailback"));
+        command.args(["monitor", "icmp:127.0.0.1", "--interface", "lo"]);
+        command.args(["--radio-every", "1s", "--duration", "8s", "-o", "m.rec"]);
+        command
+            .current_dir(&*dir)
+            .env("PATH", path)
+            .stdin(Stdio::null());
+        let out = command.output().expect("the program runs");
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{told}");
+        let out = tailback(&dir, &["analyse", "m.rec", "--json"]);
+        let answer: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let radio = &answer["radios"][0];
+        assert_eq!(radio["interface"], "lo", "{answer}");
+        assert_eq!(radio["signal"]["measure"], "rsrp");
+        let [least, most] = ["least", "most"].map(|p| radio["signal"][p].as_f64());
+        assert_eq!((least, most), (Some(-102.0), Some(-100.0)), "{radio}");
+        let [readings, handovers, cells] =
+            ["readings", "handovers", "cells"].map(|k| radio[k].as_u64().expect("a number"));
+        assert!(readings >= 5 && cells == readings.div_ceil(2), "{radio}");
+        assert_eq!(handovers, cells - 1, "{radio}");
+        assert_eq!(radio["operators"][0], "TheOperator");
+        assert_eq!(radio["beside"][0]["target"], "icmp:127.0.0.1", "{radio}");
+        let text = tailback(&dir, &["analyse", "m.rec"]).stdout;
+        let text = String::from_utf8_lossy(&text);
+        assert!(
+            text.contains("RSRP, dBm") && text.contains("lte+5gnr 100 %"),
+            "{text}"
+        );
+        let drawn = tailback(&dir, &["report", "m.rec", "--plot", "radio", "-o", "m.svg"]);
+        assert!(drawn.status.success());
+        let svg = std::fs::read_to_string(dir.join("m.svg")).expect("a plot");
+        assert!(svg.contains("Signal, dBm") && svg.contains("handover"));
     });
 }
 

@@ -40,7 +40,7 @@ pub mod timestamp;
 pub mod traffic;
 pub mod via;
 pub mod web;
-mod wifi;
+pub mod wifi;
 
 pub use sys::exec::interrupted_with_parent;
 pub use sys::signal;

@@ -100,6 +100,30 @@ impl Open {
     }
 }
 
+/// Access points of all Wi-Fi interfaces of this host.
+pub struct Stations(Kernel);
+
+impl Stations {
+    /// # Errors
+    /// The kernel has no Wi-Fi.
+    pub fn open() -> io::Result<Stations> {
+        Ok(Stations(Kernel::open()?))
+    }
+
+    /// Each interface that is connected to an access point, by name. Interfaces that the kernel does not tell about are
+    /// left out.
+    pub fn read(&self) -> Vec<(String, nl80211::Station)> {
+        let listed = self.0.list(command::GET_INTERFACE, None);
+        let listed = listed.unwrap_or_default();
+        let all = listed.iter().filter_map(|a| nl80211::interface(a));
+        let station = |i: nl80211::Interface| {
+            let found = self.0.list(command::GET_STATION, Some(i.index)).ok()?;
+            Some((i.name, found.iter().find_map(|a| nl80211::station(a))?))
+        };
+        all.filter(|i| i.is_client).filter_map(station).collect()
+    }
+}
+
 impl Kernel {
     /// # Errors
     /// The kernel has no generic netlink, or no family of Wi-Fi.

@@ -1,13 +1,15 @@
 //! Devices at the near end of a recording: the measuring host with its processors, its interfaces and the seconds in which
-//! it was busy, and the modem.
+//! it was busy, the modem, and the radios.
 
 use crate::scan::{self, Source};
 use analysis::counted::{Bins, InterfaceTraffic, MOST};
 use analysis::host_load::{HostSamples, HostSummary, SecondCounter};
 use analysis::modem::{ModemSummary, Readings};
+use analysis::radio::{self, Counter, RadioBeside, RadioReadings, RadioSummary};
 use analysis::statistics::TargetStatistics;
 use analysis::survey::Span;
 use base::record::{Row, TableId};
+use std::collections::BTreeSet;
 
 /// Reads the samples of the host's load within a time range.
 pub(crate) fn samples(
@@ -39,6 +41,52 @@ pub(crate) fn modem(
         }
     })?;
     Ok(readings.summary())
+}
+
+/// Reads the state of the radios within a time range, with the probes of the targets beside it. `watched` are the
+/// interfaces whose availability was recorded.
+pub(crate) fn radios(
+    from: Source<'_>,
+    span: (i64, i64),
+    targets: &[TargetStatistics],
+    watched: &BTreeSet<String>,
+) -> anyhow::Result<Vec<RadioSummary>> {
+    let mut readings = RadioReadings::default();
+    scan::each_row(from, TableId::Radio, &mut |row| {
+        if let Row::Radio(row) = row
+            && (span.0..=span.1).contains(&row.t_ns)
+        {
+            readings.add(&row);
+        }
+    })?;
+    let radios = readings.finish();
+    let mut counters: Vec<(usize, usize, Counter<'_>)> = Vec::new();
+    for (i, t) in targets.iter().enumerate() {
+        let slow_ms = t.whole.rtt.point(0.95).value().unwrap_or(f64::INFINITY);
+        for (at, radio) in radios.iter().enumerate() {
+            if radio::passes(&t.target, &radio.summary.interface, watched, radios.len()) {
+                counters.push((i, at, Counter::new(radio, &t.target, slow_ms)));
+            }
+        }
+    }
+    if !counters.is_empty() {
+        scan::probes_about(from, span, |name, sent_ns, rtt_ns, status| {
+            let mine = targets.iter().position(|t| t.target == **name);
+            if (span.0..span.1).contains(&sent_ns) {
+                let its = counters.iter_mut().filter(|(i, ..)| Some(*i) == mine);
+                its.for_each(|(.., counter)| counter.probe(sent_ns, rtt_ns, status));
+            }
+        })?;
+    }
+    let found: Vec<(usize, RadioBeside)> = counters
+        .into_iter()
+        .map(|(_, at, counter)| (at, counter.finish()))
+        .collect();
+    let mut all: Vec<RadioSummary> = radios.into_iter().map(|r| r.summary).collect();
+    for (at, beside) in found {
+        all[at].beside.push(beside);
+    }
+    Ok(all)
 }
 
 /// Reads the traffic of the first interfaces of a recording, and returns the busiest first.

@@ -266,6 +266,11 @@ pub(crate) fn fill(
             m.modem(row);
         }
     })?;
+    each_row(from, TableId::Radio, &mut |row| {
+        if let base::record::Row::Radio(row) = row {
+            m.radio(&row);
+        }
+    })?;
     availability(from, m, interface)
 }
 

@@ -151,9 +151,12 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         targets.iter_mut().for_each(|t| t.without_loss(because));
     }
     let samples = host_load::samples(from, span)?;
+    let watched = availability.iter().map(|a| a.interface.to_string());
+    let watched = watched.collect();
     Ok(Statistics {
         host: host_load::summary(from, samples, span, &targets)?,
         modem: host_load::modem(from, span)?,
+        radios: host_load::radios(from, span, &targets, &watched)?,
         interfaces,
         uplinks: uplinks(&availability, span),
         version: STATISTICS_VERSION,

@@ -13,6 +13,7 @@ pub fn all(t: &CountedTraffic, zone: &TimeZone) -> Vec<Table> {
     let days = t.interfaces.iter().filter(|i| !i.each_day.is_empty());
     all.extend(days.map(days_of));
     all.extend(crate::modem::tables(t.modem.as_ref()));
+    all.extend(crate::radio::table(&t.radios));
     all.extend(crate::host::table(t.host.as_ref(), &[]));
     if !t.moments.is_empty() {
         all.push(tables::moments(&t.moments, zone));

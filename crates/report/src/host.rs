@@ -116,6 +116,7 @@ mod tests {
             bad_busy,
             others: 200,
             others_busy,
+            chance: (bad_busy > 10).then_some(0.005),
         };
         HostSummary {
             samples: 220,

@@ -22,6 +22,7 @@ pub mod plot;
 pub mod plots;
 pub mod points;
 pub mod probe;
+mod radio;
 pub mod sheet;
 mod stability;
 pub mod statistics;

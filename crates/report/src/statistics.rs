@@ -3,7 +3,7 @@
 use crate::stability;
 use crate::table::{Cell, Column, Table};
 use crate::words::{self, lasting, nines, phase, when};
-use crate::{host, modem};
+use crate::{host, modem, radio};
 use analysis::compare::{Comparison, Unit};
 use analysis::moments::Moment;
 use analysis::services::{Can, Verdict, Way};
@@ -33,6 +33,7 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     }
     tables.extend(stability::targets(s));
     tables.extend(modem::tables(s.modem.as_ref()));
+    tables.extend(radio::table(&s.radios));
     tables.extend(host::uplinks(&s.uplinks));
     tables.extend(host::table(s.host.as_ref(), &s.interfaces));
     if !s.excluded.is_empty() {

@@ -1,5 +1,6 @@
 //! Statistics as one CSV for programs: a row a figure, plain numbers, instants as RFC 3339 in UTC.
 
+use analysis::radio::Measure;
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use stats::Figure;
 use std::fmt::Write;
@@ -113,6 +114,7 @@ fn host(out: &mut String, s: &Statistics) {
         }
     }
     modem(out, s);
+    radios(out, s);
     for i in &s.interfaces {
         let mut rows = Rows::of(out, &i.interface, "whole", bounds);
         for (direction, r) in [("down", &i.whole.down), ("up", &i.whole.up)] {
@@ -125,6 +127,31 @@ fn host(out: &mut String, s: &Statistics) {
                 rows.plain(&format!("rate_{direction}_{point}"), "bit/s", v, "");
             }
         }
+    }
+}
+
+/// Writes the state of the radios.
+fn radios(out: &mut String, s: &Statistics) {
+    for r in &s.radios {
+        let mut rows = Rows::of(out, &r.interface, "whole", (s.from_ns, s.to_ns));
+        if let Some(signal) = &r.signal {
+            let (name, unit) = match signal.measure {
+                Measure::Rsrp => ("radio_rsrp", "dBm"),
+                Measure::Rssi => ("radio_rssi", "dBm"),
+                Measure::Quality => ("radio_quality", "%"),
+            };
+            for (point, v) in [
+                ("min", signal.least),
+                ("p25", signal.p25),
+                ("p50", signal.p50),
+                ("max", signal.most),
+            ] {
+                rows.plain(&format!("{name}_{point}"), unit, Some(v), "");
+            }
+        }
+        let handovers = r.handovers.map(|n| n as f64);
+        rows.plain("radio_cells", "", Some(r.cells as f64), "");
+        rows.plain("radio_handovers", "", handovers, "");
     }
 }
 

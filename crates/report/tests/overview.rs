@@ -62,6 +62,7 @@ fn of(targets: Vec<TargetStatistics>) -> Statistics {
         targets,
         host: None,
         modem: None,
+        radios: Vec::new(),
         interfaces: Vec::new(),
         uplinks: Vec::new(),
     }

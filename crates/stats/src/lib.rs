@@ -8,7 +8,8 @@
 //! **Source.** W. J. Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2 (quantiles);
 //! A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3 (batch means); E. B. Wilson,
 //! "Probable inference, the law of succession, and statistical inference", JASA 22 (1927);
-//! D. S. Robson and J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964).
+//! D. S. Robson and J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964); B. J. Pyper and R. M. Peterman,
+//! "Comparison of methods to account for autocorrelation in correlation analyses of fish data", CJFAS 55 (1998).
 //!
 //! **Limits.** With few samples the upper end of a high quantile's interval is the largest value seen:
 //! the data cannot say more. Batch means see correlation over up to a twentieth of the series.
@@ -25,6 +26,7 @@ pub mod fit;
 pub mod hurst;
 pub mod in_turn;
 mod quantile;
+mod rank;
 pub mod runs;
 mod survival;
 
@@ -38,6 +40,7 @@ pub use quantile::{
     endpoint_below, interval_at, median, quantile, quantile_figure, quantile_of_sorted, sorted,
     too_few,
 };
+pub use rank::rank_correlation;
 pub use survival::survival_quantile;
 
 /// 97.5 % point of the normal distribution: two-sided 95 %.

@@ -11,8 +11,8 @@ pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Sink, Table, TableSpec, Text};
 pub use tables::{
     Availability, Burst, Cause, Connection, Conversation, Counter, Course, Datagram, Decision,
-    Delay, Direction, Distribution, Event, Flow, HostLoad, Modem, Queue, Retransmission, Row,
-    Segment, Status, TABLES, TableId, Traffic,
+    Delay, Direction, Distribution, Event, Flow, HostLoad, Modem, Queue, Radio, Retransmission,
+    Row, Segment, Status, TABLES, TableId, Traffic,
 };
 
 /// Whole recording in memory; each table keeps the order in which its rows were written.
@@ -38,6 +38,8 @@ pub struct Recording {
     pub host: Vec<HostLoad>,
     /// Rows of the table `modem`.
     pub modem: Vec<Modem>,
+    /// Rows of the table `radio`.
+    pub radio: Vec<Radio>,
     /// Rows of the table `availability`.
     pub availability: Vec<Availability>,
     /// Rows of the table `distribution`.
@@ -69,6 +71,7 @@ impl Recording {
             Row::Decision(r) => self.decision.push(r),
             Row::HostLoad(r) => self.host.push(r),
             Row::Modem(r) => self.modem.push(r),
+            Row::Radio(r) => self.radio.push(r),
             Row::Availability(r) => self.availability.push(r),
             Row::Distribution(r) => self.distribution.push(r),
             Row::Connection(r) => self.connection.push(*r),

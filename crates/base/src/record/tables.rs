@@ -274,6 +274,33 @@ tables! {
         fec_up: Option<i64>,
     }
 
+    /// State of a radio towards its cell or access point, as the modem, the driver or the user's command tells it: one row per
+    /// reading and interface.
+    Radio in "radio" at t_ns {
+        /// Time of the reading, UNIX ns.
+        t_ns: i64,
+        /// Name of the interface; empty if the reading names none.
+        interface: Text,
+        /// Technology, such as "wifi", "umts", "lte" or "lte+5gnr".
+        technology: Option<Text>,
+        /// Identity of the cell or access point. It tells where the host was.
+        cell: Option<Text>,
+        /// Name of the network: the operator.
+        operator: Option<Text>,
+        /// Received power in the channel (RSSI), dBm.
+        rssi_dbm: Option<f64>,
+        /// Received power of the cell's reference signal, dBm: RSRP of LTE and 5G, RSCP of UMTS.
+        rsrp_dbm: Option<f64>,
+        /// Ratio of signal to noise and interference, dB.
+        snr_db: Option<f64>,
+        /// Quality of the signal as the modem rates it, per cent.
+        quality_percent: Option<f64>,
+        /// Rate of the radio's own modulation, downlink.
+        down_bps: Option<i64>,
+        /// Rate of the radio's own modulation, uplink.
+        up_bps: Option<i64>,
+    }
+
     /// Availability of an interface: one row per interval and interface.
     Availability in "availability" at t_ns {
         /// End of the interval, UNIX ns.
@@ -661,6 +688,25 @@ impl Modem {
             crc_up: None,
             fec_down: None,
             fec_up: None,
+        }
+    }
+}
+
+impl Radio {
+    /// Makes a reading with all values unknown.
+    pub fn at(t_ns: i64, interface: &str) -> Radio {
+        Radio {
+            t_ns,
+            interface: interface.into(),
+            technology: None,
+            cell: None,
+            operator: None,
+            rssi_dbm: None,
+            rsrp_dbm: None,
+            snr_db: None,
+            quality_percent: None,
+            down_bps: None,
+            up_bps: None,
         }
     }
 }

@@ -1,43 +1,69 @@
 //! The verbs.
 
+#[cfg(feature = "full")]
 pub mod agent;
+#[cfg(feature = "full")]
 pub mod analyse;
 pub mod compare;
+#[cfg(feature = "full")]
 pub mod completions;
 mod config;
+#[cfg(feature = "full")]
 pub mod control;
+#[cfg(feature = "full")]
 mod control_config;
+#[cfg(feature = "full")]
 pub mod emulate;
+#[cfg(feature = "full")]
 pub mod export;
+#[cfg(feature = "full")]
 pub mod fleet;
+#[cfg(feature = "full")]
 pub mod hub;
+#[cfg(feature = "full")]
 mod hub_public;
+#[cfg(feature = "full")]
 mod hub_web;
+#[cfg(feature = "full")]
 pub mod import;
+#[cfg(feature = "full")]
 pub mod list;
+#[cfg(feature = "full")]
 pub mod load;
 pub mod mark;
+#[cfg(feature = "full")]
 pub mod model;
 pub mod monitor;
 mod monitor_config;
+#[cfg(feature = "full")]
 pub mod neighbours;
 pub mod probe;
+#[cfg(feature = "full")]
 pub mod prove;
+#[cfg(feature = "full")]
 pub mod report;
+#[cfg(feature = "full")]
 pub mod run;
 pub mod serve;
 mod serve_keys;
+#[cfg(feature = "full")]
 pub mod share;
+#[cfg(feature = "full")]
 pub mod sim;
 pub mod status;
+#[cfg(feature = "full")]
 pub mod task;
 pub mod test;
+#[cfg(feature = "full")]
 pub mod trace;
+#[cfg(feature = "full")]
 pub mod twin;
+#[cfg(feature = "full")]
 pub mod whatif;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
+#[cfg(feature = "full")]
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,6 +74,7 @@ pub use crate::say::print;
 pub use crate::terminal::{stdout_style, table_width};
 
 /// End of a verb, for scripts.
+#[derive(Clone, Copy)]
 pub enum Outcome {
     Done,
     /// A finding is above the threshold that the user stated.
@@ -102,64 +129,115 @@ pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Interface of one run.
-///
-/// # Errors
-/// Several, which only a command line takes, and one over an emulated link.
-fn interface(given: &[String], emulated: bool) -> anyhow::Result<Option<String>> {
-    match given {
-        [] => Ok(None),
-        [_, ..] if emulated => Err(usage("--interface is of a real link: name a server")),
-        [one] => Ok(Some(one.clone())),
-        _ => Err(usage("a plan has one --interface: give each its own")),
-    }
+/// Interfaces that one measurement is made through, each in turn or all at once.
+#[derive(clap::Args, Clone)]
+pub struct ThroughArgs {
+    /// Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of several, such as
+    /// modems, the link through each is measured in turn, and the answers stand side by side [default: as the kernel
+    /// routes to the server]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    interface: Vec<String>,
+    /// Measure through all of several interfaces at the same time. Loads of one server wait for each other even so
+    #[arg(long, requires = "interface")]
+    at_once: bool,
 }
 
-/// Runs a measurement through each of several interfaces in turn, and compares the recordings. `run` measures through
-/// one, into the recording that it is given.
-///
-/// # Errors
-/// Errors of the comparison; those of a run are told, and the next begins.
-pub fn each(
-    interfaces: &[String],
-    output: Option<&Path>,
-    json: bool,
-    run: &mut dyn FnMut(&String, &Path) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let base = output
-        .map_or_else(ops::default_path, Path::to_owned)
-        .with_extension("");
-    let (mut networks, mut latest) = (Vec::new(), Outcome::Done);
-    for interface in interfaces {
-        if crate::face::interrupted() {
+/// Prints what was measured.
+pub type Printing = Box<dyn FnOnce() -> anyhow::Result<Outcome> + Send>;
+
+impl ThroughArgs {
+    /// True if the measurement is to be made more than once.
+    pub fn are_several(&self) -> bool {
+        self.interface.len() > 1
+    }
+
+    /// Interface of one run.
+    ///
+    /// # Errors
+    /// Several, which only a command line takes, and one over an emulated link.
+    pub fn one(&self, emulated: bool) -> anyhow::Result<Option<String>> {
+        match &self.interface[..] {
+            [] => Ok(None),
+            [_, ..] if emulated => Err(usage("--interface is of a real link: name a server")),
+            [one] => Ok(Some(one.clone())),
+            _ => Err(usage("a plan has one --interface: give each its own")),
+        }
+    }
+
+    /// Runs a measurement through each of several interfaces, and lets `compare` set the recordings beside each other, by
+    /// interface. `run` measures through one, into the recording that it is given; it shows its progress if it is told so.
+    ///
+    /// # Errors
+    /// Errors of the comparison; those of a run are told, and the others go on.
+    pub fn each(
+        &self,
+        output: Option<&Path>,
+        run: &(dyn Fn(ThroughArgs, &Path, bool) -> anyhow::Result<Printing> + Sync),
+        compare: &dyn Fn(Vec<(String, PathBuf)>) -> anyhow::Result<Outcome>,
+    ) -> anyhow::Result<Outcome> {
+        let base = output
+            .map_or_else(ops::default_path, Path::to_owned)
+            .with_extension("");
+        let all = self.interface.iter();
+        let runs = all.map(|i| (i, PathBuf::from(format!("{}-{i}.rec", base.display()))));
+        let runs: Vec<(&String, PathBuf)> = runs.collect();
+        let through = |interface: &String, path: &Path, shown| {
+            let one = ThroughArgs {
+                interface: vec![interface.clone()],
+                at_once: false,
+            };
+            run(one, path, shown)
+        };
+        let (mut measured, mut latest) = (Vec::new(), Outcome::Done);
+        let mut take = |interface: &String, path: PathBuf, done: anyhow::Result<Printing>| {
+            match done.and_then(|printing| printing()) {
+                Ok(outcome) => {
+                    measured.push((interface.clone(), path));
+                    latest = latest.worse(outcome);
+                }
+                Err(e) if ops::is_usage(&e) => return Err(e),
+                Err(e) => {
+                    eprintln!("tailback: through {interface}: {e:#}");
+                    latest = Outcome::CouldNotMeasure;
+                }
+            }
+            Ok(())
+        };
+        if self.at_once {
+            let face = crate::face::face();
+            let work = |(i, (interface, path)): (usize, &(&String, PathBuf))| {
+                // The progress of the first stands for all.
+                crate::face::within(face.clone(), || through(interface, path, i == 0))
+            };
+            let done: Vec<_> = std::thread::scope(|scope| {
+                let threads = runs
+                    .iter()
+                    .enumerate()
+                    .map(|r| scope.spawn(move || work(r)));
+                let threads: Vec<_> = threads.collect();
+                let join = |t: std::thread::ScopedJoinHandle<'_, _>| t.join();
+                threads.into_iter().map(join).collect()
+            });
+            for ((interface, path), done) in runs.into_iter().zip(done) {
+                eprintln!("Through {interface}:");
+                let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                take(interface, path, done)?;
+            }
+        } else {
+            for (interface, path) in runs {
+                if crate::face::interrupted() {
+                    return Ok(Outcome::CouldNotMeasure);
+                }
+                eprintln!("Through {interface}:");
+                let done = through(interface, &path, true);
+                take(interface, path, done)?;
+            }
+        }
+        if measured.len() < 2 {
             return Ok(Outcome::CouldNotMeasure);
         }
-        eprintln!("Through {interface}:");
-        let path = PathBuf::from(format!("{}-{interface}.rec", base.display()));
-        match run(interface, &path) {
-            Ok(outcome) => {
-                networks.push(ops::compare::Network {
-                    name: interface.clone(),
-                    medium: None,
-                    rounds: vec![path],
-                });
-                latest = latest.worse(outcome);
-            }
-            Err(e) if ops::is_usage(&e) => return Err(e),
-            Err(e) => {
-                eprintln!("tailback: through {interface}: {e:#}");
-                latest = Outcome::CouldNotMeasure;
-            }
-        }
+        Ok(compare(measured)?.worse(latest))
     }
-    if networks.len() < 2 {
-        return Ok(Outcome::CouldNotMeasure);
-    }
-    let plan = ops::compare::Plan {
-        networks,
-        output: None,
-    };
-    Ok(compare::carry_out(&plan, json)?.worse(latest))
 }
 
 /// Options for access to a server and for its identity.
@@ -199,6 +277,7 @@ impl LogInArgs {
 
 impl AccessArgs {
     /// These options as another run of this program takes them.
+    #[cfg(feature = "full")]
     pub fn options(&self) -> Vec<OsString> {
         let file = self.key_file.as_ref();
         let file = file.map(|f| ["--key-file".into(), f.clone().into_os_string()]);

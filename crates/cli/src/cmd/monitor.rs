@@ -5,7 +5,7 @@ use super::monitor_config::{INTERVAL, Settings};
 use super::{AccessArgs, print, print_json};
 use crate::Outcome;
 use crate::console::{Console, is_quiet};
-use live::monitor::MonitorPlan;
+use live::monitor::{MonitorPlan, Target};
 use ops::Access;
 use ops::monitor::{Plan, Recipients};
 use ops::tell::Ways;
@@ -22,7 +22,8 @@ use std::path::PathBuf;
         Targets: SERVER (a machine running `tailback serve`), icmp:HOST, \
         stamp:HOST (a reflector of RFC 8762), tcp:HOST:PORT (time to connect), \
         http://HOST/PATH or https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append \
-        ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second.",
+        ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second. GROUP= or GROUP/GROUP= \
+        before a target is its place in the tree of the live page.",
     after_help = "Examples:\n  \
         tailback monitor far.example\n  \
         tailback monitor far.example icmp:192.0.2.1 \\\n      \
@@ -59,6 +60,7 @@ pub struct Args {
 }
 
 /// Plan that arguments without a configuration file describe.
+#[cfg(feature = "full")]
 pub fn plan_of(args: &Args) -> anyhow::Result<Plan> {
     let plan = plan(&args.targets, &args.settings)?;
     ops::monitor::check(&plan)?;
@@ -91,7 +93,10 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
     };
     Ok(Plan {
         monitor,
-        names: targets.to_vec(),
+        names: targets
+            .iter()
+            .map(|t| Target::ungrouped(t).to_owned())
+            .collect(),
         title: s.title.clone(),
         output: s.output.clone().unwrap_or(usual.output),
         flush: s.flush.unwrap_or(usual.flush),
@@ -114,6 +119,7 @@ fn plan(targets: &[String], s: &Settings) -> anyhow::Result<Plan> {
         mark_on: s.mark_on.clone(),
         modem_cmd: s.modem_cmd.clone(),
         modem_every: s.modem_every.unwrap_or(usual.modem_every),
+        radio_every: s.radio_every.unwrap_or(usual.radio_every),
     })
 }
 

@@ -93,7 +93,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark_on: Option<String>,
     /// Command that prints the state of the modem: key=value or JSON, with the keys rate_down, rate_up, margin_down,
-    /// margin_up, attenuation_down, attenuation_up, crc_down, crc_up, fec_down and fec_up
+    /// margin_up, attenuation_down, attenuation_up, crc_down, crc_up, fec_down and fec_up, and for a radio interface,
+    /// technology, cell, operator, rssi, rsrp, snr and quality
     #[arg(long, value_name = "CMD")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modem_cmd: Option<String>,
@@ -101,6 +102,10 @@ pub struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modem_every: Option<Duration>,
+    /// Interval between readings of the radios: Wi-Fi, and cellular modems that ModemManager knows; 0s for none [default: 10 s]
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radio_every: Option<Duration>,
     /// File to write the state to, in Prometheus' text format, for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +124,8 @@ impl Configured for Settings {
     const VERB: &'static str = "monitor";
     const KEYS: &'static [(&'static str, &'static str)] =
         &[("targets", "Targets to probe, such as [\"far.example\"]")];
-    const DEFAULTS: &'static [&'static str] = &["100 ms", "10 s", "500 ms", "30 s", "monitor.rec"];
+    const DEFAULTS: &'static [&'static str] =
+        &["100 ms", "10 s", "500 ms", "30 s", "10 s", "monitor.rec"];
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! `tailback probe`: one experiment, one question.
 
-use super::{AccessArgs, LogInArgs, finish, print, print_json, stdout_style};
+use super::{
+    AccessArgs, LogInArgs, Printing, ThroughArgs, finish, print, print_json, stdout_style,
+};
 use crate::Outcome;
+use crate::console::Console;
 use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::{PROBES, ProbeSpec};
@@ -9,7 +12,7 @@ use live::clock::Clock;
 use ops::Access;
 use ops::probe::{Plan, Ready};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args, Clone)]
 #[command(
@@ -62,16 +65,8 @@ pub struct Args {
     /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "100MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of several, such as
-    /// modems, the link through each is measured in turn, and the answers stand side by side [default: as the kernel
-    /// routes to the server]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "NAME,...",
-        conflicts_with = "link"
-    )]
-    interface: Vec<String>,
+    #[command(flatten)]
+    through: ThroughArgs,
     /// Wait until there is no cross traffic, at most this long, instead of giving up
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
@@ -130,7 +125,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         virtual_seed: args.virtual_time.then_some(args.seed),
         others: args.others,
         budget: args.budget,
-        interface: super::interface(&args.interface, false)?,
+        interface: args.through.one(!args.link.is_empty())?,
         hold_off: args.hold_off,
         waits: !args.no_wait,
         beside_others: args.beside_others,
@@ -145,22 +140,27 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let access = args.access.read()?;
-    if args.interface.len() > 1 && !args.print_plan && args.every.is_none() {
+    if args.through.are_several() && !args.print_plan && args.every.is_none() {
         let (json, output) = (args.json, args.output.as_deref());
-        return super::each(&args.interface, output, json, &mut |one, path| {
+        let run = |through, path: &Path, shown: bool| -> anyhow::Result<Printing> {
             let plan = plan(&Args {
-                interface: vec![one.clone()],
+                through,
                 output: Some(path.to_owned()),
                 ..args.clone()
             })?;
-            let mut terminal = Terminal::new(Face::Probe, args.plain, json);
+            let mut terminal = Terminal::new(Face::Probe, args.plain, json || !shown);
             let answer = ops::probe::run(&plan, &access, &mut terminal)?;
-            if !json {
-                let text = report::terminal::probe(&answer.figures, &answer.meta, stdout_style());
-                print(&text)?;
-            }
-            finish(answer.end)
-        });
+            Ok(Box::new(move || {
+                if !json {
+                    let (figures, meta) = (&answer.figures, &answer.meta);
+                    print(&report::terminal::probe(figures, meta, stdout_style()))?;
+                }
+                finish(answer.end)
+            }))
+        };
+        return args
+            .through
+            .each(output, &run, &|measured| beside(measured, json));
     }
     let plan = plan(&args)?;
     if args.print_plan {
@@ -172,6 +172,21 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         None => carry_out(&plan, &access, shown),
         Some(every) => repeat(&plan, &access, shown, every, args.times),
     }
+}
+
+/// Prints the figures of each interface beside those of the others.
+fn beside(measured: Vec<(String, PathBuf)>, json: bool) -> anyhow::Result<Outcome> {
+    let plan = ops::analyse::Plan {
+        recordings: measured.into_iter().map(|(_, path)| path).collect(),
+        ..ops::analyse::Plan::default()
+    };
+    let answer = ops::analyse::run(&plan, &mut Console::new())?;
+    let format = match json {
+        true => ops::analyse::Format::Json,
+        false => ops::analyse::Format::Text,
+    };
+    super::print_with(|out| answer.write(format, stdout_style(), out))?;
+    Ok(Outcome::Done)
 }
 
 /// Runs a plan's experiment once.

@@ -91,6 +91,8 @@ enum Plot {
     Host,
     /// State of the modem: synchronous rates, noise margins, and errors as rates
     Modem,
+    /// Signal and handovers of the radios, above round trips and traffic
+    Radio,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Congestion window of each transfer of a simulation
@@ -172,6 +174,7 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Availability => Drawn::Availability,
         Plot::Host => Drawn::Host,
         Plot::Modem => Drawn::Modem,
+        Plot::Radio => Drawn::Radio,
         Plot::Queue => Drawn::Queue,
         Plot::Window => Drawn::Window,
         Plot::Signals => Drawn::Signals,

@@ -1,13 +1,15 @@
 //! `tailback test`: finds the queue of a link.
 
-use super::{AccessArgs, LogInArgs, finish, print, print_json, stdout_style};
+use super::{
+    AccessArgs, LogInArgs, Printing, ThroughArgs, compare, finish, print, print_json, stdout_style,
+};
 use crate::Outcome;
 use crate::watch::{Face, Terminal};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::bufferbloat::{self, Phase};
 use ops::Access;
 use ops::test::{Answer, Contract, Plan, Via};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args, Clone)]
 #[command(
@@ -93,16 +95,8 @@ pub struct Args {
     /// Upper limit on traffic, both directions combined
     #[arg(long, default_value = "400MB", value_name = "SIZE")]
     budget: Bytes,
-    /// Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of several, such as
-    /// modems, the link through each is measured in turn, and the answers stand side by side [default: as the kernel
-    /// routes to the server]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "NAME,...",
-        conflicts_with = "virtual_time"
-    )]
-    interface: Vec<String>,
+    #[command(flatten)]
+    through: ThroughArgs,
     /// Second machine behind the same link that makes the loads, by ssh(1), so that this host's own queue stays empty; it
     /// needs this program. Trains above the link's rate are left out
     #[arg(long, value_name = "HOST", requires = "server", conflicts_with = "udp")]
@@ -161,7 +155,7 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
         congestion: args.congestion.clone(),
         udp_rate: args.udp,
         probe_interval: args.interval,
-        interface: super::interface(&args.interface, link.is_some())?,
+        interface: args.through.one(link.is_some())?,
         hold_off: args.hold_off,
         waits: !args.no_wait,
         train_budget: match args.load_from {
@@ -203,20 +197,35 @@ pub fn plan(args: &Args) -> anyhow::Result<Plan> {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let access = args.access.read()?;
-    if args.interface.len() > 1 && !args.print_plan {
+    if args.through.are_several() && !args.print_plan {
         let (json, output) = (args.json, args.output.as_deref());
-        return super::each(&args.interface, output, json, &mut |one, path| {
+        let run = |through, path: &Path, shown: bool| -> anyhow::Result<Printing> {
             let plan = plan(&Args {
-                interface: vec![one.clone()],
+                through,
                 output: Some(path.to_owned()),
                 ..args.clone()
             })?;
-            let mut terminal = Terminal::new(Face::Test, args.plain, json);
+            let mut terminal = Terminal::new(Face::Test, args.plain, json || !shown);
             let answer = ops::test::run(&plan, &access, &mut terminal)?;
-            if !json {
-                show(&answer, (false, args.full))?;
-            }
-            end(answer, args.fail_above)
+            let (full, fail_above) = (args.full, args.fail_above);
+            Ok(Box::new(move || {
+                if !json {
+                    show(&answer, (false, full))?;
+                }
+                end(answer, fail_above)
+            }))
+        };
+        return args.through.each(output, &run, &|measured| {
+            let network = |(name, path)| ops::compare::Network {
+                name,
+                medium: None,
+                rounds: vec![path],
+            };
+            let plan = ops::compare::Plan {
+                networks: measured.into_iter().map(network).collect(),
+                output: None,
+            };
+            compare::carry_out(&plan, json)
         });
     }
     let plan = plan(&args)?;

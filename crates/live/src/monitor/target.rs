@@ -43,12 +43,15 @@ pub struct Target {
     /// Interface that its sockets are bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// Place in the tree of targets: names of groups, the outer ones first, with strokes between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, stamp:HOST, tcp:HOST:PORT, http://HOST/PATH, https://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own"
+        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, stamp:HOST, tcp:HOST:PORT, http://HOST/PATH, https://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own, and GROUP= or GROUP/GROUP= before it for its place in the tree of targets"
     )]
     Unreadable { text: String, why: &'static str },
     #[error("{interval} between probes of {target}: it must be from {least} to 1 h")]
@@ -77,6 +80,9 @@ fn hint(e: &io::Error, target: &str) -> &'static str {
 /// Port of a reflector, unless another one is given.
 const STAMP_PORT: u16 = 862;
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Most names of groups, one inside the other, and the longest one in characters.
+const DEEPEST: usize = 8;
+const LONGEST_NAME: usize = 40;
 /// Default interval for other people's servers: once a second.
 const POLITE: Duration = Duration::from_secs(1);
 
@@ -90,6 +96,7 @@ impl Target {
             text: text.into(),
             why,
         };
+        let (group, text) = grouped(text).map_err(unreadable)?;
         let (what, own) = match text.rsplit_once(',') {
             Some((what, time)) => {
                 let time = Duration::from_str(time.trim());
@@ -117,6 +124,7 @@ impl Target {
             kind,
             interval: own.unwrap_or(usual),
             interface: None,
+            group,
         };
         if target.interval < least || target.interval > LONGEST {
             return Err(TargetError::Interval {
@@ -126,6 +134,11 @@ impl Target {
             });
         }
         Ok(target)
+    }
+
+    /// Text of a target without its group.
+    pub fn ungrouped(text: &str) -> &str {
+        grouped(text).map_or(text, |(_, rest)| rest)
     }
 
     /// Name in the recording, with its interface after a percent sign: our own server is `udp`, as in `tailback test`.
@@ -168,6 +181,28 @@ impl Target {
             | TargetKind::Http { host, port, .. }
             | TargetKind::Https { host, port, .. } => (host, *port),
             TargetKind::Dns { server, .. } => (server, 53),
+        }
+    }
+}
+
+/// Group of a target, which stands before an equals sign, and the rest. An address may hold such a sign itself.
+fn grouped(text: &str) -> Result<(Option<String>, &str), &'static str> {
+    let Some((group, rest)) = text
+        .split_once('=')
+        .filter(|(group, _)| !group.contains([':', '?', '@', ',']))
+    else {
+        return Ok((None, text));
+    };
+    let names: Vec<&str> = group.split('/').map(str::trim).collect();
+    let is_name = |name: &&str| {
+        !name.is_empty()
+            && name.chars().count() <= LONGEST_NAME
+            && !name.chars().any(char::is_control)
+    };
+    match names.len() <= DEEPEST && names.iter().all(is_name) {
+        true => Ok((Some(names.join("/")), rest.trim_start())),
+        false => {
+            Err("a group is one to eight names of up to 40 characters, with strokes between them")
         }
     }
 }
@@ -270,6 +305,31 @@ mod tests {
                 (name, Duration::from_millis(ms)),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn groups_stand_before_an_equals_sign_and_addresses_keep_theirs() {
+        for (text, group, name) in [
+            (
+                "Home/Gateway=icmp:192.0.2.1,1 s",
+                Some("Home/Gateway"),
+                "icmp:192.0.2.1",
+            ),
+            ("Provider = far.example", Some("Provider"), "udp"),
+            ("http://far/?a=b", None, "http://far/?a=b"),
+            ("W=http://far/?a=b", Some("W"), "http://far/?a=b"),
+        ] {
+            let target = parse(text).unwrap();
+            assert_eq!(
+                (target.group.as_deref(), &*target.name()),
+                (group, name),
+                "{text}"
+            );
+        }
+        let deep = "a/".repeat(9) + "b=far";
+        for text in ["=far", "a//b=far", "a/\u{7}=far", &deep] {
+            assert!(parse(text).unwrap_err().contains("a group is"), "{text}");
         }
     }
 

@@ -49,6 +49,7 @@ impl Way {
                 kind,
                 interval,
                 interface: None,
+                group: None,
             },
             outlet: outlet.clone(),
             server,

@@ -5,6 +5,7 @@ use crate::scan::{self, Contents, Source};
 use crate::statistics::Ask;
 use crate::{times, usage};
 use analysis::counted::{COUNTED_VERSION, CountedTraffic, MOST, bin_ns};
+use std::collections::BTreeSet;
 
 /// Reads the traffic; `None` if no interface was counted.
 ///
@@ -43,5 +44,6 @@ pub(super) fn counted(from: Source<'_>, ask: &Ask) -> anyhow::Result<Option<Coun
         moments,
         host: host_load::samples(from, span)?.summary(),
         modem: host_load::modem(from, span)?,
+        radios: host_load::radios(from, span, &[], &BTreeSet::new())?,
     }))
 }

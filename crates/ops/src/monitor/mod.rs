@@ -3,8 +3,8 @@
 mod alert;
 pub mod history;
 mod metrics;
-mod modem;
 mod quality;
+mod readings;
 mod site;
 mod thinning;
 mod writer;
@@ -25,7 +25,7 @@ use live::notify::Manager;
 use live::outlet::Outlet;
 use live::web::Web;
 pub(crate) use metrics::escaped;
-use modem::ModemReader;
+use readings::Reader;
 use serde::{Deserialize, Serialize};
 use site::Site;
 use std::collections::BTreeMap;
@@ -80,10 +80,17 @@ pub struct Plan {
     /// Interval at which that command runs.
     #[serde(default = "modem_every")]
     pub modem_every: Duration,
+    /// Interval between readings of the radios: Wi-Fi and cellular modems. Zero: none.
+    #[serde(default = "radio_every")]
+    pub radio_every: Duration,
 }
 
 fn modem_every() -> Duration {
     Duration::from_secs(30)
+}
+
+fn radio_every() -> Duration {
+    Duration::from_secs(10)
 }
 
 impl Plan {
@@ -105,6 +112,7 @@ impl Plan {
             mark_on: None,
             modem_cmd: None,
             modem_every: modem_every(),
+            radio_every: radio_every(),
         }
     }
 
@@ -132,6 +140,9 @@ impl Plan {
         }
         if self.modem_every < Duration::from_secs(1) {
             return Err(usage("--modem-every must be at least 1 s"));
+        }
+        if self.radio_every > Duration::ZERO && self.radio_every < Duration::from_secs(1) {
+            return Err(usage("--radio-every must be at least 1 s, or 0 s for none"));
         }
         let is_token = |t: &String| t.len() >= 8 && t.bytes().all(|b| b.is_ascii_alphanumeric());
         if !self.web_token.iter().all(is_token) {
@@ -264,18 +275,14 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let site = Served::start(plan, &recording, observer)?;
     let marks = Follower::start(plan.mark_on.as_deref())?;
     let writer = MonitorWriter::start(writer, guard)?;
-    let modem = plan.modem_cmd.as_deref().map(|command| {
-        let every = std::time::Duration::from_nanos(plan.modem_every.as_nanos());
-        ModemReader::start(command, every, writer.rows.clone())
-    });
-    let modem = modem.transpose()?;
+    let readers = readers(plan, &writer)?;
     let rows = writer.rows.clone();
     let access = bound(plan, access);
     let monitor = match Monitor::new(plan.monitor.clone(), &access, clock, rows, &first_seq) {
         Ok(monitor) => monitor,
         Err(e) => {
             // The writer ends once nobody sends rows.
-            drop(modem);
+            drop(readers);
             let writer = writer.finish(observer);
             let empty = resumed.is_none() && writer.rows_saved() == 0;
             drop(writer);
@@ -305,7 +312,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         site: site.as_ref().map(|s| s.site.clone()),
         manager: manager.as_ref(),
         marks,
-        modem,
+        readers,
         metrics_failed: false,
         over: false,
     });
@@ -317,6 +324,32 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     let ran = clock.now().saturating_since(base::Time::ZERO);
     close(writer.finish(observer), meta)?;
     Ok(Answer { recording, ran })
+}
+
+/// Starts what is read beside the probes.
+fn readers(plan: &Plan, writer: &MonitorWriter) -> anyhow::Result<Vec<Reader>> {
+    let every = |time: Duration| std::time::Duration::from_nanos(time.as_nanos());
+    let mut readers = Vec::new();
+    if let Some(command) = plan.modem_cmd.clone() {
+        let (every, read) = (every(plan.modem_every), readings::modem(command));
+        readers.push(Reader::start(
+            "--modem-cmd",
+            every,
+            writer.rows.clone(),
+            read,
+        )?);
+    }
+    if plan.radio_every > Duration::ZERO {
+        let read = readings::radios(plan.monitor.interfaces.clone());
+        let every = every(plan.radio_every);
+        readers.push(Reader::start(
+            "--radio-every",
+            every,
+            writer.rows.clone(),
+            read,
+        )?);
+    }
+    Ok(readers)
 }
 
 /// Site of the monitor, its server and the thread that renders its page.
@@ -344,7 +377,7 @@ impl Served {
             (None, true) => None,
             (None, false) => Some(live::web::new_token()?),
         };
-        let site = Site::new();
+        let site = Site::new(&plan.monitor.targets);
         let web = Web::start(listen, token.clone(), site.clone());
         let web = web.with_context(|| format!("--web {listen}"))?;
         let renderer = site.render(recording.to_owned())?;
@@ -461,7 +494,7 @@ struct Watch<'w> {
     site: Option<Arc<Site>>,
     manager: Option<&'w Manager>,
     marks: Follower,
-    modem: Option<ModemReader>,
+    readers: Vec<Reader>,
     metrics_failed: bool,
     over: bool,
 }
@@ -492,8 +525,8 @@ impl Overseer for Watch<'_> {
             // The writer ends after this.
             let _ = self.writer.rows.send(row);
         }
-        if let Some(modem) = &mut self.modem {
-            modem.tell(self.observer);
+        for reader in &mut self.readers {
+            reader.tell(self.observer);
         }
         let changes = alert::changes(&mut self.alerts, status, &self.host);
         let observer = self.observer;

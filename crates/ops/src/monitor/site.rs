@@ -11,10 +11,10 @@ use crate::progress::Shared;
 use crate::report;
 use ::report::data::PageProbes;
 use ::report::plots::SINGLE;
-use live::monitor::MonitorStatus;
+use live::monitor::{MonitorStatus, Target};
 use live::web::{Reply, Site as WebSite};
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +37,8 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// Site, shared by the monitor, the server and the thread that renders.
 pub(super) struct Site {
+    /// Groups of the targets that have one, by the target's name.
+    groups: BTreeMap<String, String>,
     state: Mutex<State>,
     stop: AtomicBool,
 }
@@ -91,6 +93,8 @@ struct Live<'s> {
 #[derive(Serialize)]
 struct LiveTarget<'s> {
     name: &'s str,
+    /// Place in the tree of targets.
+    group: Option<&'s str>,
     rtt_ms: Option<f64>,
     ipdv_ms: Option<f64>,
     sent: u64,
@@ -102,8 +106,10 @@ struct LiveTarget<'s> {
 }
 
 impl Site {
-    pub(super) fn new() -> Arc<Site> {
+    pub(super) fn new(targets: &[Target]) -> Arc<Site> {
+        let group = |t: &Target| Some((t.name(), t.group.clone()?));
         Arc::new(Site {
+            groups: targets.iter().filter_map(group).collect(),
             state: Mutex::default(),
             stop: AtomicBool::new(false),
         })
@@ -221,6 +227,7 @@ impl Site {
             });
             LiveTarget {
                 name: &t.name,
+                group: self.groups.get(&*t.name).map(String::as_str),
                 rtt_ms: t.rtt.map(|d| d.as_millis_f64()),
                 ipdv_ms: t.ipdv().map(|d| d.as_millis_f64()),
                 sent: t.judged(),

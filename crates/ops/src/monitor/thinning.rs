@@ -81,6 +81,7 @@ impl Stage {
             | TableId::Datagram
             | TableId::Decision
             | TableId::Modem
+            | TableId::Radio
             | TableId::Segment
             | TableId::Course => Some(Stage::Gone),
             TableId::Event

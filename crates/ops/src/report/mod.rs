@@ -113,6 +113,8 @@ pub enum Plot {
     Host,
     /// State of the modem: synchronous rates, noise margins, and errors as rates
     Modem,
+    /// Signal and handovers of the radios, above round trips and traffic
+    Radio,
     /// Wait of packets in each queue of a simulation
     Queue,
     /// Congestion window of each transfer of a simulation
@@ -154,6 +156,7 @@ impl Plot {
             Plot::Availability => plots::Plot::Availability,
             Plot::Host => plots::Plot::Host,
             Plot::Modem => plots::Plot::Modem,
+            Plot::Radio => plots::Plot::Radio,
             Plot::Hosts
             | Plot::Queue
             | Plot::Window

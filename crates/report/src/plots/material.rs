@@ -9,8 +9,9 @@ use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use analysis::modem::{self, Growth};
 use analysis::moments::Moment;
+use analysis::radio::{LONGEST_NS, Measure};
 use base::histogram::HistogramError;
-use base::record::{Distribution, HostLoad, Modem, Status};
+use base::record::{Distribution, HostLoad, Modem, Radio, Status, Text};
 use std::collections::BTreeMap;
 
 /// Number of stretches that divide the span: about one per pixel.
@@ -102,6 +103,9 @@ impl HostStretch {
     }
 }
 
+/// Most radios that are drawn.
+const RADIOS: usize = 16;
+
 /// Readings of the modem in a stretch of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModemStretch {
@@ -129,6 +133,55 @@ impl ModemStretch {
     pub fn errors_a_minute(&self, i: usize) -> Option<f64> {
         let (errors, seconds) = self.errors[i];
         (seconds > 0.0).then(|| errors / seconds * 60.0)
+    }
+}
+
+/// Signal of a radio over the stretches.
+#[derive(Clone, Debug, Default)]
+pub struct RadioStretches {
+    /// Sum and number of the readings of each stretch with one, for each measure.
+    sums: [BTreeMap<usize, (f64, u32)>; 3],
+    /// Times of its handovers, UNIX ns.
+    pub handovers: Vec<i64>,
+    cell: Option<(i64, Text)>,
+}
+
+/// Quantities of a signal, in the order in which they are drawn if known.
+pub const MEASURES: [Measure; 3] = [Measure::Rsrp, Measure::Rssi, Measure::Quality];
+
+impl RadioStretches {
+    fn add(&mut self, place: usize, row: &Radio) {
+        for (sums, measure) in self.sums.iter_mut().zip(MEASURES) {
+            if let Some(v) = measure.of(row) {
+                let (sum, n) = sums.entry(place).or_default();
+                *sum += v;
+                *n += 1;
+            }
+        }
+        if let Some(cell) = &row.cell {
+            let before = self.cell.replace((row.t_ns, cell.clone()));
+            let near = |at: i64| row.t_ns.saturating_sub(at) <= LONGEST_NS;
+            if before.is_some_and(|(at, before)| near(at) && before != *cell) {
+                self.handovers.push(row.t_ns);
+            }
+        }
+    }
+
+    /// Measure that most stretches have, the first of them if there are several.
+    pub fn measure(&self) -> Option<usize> {
+        let most = self
+            .sums
+            .iter()
+            .map(BTreeMap::len)
+            .max()
+            .filter(|n| *n > 0)?;
+        self.sums.iter().position(|s| 2 * s.len() >= most)
+    }
+
+    /// Means of a measure, by stretch.
+    pub fn means(&self, measure: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let sums = self.sums[measure].iter();
+        sums.map(|(place, (sum, n))| (*place, sum / f64::from(*n)))
     }
 }
 
@@ -192,6 +245,8 @@ pub struct Material {
     /// Readings of the modem in each stretch, and the latest reading.
     pub modem: Vec<ModemStretch>,
     last_reading: Option<Modem>,
+    /// Signals of the radios, by interface; of 16 at most.
+    pub radios: BTreeMap<Text, RadioStretches>,
     /// Load of the host in each stretch.
     pub host: Vec<HostStretch>,
     pub down: Vec<Carried>,
@@ -223,6 +278,7 @@ impl Material {
             cells: Cells::new(&scope),
             modem: vec![ModemStretch::default(); STRETCHES],
             last_reading: None,
+            radios: BTreeMap::new(),
             host: vec![HostStretch::default(); STRETCHES],
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
@@ -468,6 +524,18 @@ impl Material {
                     None => {}
                 }
             }
+        }
+    }
+
+    /// Adds a reading of a radio, in the order of time.
+    pub fn radio(&mut self, row: &Radio) {
+        let Some(place) = self.place(row.t_ns) else {
+            return;
+        };
+        let is_known = self.radios.contains_key(&row.interface);
+        if is_known || self.radios.len() < RADIOS {
+            let radio = self.radios.entry(row.interface.clone()).or_default();
+            radio.add(place, row);
         }
     }
 

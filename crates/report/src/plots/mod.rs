@@ -13,6 +13,7 @@ mod material;
 mod modem;
 mod over_time;
 mod page;
+mod radio;
 mod scope;
 mod smoke;
 mod spread;
@@ -47,6 +48,8 @@ pub enum Plot {
     Host,
     /// State of the modem.
     Modem,
+    /// Signal and handovers of the radios, above the round trips.
+    Radio,
 }
 
 /// Number of characters of a title that fit the width of a picture.
@@ -78,6 +81,7 @@ impl Plot {
                 "there are no probes, and no interface was watched",
             ),
             Plot::Modem => (m.has_modem(), "the modem was not read"),
+            Plot::Radio => (radio::is_known(m), "no radio told its signal"),
             Plot::Host => (m.has_host_load(), "the load of the host was not sampled"),
             _ => (m.has_delays(), "there are no probes"),
         };
@@ -96,6 +100,7 @@ impl Plot {
             Plot::Availability => availability::plot(m),
             Plot::Host => host::plot(m),
             Plot::Modem => modem::plot(m),
+            Plot::Radio => radio::plot(m),
         };
         let title = match &*m.title {
             "" => spec.title,

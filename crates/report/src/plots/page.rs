@@ -10,13 +10,13 @@ use crate::plot::PlotSpec;
 use crate::stability;
 use crate::statistics as tables;
 use crate::terminal::sentence;
-use crate::{host, modem};
+use crate::{host, modem, radio};
 use analysis::statistics::Statistics;
 use base::print::{DELAY, SIZE, percent};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const ALL: [(Plot, &str, &str); 10] = [
+const ALL: [(Plot, &str, &str); 11] = [
     (
         Plot::Rtt,
         "Round trips and traffic",
@@ -56,6 +56,11 @@ const ALL: [(Plot, &str, &str); 10] = [
         Plot::Daily,
         "Traffic a day",
         "Bytes counted at the interface.",
+    ),
+    (
+        Plot::Radio,
+        "Radio",
+        "Signal as the modem or the driver tells it, above round trips and traffic. Marks at the top are handovers.",
     ),
     (
         Plot::Modem,
@@ -275,6 +280,14 @@ fn overview(s: &Statistics, zone: &TimeZone) -> Markup {
                 h2 id="modem" { "Modem" }
                 @for table in modem::tables(s.modem.as_ref()) { (table.html("modem")) }
                 p.evidence { (modem::NOTE) }
+            }
+        }
+        @if let Some(table) = radio::table(&s.radios) {
+            section aria-labelledby="radio" {
+                h2 id="radio" { "Radio" }
+                (table.html("radio"))
+                @for text in radio::sentences(&s.radios) { p { (text) } }
+                p.evidence { (radio::NOTE) }
             }
         }
         @if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {

@@ -5,12 +5,13 @@ use crate::stability;
 use crate::statistics as tables;
 use crate::table::{Notes, Table};
 use crate::words;
-use crate::{host, modem};
+use crate::{host, modem, radio};
 use analysis::compare::Comparison;
 use analysis::counted::CountedTraffic;
 use analysis::host_load::HostSummary;
 use analysis::inside::Inside;
 use analysis::modem::ModemSummary;
+use analysis::radio::RadioSummary;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use base::print::{DELAY, RATE, number};
@@ -68,6 +69,7 @@ pub(super) fn this_host(page: &mut Page, s: &Statistics, notes: &mut Notes) {
         page.table(&table, notes);
     }
     the_modem(page, s.modem.as_ref(), notes);
+    the_radios(page, &s.radios, notes);
     if let Some(table) = host::table(s.host.as_ref(), &s.interfaces) {
         page.table(&table, notes);
         busy(page, s.host.as_ref());
@@ -84,6 +86,19 @@ fn the_modem(page: &mut Page, state: Option<&ModemSummary>, notes: &mut Notes) {
         page.paragraph(modem::NOTE, 2, Some(Paint::Faint));
         page.gap();
     }
+}
+
+/// Writes the state of the radios, and what they say about bad seconds.
+fn the_radios(page: &mut Page, all: &[RadioSummary], notes: &mut Notes) {
+    let Some(table) = radio::table(all) else {
+        return;
+    };
+    page.table(&table, notes);
+    for text in radio::sentences(all) {
+        page.item(&text, None);
+    }
+    page.paragraph(radio::NOTE, 2, Some(Paint::Faint));
+    page.gap();
 }
 
 /// Writes what the load of the processors says.

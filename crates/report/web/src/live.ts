@@ -2,6 +2,7 @@
 // the questions of the first script.
 // Only that page has it: the page in a file cannot ask anything of anybody.
 import { EXCHANGED, QUESTION, type Question, byId, digits, element } from "./dom";
+import { type Line, lines } from "./tree";
 
 interface Second {
   at_s: number;
@@ -11,6 +12,7 @@ interface Second {
 }
 interface Target {
   name: string;
+  group: string | null;
   rtt_ms: number | null;
   ipdv_ms: number | null;
   sent: number;
@@ -83,13 +85,35 @@ function picture(t: Target): SVGElement {
   return svg;
 }
 
-function row(t: Target): HTMLElement {
-  const made = element("tr", "");
-  const head = element("th", "", t.name);
+const lost = (lost: number, sent: number): string => `${lost} of ${sent}${sent > 0 ? ` (${digits((100 * lost) / sent)} %)` : ""}`;
+const isWell = (t: Target): boolean => t.outage_s === null && t.trouble === null;
+
+/** First cell of a line, indented by its place in the tree. */
+function heading(depth: number, name: string): HTMLElement {
+  const head = element("th", "", name);
   head.scope = "row";
-  const share = t.sent > 0 ? ` (${digits((100 * t.lost) / t.sent)} %)` : "";
+  head.style.paddingLeft = `${depth * 1.2}rem`;
+  return head;
+}
+
+/** A group: how many of its targets answer, the longest round trip, and all losses. */
+function group(line: Line<Target>): HTMLElement {
+  const made = element("tr", "group");
+  const all = line.targets;
+  const well = all.filter(isWell).length;
+  const longest = all.reduce<number | null>((most, t) => (t.rtt_ms === null ? most : Math.max(most ?? 0, t.rtt_ms)), null);
+  const sums = all.reduce(([lost, sent], t) => [lost + t.lost, sent + t.sent] as [number, number], [0, 0] as [number, number]);
+  const cells = [longest === null ? "–" : `≤ ${ms(longest)}`, "", lost(...sums)].map((text) => element("td", "", text));
+  const state = element("td", well < all.length ? "words bad" : "words", `${well} of ${all.length} answer`);
+  made.append(heading(line.depth, line.group ?? ""), state, element("td", ""), ...cells);
+  return made;
+}
+
+function row(t: Target, depth: number): HTMLElement {
+  const made = element("tr", "");
+  const head = heading(depth, t.name);
   const state = t.outage_s !== null ? `no answer for ${Math.floor(t.outage_s)} s` : (t.trouble ?? "answers");
-  const cells = [ms(t.rtt_ms), ms(t.ipdv_ms), `${t.lost} of ${t.sent}${share}`].map((text) => element("td", "", text));
+  const cells = [ms(t.rtt_ms), ms(t.ipdv_ms), lost(t.lost, t.sent)].map((text) => element("td", "", text));
   const plot = element("td", "");
   plot.append(picture(t));
   made.append(head, element("td", t.outage_s !== null || t.trouble ? "words bad" : "words", state), plot, ...cells);
@@ -106,7 +130,8 @@ function table(state: State): HTMLElement {
   }
   const [top, body] = [element("thead", ""), element("tbody", "")];
   top.append(head);
-  body.append(...state.targets.map(row));
+  const one = (line: Line<Target>): HTMLElement[] => (line.group === null ? line.targets.map((t) => row(t, line.depth)) : [group(line)]);
+  body.append(...lines(state.targets).flatMap(one));
   made.append(top, body);
   return made;
 }

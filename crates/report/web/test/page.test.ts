@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { lines } from "../src/tree";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 
 const crate = resolve(process.cwd(), "..");
@@ -833,4 +834,16 @@ test("the notebook's plot tells the values under the pointer, and a drag asks fo
   await page.mouse.dblclick(at(0.7), middle);
   assert.deepEqual(await span(), []);
   await page.close();
+});
+
+test("targets stand below the groups that they belong to, in the order in which they were given", () => {
+  const targets = [
+    { name: "a", group: "Home/Rooms" },
+    { name: "b", group: null },
+    { name: "c", group: "Home" },
+    { name: "d", group: "Provider" },
+    { name: "e", group: "Home/Rooms" },
+  ];
+  const told = lines(targets).map((l) => `${"  ".repeat(l.depth)}${l.group ?? "-"} ${l.targets.map((t) => t.name).join("")}`);
+  assert.deepEqual(told, ["- b", "Home cae", "  - c", "  Rooms ae", "    - a", "    - e", "Provider d", "  - d"]);
 });

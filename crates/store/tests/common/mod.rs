@@ -60,6 +60,7 @@ pub fn rows(recording: &Recording) -> Vec<Row> {
     all.extend(r.datagram.into_iter().map(Row::from));
     all.extend(r.host.into_iter().map(Row::from));
     all.extend(r.modem.into_iter().map(Row::from));
+    all.extend(r.radio.into_iter().map(Row::from));
     all.extend(r.availability.into_iter().map(Row::from));
     all.extend(r.distribution.into_iter().map(Row::from));
     all.extend(r.connection.into_iter().map(Row::from));
