@@ -75,6 +75,7 @@ SCRATCH := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/tmp
 test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --release --package tailback-cli --no-default-features -- --deny warnings
 	mkdir -p $(SCRATCH)
 	TMPDIR=$(SCRATCH) $(CARGO) xtask test
 	$(CARGO) doc --release --workspace --no-deps --quiet

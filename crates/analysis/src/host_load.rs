@@ -105,7 +105,7 @@ struct Order {
 
 impl Order {
     fn push(&mut self, bad: bool, within: bool) {
-        if self.len % 64 == 0 {
+        if self.len.is_multiple_of(64) {
             self.within.push(0);
         }
         if let Some(last) = self.within.last_mut() {

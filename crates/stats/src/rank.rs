@@ -65,11 +65,8 @@ fn centred(mut values: Vec<f64>) -> Option<Vec<f64>> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter_mut().for_each(|v| *v -= mean);
     let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
-    if !(length > 0.0) {
-        return None;
-    }
     values.iter_mut().for_each(|v| *v /= length);
-    Some(values)
+    (length > 0.0).then_some(values)
 }
 
 fn lagged(x: &[f64], y: &[f64], lag: usize) -> f64 {

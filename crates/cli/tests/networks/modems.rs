@@ -106,6 +106,28 @@ fn tests_and_probes_measure_the_link_of_their_interface() {
         assert_eq!(compared["tests"][1]["name"], "wan1");
         assert!(dir.join("t-wan0.rec").exists() && dir.join("t-wan1.rec").exists());
 
+        // Both at once: each answer is of its own link, and they come in the order of the interfaces.
+        let args = [
+            "probe",
+            "nat:sockets=2,during=0 ms",
+            FAR,
+            "--interface",
+            "wan0,wan1",
+        ];
+        let (out, told) = run(
+            &line,
+            &dir,
+            &[&args[..], &["--at-once", "-o", "n", "--json"]].concat(),
+        );
+        assert!(out.status.success(), "{told}");
+        let answers = json(&out);
+        let titles = [0, 1].map(|i| answers[i]["title"].as_str().expect("a title").to_owned());
+        assert!(
+            titles[0].ends_with("wan0") && titles[1].ends_with("wan1"),
+            "{titles:?}"
+        );
+        assert!(dir.join("n-wan0.rec").exists() && dir.join("n-wan1.rec").exists());
+
         // Sockets of our own, hops, trains and loads take the same interface. The far address is not that of the interface
         // by which the server's datagrams leave.
         for kind in [
