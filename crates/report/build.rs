@@ -3,7 +3,13 @@
 use std::path::Path;
 
 fn main() {
-    let mut names = vec!["page.js", "live.js", "page.css", "uplot-licence.txt"];
+    let mut names = vec![
+        "page.js",
+        "live.js",
+        "film.js",
+        "page.css",
+        "uplot-licence.txt",
+    ];
     // WebAssembly is built from this crate itself, among others.
     if std::env::var("CARGO_CFG_TARGET_FAMILY").as_deref() != Ok("wasm") {
         names.extend(["web.js", "web_probe.js", "web_load.js", "browser.wasm.gz"]);

@@ -158,6 +158,40 @@ fn windows_drops_and_marks_are_drawn_with_the_names_of_the_flows() {
     for name in ["big 1 upload", "big 2 upload", "late upload", "window, kB"] {
         assert!(windows.contains(name), "{name}");
     }
+    let phase = drawn("phase");
+    assert!(phase.contains("windows of all transfers, kB") && phase.contains("last"));
+    let film = text(&scratch.path("film.html"));
+    let (code, _, error) = run(&[
+        "report",
+        &scratch.recording(),
+        "--plot",
+        "film",
+        "-o",
+        &film,
+    ]);
+    assert_eq!(code, Some(0), "{error}");
+    let page = std::fs::read_to_string(film).expect("a page");
+    let json = page.split("id=\"film-data\">").nth(1).expect("data");
+    let json = json.split("</script>").next().expect("an end");
+    let film: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let frames = film["frames"].as_u64().expect("a number") as usize;
+    let column = |v: &serde_json::Value| v.as_array().expect("a column").clone();
+    let queue = &film["queues"][0];
+    for key in ["packets", "kb", "wait_ms", "drops", "marks"] {
+        assert_eq!(column(&queue[key]).len(), frames, "{key}");
+    }
+    assert_eq!(column(&film["flows"][0]["window_kb"]).len(), frames);
+    let drops = column(&queue["drops"]);
+    assert!(drops.windows(2).all(|w| w[0].as_u64() <= w[1].as_u64()));
+    let (code, _, error) = run(&[
+        "report",
+        &scratch.recording(),
+        "--plot",
+        "film",
+        "-o",
+        "x.svg",
+    ]);
+    assert_eq!(code, Some(2), "{error}");
     let signals = drawn("signals");
     assert!(signals.contains("Drops and marks") && signals.contains("drops"));
     // A queue without drops and marks has no such plot, and the reason is said.

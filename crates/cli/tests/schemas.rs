@@ -100,6 +100,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         "sim",
     ),
     ("model bdp rate=10Mbit/s rtt=20ms --json", 0, "model"),
+    ("model @calculate.toml steps=100 --json", 0, "calculation"),
     ("trace @link.pcapng --json", 0, "trace"),
     (
         "trace @link.pcapng --far @link.pcapng --json",
@@ -180,6 +181,10 @@ fn hub(dir: &TempDir, recordings: &[&str]) {
 fn prepared(dir: &TempDir) {
     dir.file("two.toml", SCENARIO);
     dir.file("ping.txt", PING);
+    dir.file(
+        "calculate.toml",
+        "[calculate]\nwhat = \"lblca\"\n[calculate.router.B1]\narrival = 100\n",
+    );
     let at = |name: &str| dir.at(name);
     let made: [&[&str]; 4] = [
         &[

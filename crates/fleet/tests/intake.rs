@@ -1,43 +1,19 @@
 //! The hub against what a bad network, a crash, a damaged disk and a hostile point do: every recording with a receipt is
 //! in the store exactly once, and nothing else is.
 
-use base::record::{Delay, Meta};
+mod common;
+
+use common::recording;
 use fleet::hub::{Hub, IntakeError, Quotas};
 use fleet::{Manifest, PublicKey, Task, Verdict};
 use rand::RngExt;
 use std::path::{Path, PathBuf};
 use testkit::TempDir;
 
-const NOON: i64 = 1_795_608_000_000_000_000;
-const SECOND: i64 = 1_000_000_000;
 const PIECE: u64 = 1 << 20;
 
 fn no_runs(_: &str) -> anyhow::Result<Task> {
     anyhow::bail!("these tests have no plans")
-}
-
-/// Closed recording of `rows` probes below `dir`.
-fn recording(dir: &Path, name: &str, rows: i64) -> (PathBuf, Manifest) {
-    let path = dir.join(name);
-    let meta = Meta {
-        format: base::record::FORMAT_VERSION,
-        verb: "monitor".into(),
-        started_ns: NOON,
-        ended_ns: Some(NOON + rows * SECOND),
-        complete: true,
-        ..Meta::default()
-    };
-    let mut writer = store::Writer::create(&path, meta.clone()).unwrap();
-    for i in 0..rows {
-        let probe = Delay {
-            rtt_ns: Some(i * 1000 % 77),
-            ..Delay::unanswered(NOON + i * SECOND, i, "server".into())
-        };
-        writer.push(probe).unwrap();
-    }
-    writer.close(meta).unwrap();
-    let manifest = Manifest::of(&path, name, "watch").unwrap();
-    (path, manifest)
 }
 
 /// New hub with the point "p".
@@ -71,7 +47,7 @@ fn send(hub: &Hub, from: &Path, manifest: &Manifest) {
 #[test]
 fn what_the_hub_stores_is_the_recording_byte_for_byte_and_a_second_close_gives_the_same_receipt() {
     let dir = TempDir::new("intake");
-    let (path, manifest) = recording(&dir, "watch.a.rec", 500);
+    let (path, manifest) = recording(&dir, "watch.a.rec", "watch", 500);
     let hub = hub(&dir);
     send(&hub, &path, &manifest);
     let receipt = hub.close("p", &manifest).unwrap();
@@ -87,7 +63,7 @@ fn what_the_hub_stores_is_the_recording_byte_for_byte_and_a_second_close_gives_t
         );
     }
     // Another recording of the same name is not taken, and harms nothing.
-    let (_, mut other) = recording(&dir.join("hub"), "watch.a.rec", 3);
+    let (_, mut other) = recording(&dir.join("hub"), "watch.a.rec", "watch", 3);
     other.plan = 9;
     assert!(matches!(hub.close("p", &other), Err(IntakeError::Taken)));
     assert_eq!(store::read(&stored).unwrap().delay.len(), 500);
@@ -97,7 +73,7 @@ fn what_the_hub_stores_is_the_recording_byte_for_byte_and_a_second_close_gives_t
 #[test]
 fn pieces_that_a_power_cut_damaged_are_sent_again_and_a_damaged_recording_is_quarantined() {
     let dir = TempDir::new("intake-torn");
-    let (path, manifest) = recording(&dir, "watch.a.rec", 300);
+    let (path, manifest) = recording(&dir, "watch.a.rec", "watch", 300);
     let hub = self::hub(&dir);
     send(&hub, &path, &manifest);
     drop(hub);
@@ -117,8 +93,8 @@ fn pieces_that_a_power_cut_damaged_are_sent_again_and_a_damaged_recording_is_qua
 #[test]
 fn a_quota_refuses_more_and_keeps_what_is_there() {
     let dir = TempDir::new("intake-quota");
-    let (path, manifest) = recording(&dir, "watch.a.rec", 300);
-    let (other_path, other) = recording(&dir, "watch.b.rec", 300);
+    let (path, manifest) = recording(&dir, "watch.a.rec", "watch", 300);
+    let (other_path, other) = recording(&dir, "watch.b.rec", "watch", 300);
     let room = manifest.all_bytes() + other.all_bytes() / 2;
     for quotas in [
         Quotas {
@@ -156,7 +132,7 @@ fn a_point_that_withdraws_leaves_no_file_and_no_way_in() {
     let mut rng = base::rng::Streams::new(SEED).stream("withdrawals");
     let dir = TempDir::new("intake-withdrawn");
     let made: Vec<_> = (0..3)
-        .map(|i| recording(&dir, &format!("watch.{i}.rec"), 50))
+        .map(|i| recording(&dir, &format!("watch.{i}.rec"), "watch", 50))
         .collect();
     for draw in 0..20 {
         let home = TempDir::new("intake-withdrawn-hub");
@@ -266,7 +242,7 @@ fn a_flipped_bit_anywhere_means_quarantine_and_never_the_store() {
     let hub = hub(&dir);
     for draw in 0..60 {
         let name = format!("watch.{draw}.rec");
-        let (path, manifest) = recording(&dir, &name, rng.random_range(1..300));
+        let (path, manifest) = recording(&dir, &name, "watch", rng.random_range(1..300));
         let part = &manifest.files[rng.random_range(0..manifest.files.len())];
         let file = path.join(&part.path);
         let mut bytes = std::fs::read(&file).unwrap();
@@ -285,7 +261,7 @@ fn a_flipped_bit_anywhere_means_quarantine_and_never_the_store() {
 fn rows_that_a_list_makes_up_mean_quarantine() {
     let dir = TempDir::new("intake-rows");
     let hub = hub(&dir);
-    let (path, mut manifest) = recording(&dir, "watch.a.rec", 10);
+    let (path, mut manifest) = recording(&dir, "watch.a.rec", "watch", 10);
     manifest.rows.insert("delay".into(), 11);
     send(&hub, &path, &manifest);
     assert_eq!(
@@ -306,7 +282,14 @@ fn any_order_of_pieces_and_crashes_ends_with_each_recording_once() {
         let home = dir.join("hub");
         let mut hub = self::hub(&dir);
         let recordings: Vec<_> = (0..3)
-            .map(|i| recording(&dir, &format!("watch.{i}.rec"), rng.random_range(1..400)))
+            .map(|i| {
+                recording(
+                    &dir,
+                    &format!("watch.{i}.rec"),
+                    "watch",
+                    rng.random_range(1..400),
+                )
+            })
             .collect();
         let mut receipts = vec![None; recordings.len()];
         for _ in 0..400 {
@@ -381,7 +364,7 @@ fn a_large_fleet() {
     const ROWS: i64 = 864_000;
     let dir = TempDir::new("intake-large");
     let hub = hub(&dir);
-    let (path, manifest) = recording(&dir, "watch.a.rec", ROWS);
+    let (path, manifest) = recording(&dir, "watch.a.rec", "watch", ROWS);
     let began = std::time::Instant::now();
     send(&hub, &path, &manifest);
     let sent = began.elapsed();

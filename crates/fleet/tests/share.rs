@@ -1,41 +1,18 @@
 //! The hub against a hostile sender of a shared recording: limits, names and damage.
 
-use base::record::{Delay, Meta};
+mod common;
+
+use common::recording;
 use fleet::hub::{Hub, IntakeError, Sharing};
 use fleet::{Manifest, PublicKey, Task, Verdict};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::path::{Path, PathBuf};
 use testkit::TempDir;
 
-const NOON: i64 = 1_795_608_000_000_000_000;
-const SECOND: i64 = 1_000_000_000;
 const NAME: &str = "shared.rec";
 
 fn no_runs(_: &str) -> anyhow::Result<Task> {
     anyhow::bail!("these tests have no plans")
-}
-
-fn recording(dir: &Path, rows: i64) -> (PathBuf, Manifest) {
-    let path = dir.join(NAME);
-    let meta = Meta {
-        format: base::record::FORMAT_VERSION,
-        verb: "monitor".into(),
-        started_ns: NOON,
-        ended_ns: Some(NOON + rows * SECOND),
-        complete: true,
-        ..Meta::default()
-    };
-    let mut writer = store::Writer::create(&path, meta.clone()).unwrap();
-    for i in 0..rows {
-        let probe = Delay {
-            rtt_ns: Some(i * 1000 % 77),
-            ..Delay::unanswered(NOON + i * SECOND, i, "server".into())
-        };
-        writer.push(probe).unwrap();
-    }
-    writer.close(meta).unwrap();
-    let manifest = Manifest::of(&path, NAME, "shared").unwrap();
-    (path, manifest)
 }
 
 /// New hub within these limits.
@@ -74,7 +51,7 @@ fn send(
 #[test]
 fn a_code_takes_one_recording_of_one_name() {
     let dir = TempDir::new("share-one");
-    let (path, manifest) = recording(&dir, 200);
+    let (path, manifest) = recording(&dir, NAME, "shared", 200);
     let hub = hub(&dir, 1 << 20, 1 << 20);
     let point = point(&hub, 7);
     assert!(point.starts_with("share-") && point.len() == 38, "{point}");
@@ -109,7 +86,7 @@ fn a_code_takes_one_recording_of_one_name() {
 #[test]
 fn each_limit_holds_and_an_unfinished_transfer_counts() {
     let dir = TempDir::new("share-limits");
-    let (path, manifest) = recording(&dir, 2000);
+    let (path, manifest) = recording(&dir, NAME, "shared", 2000);
     let bytes = manifest.all_bytes();
     let small = hub(&dir.join("small"), 1 << 30, bytes - 1);
     let sender = point(&small, 7);
@@ -144,7 +121,7 @@ fn a_flipped_bit_anywhere_leads_to_quarantine() {
     println!("seed {SEED}");
     let mut rng = StdRng::seed_from_u64(SEED);
     let dir = TempDir::new("share-flipped");
-    let (path, manifest) = recording(&dir, 100);
+    let (path, manifest) = recording(&dir, NAME, "shared", 100);
     let hub = hub(&dir, 1 << 30, 1 << 20);
     for draw in 0..30 {
         let point = point(&hub, draw);

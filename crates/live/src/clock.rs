@@ -3,6 +3,7 @@
 //! `CLOCK_BOOTTIME`, which keeps running during suspend: slots of that time are missed, not forgotten.
 
 use base::Time;
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
 /// Clock that is freely copied: every thread of a run shares one origin.
@@ -15,8 +16,17 @@ pub struct Clock {
 }
 
 fn read(id: ClockId) -> i64 {
-    let t = clock_gettime(id).expect("the kernel has this clock");
-    t.tv_sec() * 1_000_000_000 + t.tv_nsec()
+    ns_of(clock_gettime(id).expect("the kernel has this clock"))
+}
+
+/// Nanoseconds of a time of the kernel, whose fields are narrower on processors of 32 bits.
+pub(crate) fn ns_of(t: TimeSpec) -> i64 {
+    i64::try_from(std::time::Duration::from(t).as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Time of the kernel of so many nanoseconds; zero of a negative number.
+pub(crate) fn timespec(ns: i64) -> TimeSpec {
+    TimeSpec::from_duration(std::time::Duration::from_nanos(ns.max(0).unsigned_abs()))
 }
 
 pub fn mono_ns() -> i64 {

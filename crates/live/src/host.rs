@@ -109,8 +109,10 @@ mod offload {
 /// Free bytes and total size of the file system of `path`; `None` if it does not say.
 pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     let s = nix::sys::statvfs::statvfs(path).ok()?;
-    let block = s.fragment_size();
-    Some((s.blocks_available() * block, s.blocks() * block))
+    // These have as many bits as the processor.
+    let (block, free, all) = (s.fragment_size(), s.blocks_available(), s.blocks());
+    let bytes = |blocks| u64::try_from(u128::from(block) * blocks).unwrap_or(u64::MAX);
+    Some((bytes(u128::from(free)), bytes(u128::from(all))))
 }
 
 pub use crate::sys::memory::release as release_memory;

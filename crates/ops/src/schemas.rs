@@ -21,6 +21,10 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("export", schema_for!(crate::export::Exported)),
         ("model", schema_for!(crate::model::Document)),
         (
+            "calculation",
+            schema_for!(crate::model::calculation::Calculated),
+        ),
+        (
             "patterns",
             schema_for!(Vec<crate::analyse::patterns::RecordingPatterns>),
         ),

@@ -6,8 +6,12 @@ mod sample;
 
 use analysis::answer::{Answer, Finding, Severity};
 use analysis::before_after::{Network, Round};
+use analysis::inside::{
+    About, FlowSample, FlowSamples, QueueSample, QueueSamples, Samples, inside,
+};
 use analysis::moments::Moment;
-use base::record::{Cause, Meta, Status};
+use base::record::{Cause, Direction, Meta, Origin, Status};
+use jiff::tz::TimeZone;
 use report::packets::{Acked, Again, Mark, Packets, Page, Sent};
 use report::plots::{Material, Scope};
 use report::terminal::Style;
@@ -54,11 +58,55 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     std::fs::write(out.join("gaps.html"), report::plots::page(&[gaps()], None))?;
     std::fs::write(out.join("networks.html"), networks())?;
+    std::fs::write(out.join("film.html"), film()?)?;
     std::fs::write(
         out.join("live.html"),
         report::plots::live_page(&[fortnight()], None),
     )?;
     Ok(())
+}
+
+/// Film of a sawtooth of 30 s in a queue, with two transfers.
+fn film() -> Result<String, Box<dyn Error>> {
+    const MS: i64 = 1_000_000;
+    let sample = |k: i64| {
+        let packets = (k % 200) / 4;
+        QueueSample {
+            t_ns: k * 10 * MS,
+            backlog_bytes: packets * 1500,
+            backlog_packets: packets,
+            sojourn_ns: Some(packets * MS),
+            drops: k / 200,
+            marks: 0,
+            delivered_bytes: k * 12_500,
+        }
+    };
+    let window = |k: i64| FlowSample {
+        t_ns: k * 10 * MS,
+        acked_bytes: Some(k * 6_000),
+        cwnd_bytes: Some(20_000 + 150 * (k % 200)),
+        ..FlowSample::default()
+    };
+    let flow = |number: i64, name: &str| FlowSamples {
+        number,
+        name: Some(name.into()),
+        direction: Direction::Up,
+        all: (0..3000).map(window).collect(),
+    };
+    let samples = Samples {
+        queues: vec![QueueSamples {
+            name: "link".into(),
+            all: (0..3000).map(sample).collect(),
+        }],
+        flows: vec![flow(0, "bulk"), flow(1, "late")],
+    };
+    let about = About {
+        title: "Two transfers in a queue".into(),
+        origin: Origin::Simulated,
+        complete: true,
+    };
+    let inside = inside(about, &samples).ok_or("no samples")?;
+    Ok(report::film::page(&inside, &samples, &TimeZone::UTC)?)
 }
 
 /// Three networks of two media, one with two rounds.

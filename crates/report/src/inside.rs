@@ -1,7 +1,7 @@
 //! Report of a recording with the state of queues and transfers: as text, as plots, and as a page.
 
 use crate::html::head;
-use crate::plot::{Axis, PlotSpec, Series};
+use crate::plot::{Axis, Draw, PlotSpec, Series};
 use crate::table::{Cell, Table};
 use crate::words::{self, when};
 use analysis::inside::{Inside, Samples};
@@ -228,7 +228,7 @@ fn some(i: &Inside) -> String {
     }
 }
 
-fn name(i: &Inside, at: usize) -> String {
+pub(crate) fn name(i: &Inside, at: usize) -> String {
     let f = &i.flows[at];
     match &f.name {
         Some(name) => format!("{name} {}", words::direction(f.direction)),
@@ -301,8 +301,56 @@ pub fn signals(i: &Inside, samples: &Samples) -> Result<PlotSpec, String> {
     ))
 }
 
+/// Plots the wait of the fullest queue against the sum of the windows of all transfers at the same time, in thirds of the time:
+/// a standing queue is one place, a sawtooth a slope that is gone along again and again, an instability a circle.
+///
+/// # Errors
+/// A recording without queues or windows.
+pub fn phase(i: &Inside, samples: &Samples) -> Result<PlotSpec, String> {
+    let longest = |q: &analysis::inside::QueueSamples| {
+        let waits = q.waits_ms().filter_map(|(_, ms)| ms);
+        waits.fold(0.0, f64::max)
+    };
+    let fullest = samples.queues.iter();
+    let queue = fullest.max_by(|a, b| longest(a).total_cmp(&longest(b)));
+    let queue = queue.ok_or("no queue was sampled")?;
+    let mut places = vec![0; samples.flows.len()];
+    let mut windows: Vec<Option<i64>> = vec![None; samples.flows.len()];
+    let mut thirds = [const { Vec::new() }; 3];
+    let span = (i.to_ns - i.from_ns).max(1);
+    for (t_ns, wait) in queue.waits_ms() {
+        for ((flow, place), window) in samples.flows.iter().zip(&mut places).zip(&mut windows) {
+            while let Some(s) = flow.all.get(*place).filter(|s| s.t_ns <= t_ns) {
+                *window = s.cwnd_bytes.or(*window);
+                *place += 1;
+            }
+        }
+        let known = windows.iter().flatten();
+        if let (Some(ms), true) = (wait, windows.iter().any(Option::is_some)) {
+            let sum: i64 = known.sum();
+            let third = (i128::from(t_ns - i.from_ns) * 3 / i128::from(span)).clamp(0, 2);
+            thirds[third as usize].push((sum as f64 / 1e3, Some(ms)));
+        }
+    }
+    let points = || thirds.iter().flatten();
+    if points().next().is_none() {
+        return Err("no window of a transfer was sampled".into());
+    }
+    let most = points().map(|p| p.0).fold(0.0, f64::max);
+    let names = ["first third of the time", "second", "last"];
+    let named = names.into_iter().zip(thirds.clone()).enumerate();
+    let series = named.map(|(at, (name, points))| Series::numbered(name, Draw::Dots, at, points));
+    let title = match i.title.trim() {
+        "" => "Wait against window".to_owned(),
+        name => format!("{name}: wait against window"),
+    };
+    let x = Axis::up_to("windows of all transfers, kB", most);
+    let y = format!("wait in {}, ms", queue.name);
+    Ok(PlotSpec::lines(title, x, y, series.collect()))
+}
+
 /// Returns the indexes of the largest transfers, in their original order.
-fn busiest(i: &Inside, most: usize) -> Vec<usize> {
+pub(crate) fn busiest(i: &Inside, most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..i.flows.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(i.flows[*at].bytes));
     order.truncate(most);
@@ -345,6 +393,7 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
         signals(i, samples).ok(),
         throughput(i, samples),
         windows(i, samples),
+        phase(i, samples).ok(),
         round_trips(i, samples),
     ];
     html! {

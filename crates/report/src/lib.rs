@@ -11,6 +11,7 @@ pub mod compared;
 pub mod counted;
 mod curves;
 pub mod data;
+pub mod film;
 pub mod hidden_queue;
 mod host;
 pub mod html;

@@ -113,6 +113,10 @@ const SETTLING: usize = 20;
 /// Resolution of the sizes tried, in mean rates times a step.
 const FINEST: f64 = 0.01;
 const LARGEST: f64 = 20.0;
+/// Most routers, most steps of all routers together, and most arrivals of one.
+const ROUTERS: usize = 1000;
+const STEPS: usize = 20_000_000;
+const ARRIVALS: f64 = 1e8;
 
 /// Network with names resolved, and the arrivals of each step.
 struct Plan {
@@ -175,12 +179,24 @@ impl Network {
     fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
         let invalid = |text: String| Err(ScenarioError::Invalid(text));
         let names: Vec<String> = self.router.keys().cloned().collect();
+        let steps = self.steps.saturating_mul(names.len());
+        if !(1..=ROUTERS).contains(&names.len()) || self.steps <= SETTLING || steps > STEPS {
+            return invalid(format!(
+                "there are 1 to {ROUTERS} routers with more than {SETTLING} steps each, and at most {STEPS} steps in all"
+            ));
+        }
         let at = |name: &str| names.iter().position(|n| n == name);
         let mut next = Vec::new();
         for (name, router) in &self.router {
             let rates = [router.arrival, router.capacity.unwrap_or(1.0), self.unit];
             if rates.iter().any(|r| !(0.0..=1e9).contains(r)) {
                 return invalid(format!("router.{name}: rates are from 0 to 10⁹ Mbit/s"));
+            }
+            let arrivals = router.arrival * self.steps as f64;
+            if arrivals > ARRIVALS * self.unit {
+                return invalid(format!(
+                    "router.{name}: more than {ARRIVALS} arrivals: choose a larger unit, or fewer steps"
+                ));
             }
             next.push(
                 match router

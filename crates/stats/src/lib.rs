@@ -27,6 +27,7 @@ pub mod hurst;
 pub mod in_turn;
 mod quantile;
 mod rank;
+pub mod regression;
 pub mod runs;
 mod survival;
 

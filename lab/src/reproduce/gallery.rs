@@ -1,11 +1,11 @@
 //! The pages of `tailback-lab reproduce`: what a document says, what we get, and the plot beside it.
 
-use super::calculate::TABLE_A1;
 use super::contents::{Contents, Entry, Made};
 use super::reproduction::{Case, Comparison, in_words};
 use super::{Item, Yield};
 use base::print::significant;
 use base::record::{Queue, Recording};
+use ops::model::calculation::TABLE_A1;
 use report::plot::{Axis, Curve, Draw, PlotSpec, distribution};
 use report::table::{Column, Table};
 use sim::Scenario;

@@ -5,7 +5,6 @@ mod contents;
 mod crafted;
 mod gallery;
 mod hidden_queue;
-mod regression;
 mod reproduction;
 pub mod verb;
 

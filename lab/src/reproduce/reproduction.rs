@@ -2,6 +2,7 @@
 //! ones.
 
 use base::Duration;
+use ops::model::calculation::set;
 use serde::{Deserialize, Serialize};
 use sim::Draft;
 use sim::Estimate;
@@ -51,23 +52,6 @@ pub enum Run {
 
 fn invalid(text: String) -> ScenarioError {
     ScenarioError::Invalid(text)
-}
-
-/// Sets the value of a key such as `router.B1.arrival`, whose section must exist.
-///
-/// # Errors
-/// The section does not exist.
-pub fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioError> {
-    let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
-    let mut at = table;
-    for section in sections.split('.').filter(|s| !s.is_empty()) {
-        at = at
-            .get_mut(section)
-            .and_then(Value::as_table_mut)
-            .ok_or_else(|| invalid(format!("set \"{key}\": there is no section \"{section}\"")))?;
-    }
-    at.insert(last.into(), value.clone());
-    Ok(())
 }
 
 impl Reproduction {

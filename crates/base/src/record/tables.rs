@@ -807,7 +807,9 @@ mod tests {
 
     #[test]
     fn every_number_says_its_unit_and_every_column_its_meaning() {
-        let units = ["_ns", "_bytes", "_bps", "_packets", "_db"];
+        let units = [
+            "_ns", "_bytes", "_bps", "_packets", "_db", "_dbm", "_percent",
+        ];
         let counts = [
             "seq",
             "flow",

@@ -251,6 +251,9 @@ pub fn points(status: &Status) -> Table {
 /// Line for each change.
 fn log_text(log: &Log) -> String {
     let mut out = String::new();
+    if log.changes.is_empty() {
+        out += "Nothing was changed yet.\n";
+    }
     for line in &log.changes {
         let at = jiff::Timestamp::from_second(line.time_s).unwrap_or_default();
         let at = at.strftime("%Y-%m-%d %H:%M:%SZ");

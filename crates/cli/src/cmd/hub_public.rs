@@ -1,33 +1,29 @@
 //! Public page of a hub: groups of points that are large enough that nothing about a single one shows. Read-only, without a token.
 
 use super::hub_web::{HEAD, HTML, escaped};
+use super::painter::Painter;
 use super::task;
 use fleet::hub::Hub;
 use live::web::{Reply, Site, Web};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Points of the smallest group that is shown.
 pub const LEAST: u64 = 5;
-/// Time between two drawings, and between two looks if it is time to stop.
+/// Time between two drawings.
 const EVERY: Duration = Duration::from_secs(300);
-const ROUND: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Shown {
     html: Mutex<Vec<u8>>,
-    stop: AtomicBool,
 }
 
 /// Public page, until it is dropped.
 pub struct Public {
-    shown: Arc<Shown>,
     web: Web,
-    painter: Option<JoinHandle<()>>,
+    _painter: Painter,
 }
 
 impl Public {
@@ -39,42 +35,24 @@ impl Public {
         let hub = Hub::open(data, task::read)?;
         let shown = Arc::new(Shown::default());
         let web = Web::open(listen, shown.clone())?;
-        let drawn = shown.clone();
-        let painter = std::thread::Builder::new()
-            .name("public".into())
-            .spawn(move || {
-                live::host::be_nice();
-                let mut last: Option<Instant> = None;
-                while !drawn.stop.load(Ordering::Acquire) {
-                    if last.is_none_or(|last| last.elapsed() >= EVERY) {
-                        let html = page(&hub, &by);
-                        *drawn.html.lock().unwrap_or_else(PoisonError::into_inner) = html;
-                        live::host::release_memory();
-                        last = Some(Instant::now());
-                    }
-                    std::thread::park_timeout(ROUND);
-                }
-            })?;
+        let mut last: Option<Instant> = None;
+        let painter = Painter::start("public", move || {
+            if last.is_none_or(|last| last.elapsed() >= EVERY) {
+                let html = page(&hub, &by);
+                *shown.html.lock().unwrap_or_else(PoisonError::into_inner) = html;
+                live::host::release_memory();
+                last = Some(Instant::now());
+            }
+        })?;
         Ok(Public {
-            shown,
             web,
-            painter: Some(painter),
+            _painter: painter,
         })
     }
 
     /// Address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.web.address()
-    }
-}
-
-impl Drop for Public {
-    fn drop(&mut self) {
-        self.shown.stop.store(true, Ordering::Release);
-        if let Some(painter) = self.painter.take() {
-            painter.thread().unpark();
-            let _ = painter.join();
-        }
     }
 }
 

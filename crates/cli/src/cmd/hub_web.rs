@@ -4,21 +4,18 @@
 //! A thread of low priority draws what somebody has asked for in the last minute. All answers come from memory.
 
 use super::fleet::{points, text};
+use super::painter::Painter;
 use super::task;
 use fleet::hub::Hub;
 use live::web::{Reply, Site, Web};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time since the last request for a page after which nobody looks at it.
 const LOOKING: Duration = Duration::from_secs(60);
-/// Interval at which the thread looks for work.
-const ROUND: Duration = Duration::from_millis(500);
 /// Pages at a time.
 const PAGES: usize = 32;
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -37,14 +34,12 @@ struct Page {
 #[derive(Default)]
 struct Pages {
     pages: Mutex<BTreeMap<String, Page>>,
-    stop: AtomicBool,
 }
 
 /// Dashboard, until it is dropped.
 pub struct Dashboard {
-    pages: Arc<Pages>,
     web: Web,
-    painter: Option<JoinHandle<()>>,
+    _painter: Painter,
 }
 
 impl Dashboard {
@@ -61,36 +56,16 @@ impl Dashboard {
         let web = Web::start(listen, token, pages.clone())?;
         let hub = Hub::open(data, task::read)?;
         let scratch = data.join("dashboard.html");
-        let painted = pages.clone();
-        let painter = std::thread::Builder::new()
-            .name("dashboard".into())
-            .spawn(move || {
-                live::host::be_nice();
-                while !painted.stop.load(Ordering::Acquire) {
-                    painted.paint(&hub, &scratch);
-                    std::thread::park_timeout(ROUND);
-                }
-            })?;
+        let painter = Painter::start("dashboard", move || pages.paint(&hub, &scratch))?;
         Ok(Dashboard {
-            pages,
             web,
-            painter: Some(painter),
+            _painter: painter,
         })
     }
 
     /// Address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.web.address()
-    }
-}
-
-impl Drop for Dashboard {
-    fn drop(&mut self) {
-        self.pages.stop.store(true, Ordering::Release);
-        if let Some(painter) = self.painter.take() {
-            painter.thread().unpark();
-            let _ = painter.join();
-        }
     }
 }
 

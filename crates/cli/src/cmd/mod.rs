@@ -37,6 +37,8 @@ pub mod monitor;
 mod monitor_config;
 #[cfg(feature = "full")]
 pub mod neighbours;
+#[cfg(feature = "full")]
+mod painter;
 pub mod probe;
 #[cfg(feature = "full")]
 pub mod prove;

@@ -11,18 +11,23 @@ use std::path::PathBuf;
     about = "Evaluate a formula: buffer sizes, queues, TCP throughput, reliability",
     long_about = "Evaluates a formula: buffer sizes, queues, TCP throughput, reliability.\n\n\
         Without a name it lists the formulas. With a name alone it explains that one: the formula, its \
-        source, its limits, its parameters, and an example that can be checked by hand.",
+        source, its limits, its parameters, and an example that can be checked by hand.\n\n\
+        A TOML file in place of the name has a section [calculate]: buffers of routers under link-by-link congestion \
+        avoidance (lblca), datagrams over a chain of routers (hops), or a regression of one figure on the values of \
+        others, with the prediction for values of your own. Pairs KEY=VALUE change its keys.",
     after_help = "Examples:\n  \
         tailback model bdp rate=700kbit/s rtt=19ms\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \
         tailback model tagged rate=20Mbit/s --traffic a.pcapng\n  \
         tailback model mm1 rate=10Mbit/s \\\n      \
-        --plot offered=1Mbit/s..9.5Mbit/s -o mm1.svg"
+        --plot offered=1Mbit/s..9.5Mbit/s -o mm1.svg\n  \
+        tailback model scenarios/thombre-2020/table-6.1.toml \\\n      \
+        router.B1.arrival=300 --seeds 15"
 )]
 pub struct Args {
-    /// Name of the formula
+    /// Name of the formula, or a TOML file with a section [calculate]
     name: Option<String>,
-    /// Parameters of the formula, with their units
+    /// Parameters of the formula, with their units; keys of the file that change
     #[arg(value_name = "KEY=VALUE")]
     parameters: Vec<String>,
     /// Use the traffic of a capture (pcap, pcapng, gzip, zstd), or of the output of `tailback trace --traffic --json`
@@ -37,6 +42,9 @@ pub struct Args {
     /// SVG file to write the plot to
     #[arg(short, long, value_name = "FILE", requires = "plot")]
     output: Option<PathBuf>,
+    /// Number of seeds of a file's calculation; figures get 95 % confidence intervals [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
     /// Print the figures as JSON, in seconds, bytes and bits per second
     #[arg(long)]
     json: bool,
@@ -51,6 +59,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let plan = Plan {
         name: args.name,
         parameters: args.parameters,
+        seeds: args.seeds.unwrap_or(0),
         traffic: args.traffic,
         curve,
         evaluate: args.json,
@@ -62,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     let answer = ops::model::run(plan, &mut Console::new())?;
     match json {
-        true => print_json(&answer.json().ok_or_else(|| {
+        true => print_json(&answer.json()?.ok_or_else(|| {
             usage("--json is for a formula's figures: name a formula, and leave --plot out")
         })?)?,
         false => print(&answer.text(table_width())?)?,

@@ -99,6 +99,10 @@ enum Plot {
     Window,
     /// Drops and marks of each queue of a simulation over time
     Signals,
+    /// Wait in the fullest queue of a simulation against the windows of all transfers
+    Phase,
+    /// Packets in the queues of a simulation, windows, drops and marks as a film: a page (.html)
+    Film,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
     Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
@@ -113,7 +117,9 @@ enum Plot {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let output = match (args.plot, args.output) {
         (Some(plot), None) => Some(beside(&args.recordings, plot)),
-        (Some(_), Some(o)) if o.extension().is_some_and(|e| e == "html") => {
+        (Some(plot), Some(o))
+            if plot != Plot::Film && o.extension().is_some_and(|e| e == "html") =>
+        {
             return Err(ops::usage(format!(
                 "--plot draws a single plot, and {} is a page of all: end the name in .svg, .pdf or .png, or leave --plot out",
                 o.display()
@@ -144,7 +150,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 fn beside(recordings: &[PathBuf], plot: Plot) -> PathBuf {
     let value = plot.to_possible_value();
     let name = value.as_ref().map_or("plot", |v| v.get_name());
-    let file = format!("{name}.svg");
+    let ending = if plot == Plot::Film { "html" } else { "svg" };
+    let file = format!("{name}.{ending}");
     match recordings {
         [only] => only.join(file),
         _ => file.into(),
@@ -178,6 +185,8 @@ fn plot(plot: Plot) -> ops::report::Plot {
         Plot::Queue => Drawn::Queue,
         Plot::Window => Drawn::Window,
         Plot::Signals => Drawn::Signals,
+        Plot::Phase => Drawn::Phase,
+        Plot::Film => Drawn::Film,
         Plot::Control => Drawn::Control,
         Plot::Sequence => Drawn::Sequence,
         Plot::InFlight => Drawn::InFlight,

@@ -662,7 +662,7 @@ impl Agent {
             .take(RUNS_AT_ONCE)
             .cloned()
             .collect();
-        let disk = nix::sys::statvfs::statvfs(&self.home).context("cannot look at the disk")?;
+        let (free, _) = live::host::disk_space(&self.home).context("cannot look at the disk")?;
         let state = State {
             agent: Version::running().to_string(),
             target: target(),
@@ -673,7 +673,7 @@ impl Agent {
             since_sync_s: since_sync_s(),
             spool_recordings,
             spool_bytes,
-            disk_free: disk.blocks_available().saturating_mul(disk.fragment_size()),
+            disk_free: free,
             rows_closed,
             recordings_closed,
             spent_today: self.spending.spent().0,

@@ -377,8 +377,7 @@ impl Agent {
                 "the budget of this day or month has {left} left, it needs {needed}"
             ));
         }
-        let disk = nix::sys::statvfs::statvfs(&self.home).ok()?;
-        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let (free, _) = live::host::disk_space(&self.home)?;
         let needed = bytes.saturating_mul(2).saturating_add(64_000_000);
         (free < needed).then(|| format!("{} free on the disk", base::Bytes::new(free)))
     }

@@ -215,8 +215,7 @@ impl Agent {
                 plan.spool
             )));
         }
-        let disk = nix::sys::statvfs::statvfs(&self.home).context("cannot look at the disk")?;
-        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let (free, _) = live::host::disk_space(&self.home).context("cannot look at the disk")?;
         if free < LEAST_FREE {
             return Ok(Some(format!("{} free on the disk", Bytes::new(free))));
         }

@@ -7,7 +7,7 @@
 
 use super::Peer;
 use super::kernel::{choose_congestion, close_abruptly, random_bytes};
-use crate::clock::{Clock, mono_ns};
+use crate::clock::{Clock, mono_ns, timespec};
 use crate::pipe::Pipe;
 use crate::tally::Tally;
 use base::Duration;
@@ -15,7 +15,6 @@ use base::record::{Delay, Event, Row, Status, Text};
 use measure::control::seal::ClientEnd;
 use measure::control::{FRONT_LEN, GREETING_LEN, HELLO_LEN, Hello, Request, Response, check_magic};
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -176,7 +175,7 @@ impl Prober {
                     PollFd::new(u.stream.as_fd(), events)
                 })
                 .collect();
-            let _ = ppoll(&mut fds, Some(TimeSpec::new(0, wake)), None);
+            let _ = ppoll(&mut fds, Some(timespec(wake)), None);
             let seen: Vec<bool> = fds.iter().map(|f| f.any().unwrap_or(false)).collect();
             drop(fds);
             let now = mono_ns();

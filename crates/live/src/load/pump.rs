@@ -3,13 +3,12 @@
 
 use super::ceiling::Gate;
 use super::kernel::{TcpInfo, random_bytes, set_notsent_lowat};
-use crate::clock::mono_ns;
+use crate::clock::{mono_ns, timespec};
 use base::Duration;
 use base::rng::Streams;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{MsgFlags, recv, send};
-use nix::sys::time::TimeSpec;
 use std::io;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
@@ -102,7 +101,7 @@ pub struct Pump<'a> {
 /// Waits for `events`, for at most 50 ms. Returns those that occurred; [`PEER_DONE`] alone if that is among them.
 pub fn wait(socket: &impl AsFd, events: PollFlags, ns: i64) -> PollFlags {
     let mut fds = [PollFd::new(socket.as_fd(), events)];
-    let timeout = TimeSpec::new(0, ns.clamp(0, TICK_NS));
+    let timeout = timespec(ns.clamp(0, TICK_NS));
     match ppoll(&mut fds, Some(timeout), None) {
         // What nix has no name for it does not tell, and that is the one flag of ours.
         Ok(n) if n > 0 => fds[0].revents().unwrap_or(PEER_DONE),

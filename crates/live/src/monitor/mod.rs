@@ -13,7 +13,7 @@ mod tls;
 
 pub use target::{Target, TargetError, TargetKind};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, timespec};
 use crate::host::Load;
 use crate::load::Access;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
@@ -25,7 +25,6 @@ use base::{BitsPerSec, Duration, Time};
 use clocks::Clocks;
 use interfaces::Interfaces;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use probed::{Probed, Resolver};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -567,10 +566,7 @@ pub(crate) fn wait_for(fds: &[(BorrowedFd<'_>, PollFlags)], wake: Time, clock: C
     }
     let mut fds: Vec<PollFd> = fds.iter().map(|(fd, e)| PollFd::new(*fd, *e)).collect();
     let wait = wake.saturating_since(now).as_nanos();
-    let wait = TimeSpec::new(
-        (wait / SECOND.as_nanos()) as i64,
-        (wait % SECOND.as_nanos()) as i64,
-    );
+    let wait = timespec(i64::try_from(wait).unwrap_or(i64::MAX));
     // An interrupted wait is a wake-up like any other.
     let _ = ppoll(&mut fds, Some(wait), None);
 }

@@ -1,6 +1,7 @@
 //! Datagrams and frames with what the kernel knows of them: `recvmmsg`, `sendmsg` and `sendmmsg` of Linux.
 
 use super::check;
+use crate::clock::ns_of;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -182,7 +183,7 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
                     // Three times: software, unused, hardware.
                     let t = data.cast::<libc::timespec>().read_unaligned();
                     if t.tv_sec != 0 {
-                        r.wall_ns = Some(t.tv_sec * 1_000_000_000 + t.tv_nsec);
+                        r.wall_ns = Some(ns_of(t.into()));
                     }
                 }
                 (libc::SOL_SOCKET, SO_RXQ_OVFL) => {

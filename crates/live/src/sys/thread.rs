@@ -1,6 +1,6 @@
 //! Timing and priority of the calling thread.
 
-use nix::sys::time::TimeSpec;
+use crate::clock::{ns_of, timespec};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use std::io;
 
@@ -47,7 +47,7 @@ pub fn sleep_exactly() {
 
 /// Sleeps until the monotonic clock shows `mono_ns`.
 pub fn sleep_until(mono_ns: i64) {
-    let until = TimeSpec::new(mono_ns / 1_000_000_000, mono_ns % 1_000_000_000);
+    let until = timespec(mono_ns);
     // An interrupted sleep is a wake-up like any other: the caller looks at the clock.
     let _ = clock_nanosleep(
         ClockId::CLOCK_BOOTTIME,
@@ -58,9 +58,7 @@ pub fn sleep_until(mono_ns: i64) {
 
 /// Processor time of the calling thread, ns.
 pub fn thread_cpu_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |t| {
-        t.tv_sec().unsigned_abs() * 1_000_000_000 + t.tv_nsec().unsigned_abs()
-    })
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |t| ns_of(t).unsigned_abs())
 }
 
 /// The calling thread gives way to all others.

@@ -1,26 +1,29 @@
 //! `tailback model`: formulas of queues, buffers and transport as a calculator.
 
+pub mod calculation;
 mod curve;
 mod traffic;
 
-use crate::progress::{Observer, Shared};
+use crate::progress::{Event, Observer, Shared};
 use crate::{Progress, usage, write_file};
 use base::print::{RATE, SIZE, SPAN, significant};
 use base::words::{Words, WordsError};
 use report::table::{Column, Table, wrapped};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use theory::{MODELS, Measure, Model, ModelError, parse};
 
 /// Formula to evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// Name of the formula; without it, all are listed.
+    /// Name of the formula, or of a TOML file with a section `[calculate]`; without it, all formulas are listed.
     pub name: Option<String>,
-    /// Parameters as KEY=VALUE, with their units.
+    /// Parameters as KEY=VALUE, with their units; keys of the file that change.
     pub parameters: Vec<String>,
+    /// Number of seeds of a file's calculation; zero: one.
+    pub seeds: u64,
     /// Capture whose traffic gives further parameters.
     pub traffic: Option<PathBuf>,
     /// Curve to draw.
@@ -52,6 +55,8 @@ pub enum Answer {
         words: Words,
         values: Vec<Option<f64>>,
     },
+    /// Figures of a file's calculation.
+    Calculated(calculation::Calculated),
     /// Curve written to the plan's output.
     Drawn,
 }
@@ -66,6 +71,23 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let Some(name) = &plan.name else {
         return Ok(Answer::List);
     };
+    let file = Path::new(name);
+    if file.extension().is_some_and(|e| e == "toml") {
+        if plan.curve.is_some() || plan.traffic.is_some() {
+            return Err(usage(
+                "--plot and --traffic are for a formula, and a file was given",
+            ));
+        }
+        observer.tell(Event::Interruptible);
+        let seeds = plan.seeds.max(1);
+        let answer = calculation::run(file, &plan.parameters, seeds, observer)?;
+        return Ok(Answer::Calculated(answer));
+    }
+    if plan.seeds > 0 {
+        return Err(usage(
+            "--seeds is for a file with [calculate]: a formula has no chance in it",
+        ));
+    }
     // Parameters may also stand behind the name, as in `bdp:rate=1Mbit/s`.
     let (name, behind) = name.split_once(':').unwrap_or((name, ""));
     let behind = behind.split(',').filter(|p| !p.trim().is_empty());
@@ -144,20 +166,25 @@ impl Answer {
                 }
                 Ok(text)
             }
+            Answer::Calculated(calculated) => Ok(calculated.text(width)),
             Answer::Drawn => Ok(String::new()),
         }
     }
 
-    /// Figures in seconds, bytes and bits per second; `None` if there are none.
-    pub fn json(&self) -> Option<Document> {
-        match self {
+    /// Figures in seconds, bytes and bits per second, those of a file in its own units; `None` if there are none.
+    ///
+    /// # Errors
+    /// None: figures are plain data.
+    pub fn json(&self) -> anyhow::Result<Option<serde_json::Value>> {
+        Ok(match self {
             Answer::Figures {
                 model,
                 words,
                 values,
-            } => Some(Document::new(model, words, values)),
+            } => Some(serde_json::to_value(Document::new(model, words, values))?),
+            Answer::Calculated(calculated) => Some(serde_json::to_value(calculated)?),
             _ => None,
-        }
+        })
     }
 }
 

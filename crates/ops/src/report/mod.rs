@@ -121,6 +121,10 @@ pub enum Plot {
     Window,
     /// Drops and marks of each queue of a simulation over time
     Signals,
+    /// Wait in the fullest queue of a simulation against the windows of all transfers
+    Phase,
+    /// Packets in the queues of a simulation, windows, drops and marks as a film: a page (.html)
+    Film,
     /// Wait, rate with capacity, and signals over time, of `tailback control run`
     Control,
     /// Bytes sent and acknowledged over time, from a capture; retransmissions are marked by their cause
@@ -161,6 +165,8 @@ impl Plot {
             | Plot::Queue
             | Plot::Window
             | Plot::Signals
+            | Plot::Phase
+            | Plot::Film
             | Plot::Control
             | Plot::Sequence
             | Plot::InFlight
@@ -434,8 +440,17 @@ fn of_queue_samples(
     ending: Option<&str>,
 ) -> anyhow::Result<Option<String>> {
     let paper = plan.paper();
-    let inside = matches!(plan.plot, Plot::Queue | Plot::Window | Plot::Signals);
-    let of_queues = inside && ending != Some("html");
+    let inside = matches!(
+        plan.plot,
+        Plot::Queue | Plot::Window | Plot::Signals | Plot::Phase
+    );
+    let of_queues = match plan.plot {
+        Plot::Film if ending != Some("html") => {
+            return Err(usage("a film is a page: end the name in .html"));
+        }
+        Plot::Film => true,
+        _ => inside && ending != Some("html"),
+    };
     if !of_queues && queue_samples::had_probes(source) {
         return Ok(None);
     }
@@ -454,6 +469,9 @@ fn of_queue_samples(
     plan.refuse_targets(source, "queues and transfers, and no probes")?;
     let refused = |why: String| anyhow::anyhow!("{}: {why}", source.display());
     Ok(match (ending, plan.plot) {
+        (Some("html"), Plot::Film) => {
+            Some(report::film::page(&answer, &samples, &zone).map_err(refused)?)
+        }
         (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
         (Some("svg" | "png"), Plot::Queue) => Some(
             report::inside::waits(&answer, &samples)
@@ -462,6 +480,11 @@ fn of_queue_samples(
         ),
         (Some("svg" | "png"), Plot::Signals) => Some(
             report::inside::signals(&answer, &samples)
+                .map_err(refused)?
+                .svg_on(paper),
+        ),
+        (Some("svg" | "png"), Plot::Phase) => Some(
+            report::inside::phase(&answer, &samples)
                 .map_err(refused)?
                 .svg_on(paper),
         ),

@@ -127,7 +127,7 @@ interface Violation {
 }
 
 /** Every page that the sample holds, in both colour schemes and both widths: axe-core finds nothing serious. */
-for (const file of ["adsl", "fiber", "partial", "weeks", "live", "capture", "networks"]) {
+for (const file of ["adsl", "fiber", "partial", "weeks", "live", "capture", "networks", "film"]) {
   for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]] as const) {
     test(`axe-core finds nothing serious in ${file} at ${width} px, ${colorScheme}`, async () => {
       const opened = await open(file, { viewport: { width, height: 900 }, colorScheme });
@@ -846,4 +846,27 @@ test("targets stand below the groups that they belong to, in the order in which 
   ];
   const told = lines(targets).map((l) => `${"  ".repeat(l.depth)}${l.group ?? "-"} ${l.targets.map((t) => t.name).join("")}`);
   assert.deepEqual(told, ["- b", "Home cae", "  - c", "  Rooms ae", "    - a", "    - e", "Provider d", "  - d"]);
+});
+
+test("a film of a queue plays, stops at its end, and follows the slider", async () => {
+  const { page, errors, requests } = await open("film");
+  const says = page.locator("#film .evidence");
+  assert.match((await says.textContent()) ?? "", /^At 0\.00 s: 0 packets/);
+  const full = page.locator("#film .place.full");
+  assert.equal(await full.count(), 0);
+  await page.getByRole("slider", { name: "Time" }).fill("150");
+  assert.match((await says.textContent()) ?? "", /packets \(/);
+  assert.ok((await full.count()) > 20, "boxes are full");
+  await page.getByRole("button", { name: "Play" }).click();
+  await page.waitForTimeout(700);
+  await page.getByRole("button", { name: "Pause" }).click();
+  const at = Number(await page.getByRole("slider", { name: "Time" }).inputValue());
+  assert.ok(at > 160 && at < 600, String(at));
+  await page.screenshot({ path: join(out, "film.png") });
+  await page.getByRole("slider", { name: "Time" }).fill("1998");
+  await page.getByRole("button", { name: "Play" }).click();
+  await page.waitForTimeout(400);
+  assert.equal(await page.getByRole("button", { name: "Play" }).count(), 1);
+  assert.deepEqual([errors, requests], [[], []]);
+  await page.context().close();
 });

@@ -14,6 +14,8 @@ pub enum Law {
     Exponential(f64),
     /// Mean and shape; a shape of 2 or less has no variance, one of 1 or less no mean.
     Pareto(f64, f64),
+    /// Largest extreme value (Gumbel): mode and scale; draws below zero are zero.
+    Extreme(f64, f64),
     /// Pareto law whose tail has another shape.
     TwoPareto(TwoPareto),
     /// Log-normal with a Pareto tail.
@@ -61,6 +63,9 @@ impl Law {
             // The least value is mean·(shape-1)/shape.
             Law::Pareto(mean, shape) => {
                 mean * (shape - 1.0) / shape * (1.0 - uniform(rng)).powf(-1.0 / shape)
+            }
+            Law::Extreme(mode, scale) => {
+                (mode - scale * (-(1.0 - uniform(rng)).ln()).ln()).max(0.0)
             }
             Law::TwoPareto(law) => {
                 law.above(1.0 - uniform(rng) * (1.0 - law.share_above(law.most)))
@@ -211,6 +216,28 @@ mod tests {
         }
         let from = law.tail_from();
         assert!((law.share_above(from * 1.000_001) / law.share_above(from) - 1.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn extreme_values_have_the_mean_and_the_quantiles_of_gumbels_law() {
+        let mut all = draws(Law::Extreme(55.0, 6.0), 200_000);
+        // Mean: mode + 0.5772 scale; its standard error is 0.017.
+        assert!(
+            (mean(&all) - 55.0 - 0.577_216 * 6.0).abs() < 0.08,
+            "{}",
+            mean(&all)
+        );
+        all.sort_by(f64::total_cmp);
+        for p in [0.05f64, 0.5, 0.95] {
+            let exact = 55.0 - 6.0 * (-p.ln()).ln();
+            let seen = all[(p * 2e5) as usize];
+            assert!((seen - exact).abs() < 0.15, "{p}: {seen} {exact}");
+        }
+        assert!(
+            draws(Law::Extreme(0.0, 5.0), 1000)
+                .iter()
+                .all(|x| *x >= 0.0)
+        );
     }
 
     #[test]

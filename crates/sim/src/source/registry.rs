@@ -1,6 +1,7 @@
 //! Table of all sources. Scenarios, `tailback list sources`, the reference page and the tests read it, so a new entry
 //! is available everywhere.
 
+use super::datagrams::HEADERS;
 use super::video::Player;
 use super::web::Pages;
 use super::{
@@ -122,6 +123,9 @@ const SPANS: Range<&str> = "0 s".."8760 h";
 const GAPS: Range<&str> = "1 us".."8760 h";
 // RFC 791 section 3.1, and the headers of IPv4 and UDP.
 const PACKETS: Range<&str> = "28 B".."65535 B";
+// What these headers leave of a packet.
+const PAYLOADS: Range<&str> = "1 B".."65507 B";
+const SPREADS: Range<&str> = "0".."10000";
 // A datagram of 28 bytes per nanosecond is the highest rate that time can resolve.
 const RATES: Range<&str> = "1 bit/s".."224 Gbit/s";
 const SIZES: Range<&str> = "1 B".."1000 GB";
@@ -323,6 +327,21 @@ params! {
 
 params! {
     #[derive(Clone, Debug)]
+    struct GameParams for "game": "one way of a network game, from the server to one player; the other way has size=45 B, spread=5.7, gap=40 ms, jitter=0 s", ["NGMN Alliance, Radio Access Performance Evaluation Methodology, 2008, Annex A",
+                "Färber, Traffic Modelling for Fast Action Network Games, Multimedia Tools and Applications 23, 2004",] {
+        /// most frequent payload; sizes follow the law of largest extreme values (Gumbel), and 28 B of headers come on top
+        size: Bytes = "120 B" [PAYLOADS], "NGMN 2008, Annex A";
+        /// scale of the sizes, in bytes
+        spread: f64 = "36" [SPREADS], "NGMN 2008, Annex A";
+        /// most frequent time from one packet to the next
+        gap: Duration = "55 ms" [GAPS], "NGMN 2008, Annex A";
+        /// scale of these times
+        jitter: Duration = "6 ms" [SPANS], "NGMN 2008, Annex A";
+    }
+}
+
+params! {
+    #[derive(Clone, Debug)]
     struct ProbeParams for "probe": "the delay monitor: a small datagram, sent back by the far end; the recording has a row for each", ["RFC 2681, A Round-trip Delay Metric for IPPM"] {
         /// size of the whole IP packet
         size: Bytes = "80 B" [PACKETS], "what tailback test sends over IPv4";
@@ -500,6 +519,19 @@ pub const SOURCES: &[Spec] = &[
         build: Build::Datagrams(|words| {
             let p: PmuParams = words.read();
             Pattern::constant(p.size, p.gap)
+        }),
+        check: |_| Ok(()),
+    },
+    Spec {
+        entry: GameParams::ENTRY,
+        build: Build::Datagrams(|words| {
+            let p: GameParams = words.read();
+            let size = (p.size.get() + HEADERS) as f64;
+            Pattern {
+                size: Law::Extreme(size, p.spread),
+                gap_s: Law::Extreme(p.gap.as_secs_f64(), p.jitter.as_secs_f64()),
+                ..Pattern::constant(p.size, p.gap)
+            }
         }),
         check: |_| Ok(()),
     },

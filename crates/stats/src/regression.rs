@@ -5,7 +5,7 @@
 //!
 //! **Units.** Those of the values.
 
-use stats::student_t95;
+use crate::student_t95;
 
 /// Fitted line: one coefficient for each column, the first for the constant.
 #[derive(Clone, Debug, PartialEq)]
