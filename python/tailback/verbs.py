@@ -923,7 +923,7 @@ def compare(
 
 def report(
     *recordings: Path,
-    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "hosts", "daily", "heat", "availability", "host", "modem", "radio", "queue", "window", "signals", "control", "sequence", "in-flight", "throughput"] | None = None,
+    plot: Literal["rtt", "cdf", "smoothed", "bounds", "smoke", "hosts", "daily", "heat", "availability", "host", "modem", "radio", "queue", "window", "signals", "phase", "film", "control", "sequence", "in-flight", "throughput"] | None = None,
     connection: str | None = None,
     from_: Time | None = None,
     to: Time | None = None,
@@ -1226,24 +1226,26 @@ def model(
     plot: Pairs | None = None,
     show: Iterable[str] | str | None = None,
     output: Path | None = None,
+    seeds: int | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Evaluate a formula: buffer sizes, queues, TCP throughput, reliability.
 
     Args:
-        name: Name of the formula
-        parameters: Parameters of the formula, with their units
+        name: Name of the formula, or a TOML file with a section [calculate]
+        parameters: Parameters of the formula, with their units; keys of the file that change
         traffic: Use the traffic of a capture (pcap, pcapng, gzip, zstd), or of the output of `tailback trace
             --traffic --json`
         plot: Plot the figures against this parameter, over a range of its values
         show: Figures to plot, separated by commas [default: the first except the load]
         output: SVG file to write the plot to
+        seeds: Number of seeds of a file's calculation; figures get 95 % confidence intervals [default: 1]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("model",),
         {"name": name, "parameters": parameters},
-        {"traffic": traffic, "plot": plot, "show": show, "output": output},
+        {"traffic": traffic, "plot": plot, "show": show, "output": output, "seeds": seeds},
         not_json=(),
         progress=progress,
     )

@@ -300,7 +300,9 @@ impl Calculated {
     pub(super) fn text(&self, width: usize) -> String {
         let mut table = Printed::new("", ["", "mean ± 95 %"]);
         let shown = self.figures.iter();
-        for (name, e) in shown.filter(|(name, _)| !name.starts_with(ROW)) {
+        let mut shown: Vec<_> = shown.filter(|(name, _)| !name.starts_with(ROW)).collect();
+        shown.sort_by_cached_key(|(name, _)| counted(name));
+        for (name, e) in shown {
             let number = |v: f64| base::print::significant(v, 4);
             let cell = Cell::Estimate {
                 mean: number(e.mean),
@@ -310,6 +312,20 @@ impl Calculated {
         }
         table.text(width)
     }
+}
+
+/// Key by which the second hop precedes the tenth: numbers as long as any.
+fn counted(name: &str) -> String {
+    let mut key = String::new();
+    for part in name.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = part.split_at(digits);
+        key += &match number {
+            "" => rest.to_owned(),
+            number => format!("{number:0>20}{rest}"),
+        };
+    }
+    key
 }
 
 #[cfg(test)]
