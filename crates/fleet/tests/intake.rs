@@ -7,7 +7,7 @@ use common::recording;
 use fleet::hub::{Hub, IntakeError, Quotas};
 use fleet::{Manifest, PublicKey, Task, Verdict};
 use rand::RngExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use testkit::TempDir;
 
 const PIECE: u64 = 1 << 20;

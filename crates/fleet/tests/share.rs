@@ -6,7 +6,7 @@ use common::recording;
 use fleet::hub::{Hub, IntakeError, Sharing};
 use fleet::{Manifest, PublicKey, Task, Verdict};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use testkit::TempDir;
 
 const NAME: &str = "shared.rec";
