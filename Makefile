@@ -58,7 +58,7 @@ release-check: ## runs the binaries of `make release` on a recording, those of o
 	for a in $(ARCHS); do mkdir -p $(TARGET)/check/$$a && tar xzf $(DIST)/tailback-$$a.tar.gz -C $(TARGET)/check/$$a || exit 1; done
 	cd $(TARGET)/check && $(HERE)/tailback/tailback test --link adsl --virtual --seed 1 --quiet --output adsl.rec > $(HERE).test
 	cd $(TARGET)/check && for a in $(ARCHS); do \
-	if [ $$a = $(HERE) ]; then run=; else run=qemu-$$a-static; fi; \
+	if [ $$a = $(HERE) ]; then run=; else run=qemu-$${a%v7}-static; fi; \
 	$$run $$a/tailback/tailback analyse adsl.rec > $$a.txt || exit 1; done
 	cd $(TARGET)/check && for a in $(ARCHS); do cmp $$a.txt $(HERE).txt || exit 1; done
 	@echo "equal on $(ARCHS)"

@@ -28,6 +28,8 @@ pub const TIMES: f64 = 2.0;
 const LONGEST_NS: i64 = 660_000_000_000;
 /// Number of shifts.
 pub const SHIFTS: usize = 200;
+/// Seconds that are shifted: the first 46 days.
+const SHIFTED: usize = 4_000_000;
 /// Share of the shifts above which chance explains as many bad seconds.
 pub const RARE: f64 = 0.02;
 const S: i64 = 1_000_000_000;
@@ -105,6 +107,9 @@ struct Order {
 
 impl Order {
     fn push(&mut self, bad: bool, within: bool) {
+        if self.len == SHIFTED {
+            return;
+        }
         if self.len.is_multiple_of(64) {
             self.within.push(0);
         }
@@ -127,8 +132,9 @@ impl Order {
         met.sum()
     }
 
-    /// Share of the shifts with at least so many bad seconds within.
-    fn chance(&self, met: u64) -> f64 {
+    /// Share of the shifts with as many bad seconds within as without a shift.
+    fn chance(&self) -> f64 {
+        let met = self.met(0);
         let shifts = SHIFTS.min(self.len.saturating_sub(1));
         let shift = |k: usize| k * self.len / (shifts + 1);
         let as_many = (1..=shifts).filter(|k| self.met(shift(*k)) >= met).count();
@@ -276,7 +282,7 @@ impl<'b> SecondCounter<'b> {
         let c = &mut self.counted;
         let share = |within: u64, all: u64| within as f64 / all.max(1) as f64;
         let is_more = share(c.bad_busy, c.bad) > TIMES * share(c.others_busy, c.others);
-        c.chance = (c.bad_busy >= LEAST && is_more).then(|| self.order.chance(c.bad_busy));
+        c.chance = (c.bad_busy >= LEAST && is_more).then(|| self.order.chance());
         self.counted
     }
 }

@@ -171,7 +171,8 @@ fn windows_drops_and_marks_are_drawn_with_the_names_of_the_flows() {
     ]);
     assert_eq!(code, Some(0), "{error}");
     let page = std::fs::read_to_string(film).expect("a page");
-    let json = page.split("id=\"film-data\">").nth(1).expect("data");
+    let json = page.split("id=\"film-data\"").nth(1).expect("data");
+    let (_, json) = json.split_once('>').expect("the end of the tag");
     let json = json.split("</script>").next().expect("an end");
     let film: serde_json::Value = serde_json::from_str(json).expect("JSON");
     let frames = film["frames"].as_u64().expect("a number") as usize;

@@ -125,7 +125,7 @@ const GAPS: Range<&str> = "1 us".."8760 h";
 const PACKETS: Range<&str> = "28 B".."65535 B";
 // What these headers leave of a packet.
 const PAYLOADS: Range<&str> = "1 B".."65507 B";
-const SPREADS: Range<&str> = "0".."10000";
+const SCALES: Range<&str> = "0".."10000";
 // A datagram of 28 bytes per nanosecond is the highest rate that time can resolve.
 const RATES: Range<&str> = "1 bit/s".."224 Gbit/s";
 const SIZES: Range<&str> = "1 B".."1000 GB";
@@ -327,12 +327,12 @@ params! {
 
 params! {
     #[derive(Clone, Debug)]
-    struct GameParams for "game": "one way of a network game, from the server to one player; the other way has size=45 B, spread=5.7, gap=40 ms, jitter=0 s", ["NGMN Alliance, Radio Access Performance Evaluation Methodology, 2008, Annex A",
+    struct GameParams for "game": "one way of a network game, from the server to one player; the other way has size=45 B, scale=5.7, gap=40 ms, jitter=0 s", ["NGMN Alliance, Radio Access Performance Evaluation Methodology, 2008, Annex A",
                 "Färber, Traffic Modelling for Fast Action Network Games, Multimedia Tools and Applications 23, 2004",] {
         /// most frequent payload; sizes follow the law of largest extreme values (Gumbel), and 28 B of headers come on top
         size: Bytes = "120 B" [PAYLOADS], "NGMN 2008, Annex A";
         /// scale of the sizes, in bytes
-        spread: f64 = "36" [SPREADS], "NGMN 2008, Annex A";
+        scale: f64 = "36" [SCALES], "NGMN 2008, Annex A";
         /// most frequent time from one packet to the next
         gap: Duration = "55 ms" [GAPS], "NGMN 2008, Annex A";
         /// scale of these times
@@ -528,7 +528,7 @@ pub const SOURCES: &[Spec] = &[
             let p: GameParams = words.read();
             let size = (p.size.get() + HEADERS) as f64;
             Pattern {
-                size: Law::Extreme(size, p.spread),
+                size: Law::Extreme(size, p.scale),
                 gap_s: Law::Extreme(p.gap.as_secs_f64(), p.jitter.as_secs_f64()),
                 ..Pattern::constant(p.size, p.gap)
             }
