@@ -24,7 +24,7 @@ export function lines<T extends Placed>(targets: T[]): Line<T>[] {
   const root: Node<T> = { own: [], inside: new Map() };
   for (const t of targets) {
     let node = root;
-    for (const name of t.group === null ? [] : t.group.split("/")) {
+    for (const name of t.group ? t.group.split("/") : []) {
       const next = node.inside.get(name) ?? { own: [], inside: new Map() };
       node.inside.set(name, next);
       node = next;
