@@ -298,7 +298,7 @@ impl One {
             value.zip(weak).is_some_and(|(v, s)| f64::from(v) <= s.p25)
         };
         let span = |r: &Reading| (r.from_ns, r.to_ns);
-        let beside_handover = |r: &Reading| (r.from_ns, r.to_ns + AFTER_NS);
+        let beside_handover = |r: &Reading| (r.from_ns, r.to_ns.saturating_add(AFTER_NS));
         OneRadio {
             weak: weak.map(|_| joined(self.readings.iter().filter(is_weak).map(span))),
             handovers: (summary.handovers > Some(0)).then(|| {

@@ -47,7 +47,7 @@ pub fn courses(table: &Table, seed: u64) -> Result<Vec<(String, Vec<f64>)>, Scen
     }
 }
 
-/// Which calculation it is, and its keys.
+/// Name of a calculation, and its keys.
 pub fn parted(table: &Table) -> (String, Table) {
     let mut rest = table.clone();
     let what = rest.remove("what");
