@@ -132,8 +132,8 @@ def test(
         interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
             several, such as modems, the link through each is measured in turn, and the answers stand side by
             side [default: as the kernel routes to the server]
-        at_once: Measure through all of several interfaces at the same time. Loads of one server wait for each
-            other even so [default: false]
+        at_once: Measure through all of several interfaces at the same time. Downloads from one server wait for
+            each other even so [default: false]
         load_from: Second machine behind the same link that makes the loads, by ssh(1), so that this host's own
             queue stays empty; it needs this program. Trains above the link's rate are left out
         hold_off: Wait until there is no cross traffic, at most this long, before the test starts
@@ -216,8 +216,8 @@ def probe(
         interface: Interface that all traffic of the run is bound to, and whose counters show cross traffic. Of
             several, such as modems, the link through each is measured in turn, and the answers stand side by
             side [default: as the kernel routes to the server]
-        at_once: Measure through all of several interfaces at the same time. Loads of one server wait for each
-            other even so [default: false]
+        at_once: Measure through all of several interfaces at the same time. Downloads from one server wait for
+            each other even so [default: false]
         hold_off: Wait until there is no cross traffic, at most this long, instead of giving up
         no_wait: Fail at once if another client is loading the server's uplink, instead of waiting in the queue
             [default: false]

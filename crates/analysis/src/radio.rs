@@ -3,8 +3,8 @@
 //!
 //! **Method.** A reading stands for the time since the one before it, at most [`LONGEST_NS`]. A *handover* is a reading with
 //! another cell or access point than the one before: several between two readings count once, so the number is a lower
-//! bound. The *signal* is the power of the reference signal where most readings have it, else the received power, else the
-//! modem's own rating. It is *weak* in the weakest quarter of the readings, if they differ by [`SPREAD`] or more. A second
+//! bound. The *signal* is the first of these that at least half as many readings have as any other: the power of the
+//! reference signal, the received power, the modem's own rating. It is *weak* in the weakest quarter of the readings, if they differ by [`SPREAD`] or more. A second
 //! is bad if a probe was lost in it, or answered later than its target's 95 % point.
 //!
 //! **Source.** Chandele 2012, table 3.1.4 (signal strength and handovers beside every other test); 3GPP TS 36.214, section
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 /// Longest time for which a reading stands, ns.
-pub const LONGEST_NS: i64 = 120_000_000_000;
+const LONGEST_NS: i64 = 120_000_000_000;
 /// Time after the reading of a handover that still counts as beside it, ns.
 const AFTER_NS: i64 = 5_000_000_000;
 /// Difference of the median and the weakest quarter from which a signal is weak at times: dB, or per cent of quality.
@@ -104,7 +104,15 @@ pub enum Measure {
 }
 
 impl Measure {
-    const ALL: [Measure; 3] = [Measure::Rsrp, Measure::Rssi, Measure::Quality];
+    /// All of them, in the order in which they are preferred.
+    pub const ALL: [Measure; 3] = [Measure::Rsrp, Measure::Rssi, Measure::Quality];
+
+    /// Place in [`Measure::ALL`] of the one that stands for the signal, by the number of readings with each: the first that
+    /// at least half as many have as any other.
+    pub fn chosen(readings: [usize; 3]) -> Option<usize> {
+        let most = readings.into_iter().max().filter(|n| *n > 0)?;
+        readings.iter().position(|n| 2 * n >= most)
+    }
 
     /// The value of a reading; `None` if it lacks it or it cannot be right.
     pub fn of(self, row: &Radio) -> Option<f64> {
@@ -113,6 +121,21 @@ impl Measure {
             Measure::Rssi => row.rssi_dbm.filter(|v| DBM.contains(v)),
             Measure::Quality => row.quality_percent.filter(|v| (0.0..=100.0).contains(v)),
         }
+    }
+}
+
+/// Cells of one radio, reading by reading.
+#[derive(Clone, Debug, Default)]
+pub struct Followed(Option<(i64, String)>);
+
+impl Followed {
+    /// Takes a reading in the order of time: true if it is a handover. `None` if it has no cell, or if none was told soon
+    /// enough before it.
+    pub fn handover(&mut self, row: &Radio) -> Option<bool> {
+        let cell = row.cell.as_deref().and_then(word)?;
+        let before = self.0.replace((row.t_ns, cell.clone()));
+        let (_, before) = before.filter(|(at, _)| near(*at, row.t_ns))?;
+        Some(before != cell)
     }
 }
 
@@ -189,8 +212,7 @@ struct One {
     technologies: BTreeMap<Option<String>, i64>,
     operators: BTreeSet<String>,
     cells: BTreeSet<String>,
-    /// Time and cell of the latest reading that has one.
-    cell: Option<(i64, String)>,
+    followed: Followed,
     pairs: u64,
     handovers: u64,
     technology_changes: u64,
@@ -201,16 +223,11 @@ impl One {
         self.number += 1;
         let before = self.last.replace(row.clone());
         self.snr.add([row.snr_db.filter(|v| SNR.contains(v))]);
-        let cell = row.cell.as_deref().and_then(word);
-        let mut handover = false;
-        if let Some(cell) = cell {
-            if let Some((_, before)) = self.cell.as_ref().filter(|(at, _)| near(*at, row.t_ns)) {
-                self.pairs += 1;
-                handover = *before != cell;
-                self.handovers += u64::from(handover);
-            }
+        let handover = self.followed.handover(row);
+        self.pairs += u64::from(handover.is_some());
+        self.handovers += u64::from(handover == Some(true));
+        if let Some(cell) = row.cell.as_deref().and_then(word) {
             noted(&mut self.cells, &cell);
-            self.cell = Some((row.t_ns, cell));
         }
         if let Some(operator) = row.operator.as_deref().and_then(word) {
             noted(&mut self.operators, &operator);
@@ -229,12 +246,12 @@ impl One {
                 from_ns: before.t_ns,
                 to_ns: row.t_ns,
                 values: Measure::ALL.map(|m| m.of(row).map(|v| v as f32)),
-                handover,
+                handover: handover == Some(true),
             });
         }
     }
 
-    /// Quantity that most readings have, the reference signal first.
+    /// Quantity that stands for the signal.
     fn measure(&self) -> Option<(usize, Measure)> {
         let count = |i: usize| {
             self.readings
@@ -242,9 +259,7 @@ impl One {
                 .filter(|r| r.values[i].is_some())
                 .count()
         };
-        let counts = [0, 1, 2].map(count);
-        let most = counts.into_iter().max().filter(|n| *n > 0)?;
-        let found = counts.iter().position(|n| 2 * n >= most)?;
+        let found = Measure::chosen([0, 1, 2].map(count))?;
         Some((found, Measure::ALL[found]))
     }
 

@@ -139,7 +139,7 @@ pub struct ThroughArgs {
     /// routes to the server]
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     interface: Vec<String>,
-    /// Measure through all of several interfaces at the same time. Loads of one server wait for each other even so
+    /// Measure through all of several interfaces at the same time. Downloads from one server wait for each other even so
     #[arg(long, requires = "interface")]
     at_once: bool,
 }

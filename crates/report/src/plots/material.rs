@@ -9,7 +9,7 @@ use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use analysis::modem::{self, Growth};
 use analysis::moments::Moment;
-use analysis::radio::{LONGEST_NS, Measure};
+use analysis::radio::{Followed, Measure};
 use base::histogram::HistogramError;
 use base::record::{Distribution, HostLoad, Modem, Radio, Status, Text};
 use std::collections::BTreeMap;
@@ -143,39 +143,26 @@ pub struct RadioStretches {
     sums: [BTreeMap<usize, (f64, u32)>; 3],
     /// Times of its handovers, UNIX ns.
     pub handovers: Vec<i64>,
-    cell: Option<(i64, Text)>,
+    followed: Followed,
 }
-
-/// Quantities of a signal, in the order in which they are drawn if known.
-pub const MEASURES: [Measure; 3] = [Measure::Rsrp, Measure::Rssi, Measure::Quality];
 
 impl RadioStretches {
     fn add(&mut self, place: usize, row: &Radio) {
-        for (sums, measure) in self.sums.iter_mut().zip(MEASURES) {
+        for (sums, measure) in self.sums.iter_mut().zip(Measure::ALL) {
             if let Some(v) = measure.of(row) {
                 let (sum, n) = sums.entry(place).or_default();
                 *sum += v;
                 *n += 1;
             }
         }
-        if let Some(cell) = &row.cell {
-            let before = self.cell.replace((row.t_ns, cell.clone()));
-            let near = |at: i64| row.t_ns.saturating_sub(at) <= LONGEST_NS;
-            if before.is_some_and(|(at, before)| near(at) && before != *cell) {
-                self.handovers.push(row.t_ns);
-            }
+        if self.followed.handover(row) == Some(true) {
+            self.handovers.push(row.t_ns);
         }
     }
 
-    /// Measure that most stretches have, the first of them if there are several.
+    /// Place of the measure that stands for the signal.
     pub fn measure(&self) -> Option<usize> {
-        let most = self
-            .sums
-            .iter()
-            .map(BTreeMap::len)
-            .max()
-            .filter(|n| *n > 0)?;
-        self.sums.iter().position(|s| 2 * s.len() >= most)
+        Measure::chosen(self.sums.each_ref().map(BTreeMap::len))
     }
 
     /// Means of a measure, by stretch.

@@ -1,7 +1,7 @@
 //! Signal and handovers of the radios, above round trips and traffic on the same time axis.
 
 use super::host::joined;
-use super::material::{MEASURES, Material, RadioStretches, STRETCHES};
+use super::material::{Material, RadioStretches, STRETCHES};
 use super::over_time::{self, middle};
 use crate::plot::{Axis, Draw, Panel, PlotSpec, Points, Series, Shape};
 use analysis::radio::Measure;
@@ -39,8 +39,15 @@ pub fn plot(m: &Material) -> PlotSpec {
 fn panel(m: &Material, name: &str, of: &[Measure]) -> Option<Panel> {
     let all = m.radios.iter().enumerate();
     let mine = all.filter_map(|(i, (interface, radio))| {
-        let at = radio.measure().filter(|at| of.contains(&MEASURES[*at]))?;
-        Some((i, named(interface, MEASURES[at]), radio, line(m, radio, at)))
+        let at = radio
+            .measure()
+            .filter(|at| of.contains(&Measure::ALL[*at]))?;
+        Some((
+            i,
+            named(interface, Measure::ALL[at]),
+            radio,
+            line(m, radio, at),
+        ))
     });
     let mine: Vec<(usize, String, &RadioStretches, Points)> = mine.collect();
     let values = mine
