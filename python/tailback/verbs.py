@@ -389,26 +389,6 @@ def mark(
     )
 
 
-def neighbours(
-    *,
-    interface: str | None = None,
-    progress: Progress = None,
-) -> Answer:
-    """Find the hosts and services of this host's own subnet.
-
-    Args:
-        interface: Interface whose subnet is asked [default: the interface towards the Internet]
-        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
-    """
-    return _call(
-        ("neighbours",),
-        {},
-        {"interface": interface},
-        not_json=(),
-        progress=progress,
-    )
-
-
 def serve(
     *,
     listen: Iterable[str] | str | None = None,
@@ -559,6 +539,26 @@ def serve_keys_remove(
         {"name": name},
         {"keys": keys, "fingerprint": fingerprint},
         not_json=None,
+        progress=progress,
+    )
+
+
+def neighbours(
+    *,
+    interface: str | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Find the hosts and services of this host's own subnet.
+
+    Args:
+        interface: Interface whose subnet is asked [default: the interface towards the Internet]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("neighbours",),
+        {},
+        {"interface": interface},
+        not_json=(),
         progress=progress,
     )
 

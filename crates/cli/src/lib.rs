@@ -2,6 +2,8 @@
 //! validated plan, one library call carries it out, `report` prints the result.
 
 #![forbid(unsafe_code)]
+// The small program of a router has all modules and uses few: the linker drops the others.
+#![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 // Before all other modules, which use its macros.
 #[macro_use]
@@ -46,51 +48,38 @@ enum Verb {
     Monitor(Box<cmd::monitor::Args>),
     Status(cmd::status::Args),
     Mark(cmd::mark::Args),
-    #[cfg(feature = "full")]
-    Neighbours(cmd::neighbours::Args),
     Serve(Box<cmd::serve::Args>),
     #[cfg(feature = "full")]
+    #[command(flatten)]
+    More(Box<More>),
+}
+
+/// Verbs that the small program of a router does not have.
+#[cfg(feature = "full")]
+#[derive(Subcommand)]
+enum More {
+    Neighbours(cmd::neighbours::Args),
     Load(cmd::load::Args),
-    #[cfg(feature = "full")]
     Control(cmd::control::Args),
-    #[cfg(feature = "full")]
     Emulate(cmd::emulate::Args),
-    #[cfg(feature = "full")]
     Analyse(cmd::analyse::Args),
     Compare(cmd::compare::Args),
-    #[cfg(feature = "full")]
     Report(cmd::report::Args),
-    #[cfg(feature = "full")]
     Import(cmd::import::Args),
-    #[cfg(feature = "full")]
     Export(cmd::export::Args),
-    #[cfg(feature = "full")]
     Twin(cmd::twin::Args),
-    #[cfg(feature = "full")]
     Whatif(cmd::whatif::Args),
-    #[cfg(feature = "full")]
     Prove(cmd::prove::Args),
-    #[cfg(feature = "full")]
     Sim(cmd::sim::Args),
-    #[cfg(feature = "full")]
     Model(cmd::model::Args),
-    #[cfg(feature = "full")]
     Trace(cmd::trace::Args),
-    #[cfg(feature = "full")]
     List(cmd::list::Args),
-    #[cfg(feature = "full")]
     Run(cmd::run::Args),
-    #[cfg(feature = "full")]
     Completions(cmd::completions::Args),
-    #[cfg(feature = "full")]
     Man(cmd::completions::ManArgs),
-    #[cfg(feature = "full")]
     Hub(cmd::hub::Args),
-    #[cfg(feature = "full")]
     Agent(cmd::agent::Args),
-    #[cfg(feature = "full")]
     Fleet(cmd::fleet::Args),
-    #[cfg(feature = "full")]
     Share(cmd::share::Args),
 }
 
@@ -102,53 +91,42 @@ impl Verb {
             Verb::Probe(args) => cmd::probe::run(*args),
             Verb::Monitor(args) => cmd::monitor::run(*args),
             Verb::Status(args) => cmd::status::run(args),
-            #[cfg(feature = "full")]
-            Verb::Neighbours(args) => cmd::neighbours::run(args),
             Verb::Mark(args) => cmd::mark::run(args),
-            #[cfg(feature = "full")]
-            Verb::Load(args) => cmd::load::run(args),
             Verb::Serve(args) => cmd::serve::run(*args),
             #[cfg(feature = "full")]
-            Verb::Control(args) => cmd::control::run(args),
-            #[cfg(feature = "full")]
-            Verb::Emulate(args) => cmd::emulate::run(args),
-            #[cfg(feature = "full")]
-            Verb::Analyse(args) => cmd::analyse::run(args),
-            Verb::Compare(args) => cmd::compare::run(args),
-            #[cfg(feature = "full")]
-            Verb::Report(args) => cmd::report::run(args),
-            #[cfg(feature = "full")]
-            Verb::Import(args) => cmd::import::run(args),
-            #[cfg(feature = "full")]
-            Verb::Export(args) => cmd::export::run(args),
-            #[cfg(feature = "full")]
-            Verb::Twin(args) => cmd::twin::run(args),
-            #[cfg(feature = "full")]
-            Verb::Whatif(args) => cmd::whatif::run(args),
-            #[cfg(feature = "full")]
-            Verb::Prove(args) => cmd::prove::run(args),
-            #[cfg(feature = "full")]
-            Verb::Sim(args) => cmd::sim::run(args),
-            #[cfg(feature = "full")]
-            Verb::Model(args) => cmd::model::run(args),
-            #[cfg(feature = "full")]
-            Verb::Trace(args) => cmd::trace::run(args),
-            #[cfg(feature = "full")]
-            Verb::List(args) => cmd::list::run(args),
-            #[cfg(feature = "full")]
-            Verb::Run(args) => cmd::run::run(args),
-            #[cfg(feature = "full")]
-            Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
-            #[cfg(feature = "full")]
-            Verb::Man(args) => cmd::completions::man(&args, Cli::command()),
-            #[cfg(feature = "full")]
-            Verb::Hub(args) => cmd::hub::run(args),
-            #[cfg(feature = "full")]
-            Verb::Agent(args) => cmd::agent::run(args),
-            #[cfg(feature = "full")]
-            Verb::Fleet(args) => cmd::fleet::run(args),
-            #[cfg(feature = "full")]
-            Verb::Share(args) => cmd::share::run(args),
+            Verb::More(verb) => verb.run(),
+        }
+    }
+}
+
+#[cfg(feature = "full")]
+impl More {
+    /// Carries out the verb.
+    fn run(self) -> anyhow::Result<Outcome> {
+        match self {
+            More::Neighbours(args) => cmd::neighbours::run(args),
+            More::Load(args) => cmd::load::run(args),
+            More::Control(args) => cmd::control::run(args),
+            More::Emulate(args) => cmd::emulate::run(args),
+            More::Analyse(args) => cmd::analyse::run(args),
+            More::Compare(args) => cmd::compare::run(args),
+            More::Report(args) => cmd::report::run(args),
+            More::Import(args) => cmd::import::run(args),
+            More::Export(args) => cmd::export::run(args),
+            More::Twin(args) => cmd::twin::run(args),
+            More::Whatif(args) => cmd::whatif::run(args),
+            More::Prove(args) => cmd::prove::run(args),
+            More::Sim(args) => cmd::sim::run(args),
+            More::Model(args) => cmd::model::run(args),
+            More::Trace(args) => cmd::trace::run(args),
+            More::List(args) => cmd::list::run(args),
+            More::Run(args) => cmd::run::run(args),
+            More::Completions(args) => cmd::completions::run(&args, Cli::command()),
+            More::Man(args) => cmd::completions::man(&args, Cli::command()),
+            More::Hub(args) => cmd::hub::run(args),
+            More::Agent(args) => cmd::agent::run(args),
+            More::Fleet(args) => cmd::fleet::run(args),
+            More::Share(args) => cmd::share::run(args),
         }
     }
 }

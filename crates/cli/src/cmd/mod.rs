@@ -1,71 +1,44 @@
 //! The verbs.
 
-#[cfg(feature = "full")]
 pub mod agent;
-#[cfg(feature = "full")]
 pub mod analyse;
 pub mod compare;
-#[cfg(feature = "full")]
 pub mod completions;
 mod config;
-#[cfg(feature = "full")]
 pub mod control;
-#[cfg(feature = "full")]
 mod control_config;
-#[cfg(feature = "full")]
 pub mod emulate;
-#[cfg(feature = "full")]
 pub mod export;
-#[cfg(feature = "full")]
 pub mod fleet;
-#[cfg(feature = "full")]
 pub mod hub;
-#[cfg(feature = "full")]
 mod hub_public;
-#[cfg(feature = "full")]
 mod hub_web;
-#[cfg(feature = "full")]
 pub mod import;
-#[cfg(feature = "full")]
 pub mod list;
-#[cfg(feature = "full")]
 pub mod load;
 pub mod mark;
-#[cfg(feature = "full")]
 pub mod model;
 pub mod monitor;
 mod monitor_config;
-#[cfg(feature = "full")]
 pub mod neighbours;
-#[cfg(feature = "full")]
 mod painter;
 pub mod probe;
-#[cfg(feature = "full")]
 pub mod prove;
-#[cfg(feature = "full")]
 pub mod report;
-#[cfg(feature = "full")]
 pub mod run;
 pub mod serve;
 mod serve_keys;
-#[cfg(feature = "full")]
 pub mod share;
-#[cfg(feature = "full")]
 pub mod sim;
 pub mod status;
-#[cfg(feature = "full")]
 pub mod task;
 pub mod test;
-#[cfg(feature = "full")]
 pub mod trace;
-#[cfg(feature = "full")]
 pub mod twin;
-#[cfg(feature = "full")]
 pub mod whatif;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
-#[cfg(feature = "full")]
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -279,7 +252,6 @@ impl LogInArgs {
 
 impl AccessArgs {
     /// These options as another run of this program takes them.
-    #[cfg(feature = "full")]
     pub fn options(&self) -> Vec<OsString> {
         let file = self.key_file.as_ref();
         let file = file.map(|f| ["--key-file".into(), f.clone().into_os_string()]);

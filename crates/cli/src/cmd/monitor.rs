@@ -60,7 +60,6 @@ pub struct Args {
 }
 
 /// Plan that arguments without a configuration file describe.
-#[cfg(feature = "full")]
 pub fn plan_of(args: &Args) -> anyhow::Result<Plan> {
     let plan = plan(&args.targets, &args.settings)?;
     ops::monitor::check(&plan)?;
