@@ -111,7 +111,7 @@ fn signal_and_handovers_of_a_modem_stand_beside_the_probes() {
         let text = tailback(&dir, &["analyse", "m.rec"]).stdout;
         let text = String::from_utf8_lossy(&text);
         assert!(
-            text.contains("RSRP, dBm") && text.contains("lte+5gnr 100 %"),
+            text.contains("RSRP, dBm") && text.contains("lte+5gnr 100 %."),
             "{text}"
         );
         let drawn = tailback(&dir, &["report", "m.rec", "--plot", "radio", "-o", "m.svg"]);

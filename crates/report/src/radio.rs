@@ -25,7 +25,6 @@ pub fn table(all: &[RadioSummary]) -> Option<Table> {
         "SNR",
         "cells",
         "handovers",
-        "watched",
     ];
     let mut table = Table::new("Radio", heads.map(Column::from));
     for r in all {
@@ -45,7 +44,6 @@ pub fn table(all: &[RadioSummary]) -> Option<Table> {
             Cell::from(snr),
             r.cells.into(),
             Cell::from(r.handovers.map(|n| n.to_string())),
-            Cell::Is(lasting(r.watched_s.round())),
         ]);
         table.row(title(r), cells);
     }
@@ -84,7 +82,14 @@ fn technologies(r: &RadioSummary) -> Option<String> {
         [] => String::new(),
         names => format!(" ({})", names.join(", ")),
     };
-    (!parts.is_empty()).then(|| format!("{}{of}: {} of the time.", title(r), parts.join(", ")))
+    let watched = lasting(r.watched_s.round());
+    (!parts.is_empty()).then(|| {
+        format!(
+            "{}{of}, watched for {watched}: {}.",
+            title(r),
+            parts.join(", ")
+        )
+    })
 }
 
 fn beside(b: &RadioBeside) -> Vec<String> {
@@ -189,7 +194,7 @@ mod tests {
         };
         let said = sentences(&[radio(15)]).join("\n");
         assert!(
-            said.contains("wwan0 (Telenor): lte 95 %, no network 5 % of the time."),
+            said.contains("wwan0 (Telenor), watched for 16 min 30 s: lte 95 %, no network 5 %."),
             "{said}"
         );
         assert!(
