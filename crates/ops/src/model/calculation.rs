@@ -386,7 +386,6 @@ sizes = 0
             let truth = figures(&own, 1000 + seed).unwrap()["buffer.B2"];
             inside += u64::from((told["predicted_low"]..=told["predicted_high"]).contains(&truth));
         }
-        println!("{inside} of {draws} inside");
         assert!(inside * 100 >= draws * 91, "{inside} of {draws}");
         let other = study("[predict]\n\"router.B2.arrival\" = 3.0");
         assert!(
