@@ -133,6 +133,31 @@ struct Study {
     predict: BTreeMap<String, f64>,
 }
 
+impl Study {
+    /// Values whose figure is to be predicted, in the order of the varied keys; `None` if nothing is.
+    fn predicted(&self) -> Result<Option<Vec<f64>>, ScenarioError> {
+        if self.predict.is_empty() {
+            return Ok(None);
+        }
+        let keys: Vec<&str> = self.vary.keys().map(String::as_str).collect();
+        if !self.predict.keys().eq(self.vary.keys()) {
+            return Err(invalid(&format!(
+                "predict needs a value of each varied key: {}",
+                keys.join(", ")
+            )));
+        }
+        // A line says nothing about where it was not fitted.
+        for ((key, value), [low, high]) in self.predict.iter().zip(self.vary.values()) {
+            if !(low..=high).contains(&value) {
+                return Err(invalid(&format!(
+                    "predict.{key}={value}: the line is fitted from {low} to {high}; vary.{key}=[LOW, HIGH] changes that"
+                )));
+            }
+        }
+        Ok(Some(self.predict.values().copied().collect()))
+    }
+}
+
 /// A line through the rows, and how it fares with rows that it has not seen: `r2`, `r2_left_out`, `r2_new`, `deviation`
 /// over the mean, shares `outside…` of the 95 % intervals, `coefficient.KEY`, and `row.N.…` in the columns of Thombre 2020,
 /// appendix A, in the order of size. With `predict`, `predicted` and the ends of its interval, `predicted_low` and
@@ -142,6 +167,10 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
     if !(1..=MOST_ROWS).contains(&study.rows) {
         return Err(invalid(&format!("rows: from 1 to {MOST_ROWS}")));
     }
+    if parted(&study.from).0 == "regression" {
+        return Err(invalid(&"a regression of a regression is not calculated"));
+    }
+    let asked = study.predicted()?;
     let mut rng = Streams::new(seed).stream("rows");
     let (mut rows, mut values) = (Vec::new(), Vec::new());
     let mut tried = 0u64;
@@ -195,17 +224,7 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
     for (key, value) in study.vary.keys().zip(&line.coefficients[1..]) {
         all.insert(format!("coefficient.{key}"), *value);
     }
-    if !study.predict.is_empty() {
-        let value = |key: &String| study.predict.get(key).copied();
-        let row: Option<Vec<f64>> = study.vary.keys().map(value).collect();
-        let row = row.filter(|row| row.len() == study.predict.len());
-        let row = row.ok_or_else(|| {
-            let keys: Vec<&str> = study.vary.keys().map(String::as_str).collect();
-            invalid(&format!(
-                "predict needs a value of each varied key: {}",
-                keys.join(", ")
-            ))
-        })?;
+    if let Some(row) = asked {
         let p = line.predict(&row);
         let named = [("", p.value), ("_low", p.low), ("_high", p.high)];
         all.extend(named.map(|(end, v)| (format!("predicted{end}"), v)));
@@ -276,6 +295,7 @@ pub(super) fn run(
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for seed in 1..=seeds {
         if observer.interrupted() {
+            observer.warn(&format!("interrupted after {} of {seeds} seeds", seed - 1));
             break;
         }
         let found = figures(&table, seed).map_err(|e| usage(format!("{shown}: {e}")))?;
@@ -387,6 +407,9 @@ sizes = 0
             inside += u64::from((told["predicted_low"]..=told["predicted_high"]).contains(&truth));
         }
         assert!(inside * 100 >= draws * 91, "{inside} of {draws}");
+        let beyond = study("[predict]\n\"router.B1.arrival\" = 161.0");
+        let refused = figures(&beyond, 1).unwrap_err().to_string();
+        assert!(refused.contains("from 80 to 160"), "{refused}");
         let other = study("[predict]\n\"router.B2.arrival\" = 3.0");
         assert!(
             figures(&other, 1)
