@@ -18,15 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEEDS = 5
 PATHS = {
-    "10mbit-100ms": {"link.rate": "10 Mbit/s", "link.delay": "50 ms", "reverse.delay": "50 ms"},
-    "50mbit-20ms": {"link.rate": "50 Mbit/s", "link.delay": "10 ms", "reverse.delay": "10 ms"},
+    "10mbit-100ms": {"link.shaper": "htb:rate=10 Mbit/s,burst=1600 B", "link.delay": "50 ms", "reverse.delay": "50 ms"},
+    "50mbit-20ms": {"link.shaper": "htb:rate=50 Mbit/s,burst=1600 B", "link.delay": "10 ms", "reverse.delay": "10 ms"},
 }
-# The handshake: the kernel's seconds count from the first full-size packet.
-HANDSHAKE_MS = {"10mbit-100ms": 100, "50mbit-20ms": 20}
+RTT_MS = {"10mbit-100ms": 100, "50mbit-20ms": 20}
 PACKET_MS = {"10mbit-100ms": 1.2112, "50mbit-20ms": 0.2422}
 DISCIPLINES = {
     "codel": "codel:mtu=1514",
-    "fq_codel": "fq_codel",
+    "fq_codel": "fq_codel:mtu=1514,whole_backlog=true",
     "pie": "pie:variant=linux,tupdate=16ms",
 }
 CONTROLLERS = {"bbr": "bbr1", "cubic": "cubic:variant=linux,hystart=classic", "reno": "reno:whole=true"}
@@ -97,10 +96,14 @@ def queue_of(name):
 
 
 def simulate(tailback, row, settings=()):
-    warmup, duration = (f"{int(end) * 1000 + HANDSHAKE_MS[row['path']]} ms" for end in row["window_s"].split("-"))
+    # The kernel's seconds count from the first full-size packet. iperf3 connects one stream after another.
+    warmup, duration = (f"{int(end) + 1} s" for end in row["window_s"].split("-"))
+    flows, rtt_ms = int(row["flows"]), RTT_MS[row["path"]]
     wanted = PATHS[row["path"]] | {
-        "link.queue": queue_of(row["qdisc"]), "flow.0.count": row["flows"], "flow.0.spread": "1 ms", "warmup": warmup,
-        "duration": duration, "tcp.controller": CONTROLLERS[row["controller"]],
+        "link.queue": queue_of(row["qdisc"]), "flow.0.kind": "iperf3", "flow.0.name": "bulk", "flow.0.count": flows,
+        "flow.0.start": f"{998 - (flows + 1) * rtt_ms} ms", "flow.0.stagger": f"{rtt_ms} ms", "flow.0.begin": "1 s",
+        "flow.0.spread": "1 ms", "warmup": warmup, "duration": duration,
+        "tcp.controller": CONTROLLERS[row["controller"]],
     }
     command = [tailback, "sim", str(ROOT / "scenarios/linux.toml"), "--json", "--seeds", str(SEEDS)]
     for key, value in wanted.items():

@@ -6,16 +6,18 @@
 //! Control", ACM Queue 14(5), 2016.
 //!
 //! Linux 6.18, `net/ipv4/tcp_bbr.c`, for what came after the draft: the pacing margin, room for aggregated ACKs and for
-//! the quanta of both ends. `pacing_margin=0` and `extra_acked=false` give the draft.
+//! the quanta of both ends, and policers. `pacing_margin=0`, `extra_acked=false` and `policers=false` give the draft.
 //!
 //! **Deviations**: after a time-out the window grows again from one segment; the draft restores it when recovery from
-//! the time-out ends, which the interface does not report. Linux's detection of policers is omitted.
+//! the time-out ends, which the interface does not report.
 //!
 //! **Units**: bytes per second and bytes, with fractions.
 //!
 //! **Validated against**: the tests below, by hand from section 4; the simulator's tests cover behaviour over a link.
 
-use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
+use crate::controller::{
+    Ack, Congestion, Controller, ControllerState, Lost, Recovery, Sent, Setup,
+};
 use crate::filter::WindowedMax;
 use crate::window::Rounds;
 use base::rng::{Rng, uniform};
@@ -41,6 +43,8 @@ params! {
         pacing_margin: f64 = "0.01" ["0".."0.5"], "Linux, tcp_bbr.c: bbr_pacing_margin_percent";
         /// window grows by the bytes that ACKs bring beyond the bandwidth
         extra_acked: bool = "true", "Linux, tcp_bbr.c: bbr_update_ack_aggregation";
+        /// paces at the rate of a policer, if two stretches with a fifth lost agree on it
+        policers: bool = "true", "Linux, tcp_bbr.c: bbr_lt_bw_sampling";
     }
 }
 
@@ -91,6 +95,7 @@ pub struct Bbr1 {
     idle_restart: bool,
     recovery: Repair,
     aggregation: Aggregation,
+    policer: Policer,
     /// Delivered bytes up to which samples count as application-limited, because inflight was held low.
     app_limited_until: Option<Bytes>,
 }
@@ -124,6 +129,95 @@ impl Aggregation {
 
     fn room(&self, bandwidth: f64) -> f64 {
         self.most[0].max(self.most[1]).min(bandwidth * EXTRA_TIME)
+    }
+}
+
+/// Rate of a policer: that of two stretches of at least four round trips each, from loss to loss, in which a fifth or more
+/// was lost, if they agree (Linux).
+#[derive(Clone, Copy, Debug, Default)]
+struct Policer {
+    /// True while the rate is used, for 48 round trips.
+    used: bool,
+    /// Rate of the last stretch, bytes per second; 0 without one.
+    rate: f64,
+    sampling: bool,
+    rounds: u32,
+    /// Start of this stretch: time, and bytes delivered and lost by then.
+    began: Time,
+    delivered: Bytes,
+    lost: Bytes,
+    /// Bytes lost on the connection.
+    lost_in_all: Bytes,
+}
+
+/// Round trips of a stretch at least, and at most; round trips for which the rate is used.
+const STRETCH: (u32, u32) = (4, 16);
+const POLICED_ROUNDS: u32 = 48;
+/// Least ratio of lost to delivered bytes, greatest difference between two rates, as a ratio and in bytes per second.
+const POLICED_LOSS: f64 = 50.0 / 256.0;
+const SAME_RATE: (f64, f64) = (0.125, 500.0);
+
+impl Policer {
+    /// Ends the use of the rate, and the search.
+    fn reset(&mut self, now: Time, delivered: Bytes) {
+        (self.used, self.rate, self.sampling) = (false, 0.0, false);
+        self.begin(now, delivered);
+    }
+
+    fn begin(&mut self, now: Time, delivered: Bytes) {
+        (self.began, self.delivered, self.lost) = (now, delivered, self.lost_in_all);
+        self.rounds = 0;
+    }
+
+    /// Takes an ACK; returns true if the rate was used for long enough, and is given up.
+    fn update(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        app_limited: bool,
+        round: bool,
+        probing: bool,
+    ) -> bool {
+        if self.used {
+            self.rounds += u32::from(probing && round);
+            let over = self.rounds >= POLICED_ROUNDS;
+            if over {
+                self.reset(now, ack.delivered);
+            }
+            return over;
+        }
+        let loses = ack.newly_lost > Bytes::ZERO;
+        if !self.sampling {
+            if !loses {
+                return false;
+            }
+            self.begin(now, ack.delivered);
+            self.sampling = true;
+        }
+        self.rounds += u32::from(round);
+        if app_limited || self.rounds > STRETCH.1 {
+            self.reset(now, ack.delivered);
+        } else if self.rounds >= STRETCH.0 && loses {
+            self.end_stretch(now, ack.delivered);
+        }
+        false
+    }
+
+    fn end_stretch(&mut self, now: Time, delivered: Bytes) {
+        let lost = self.lost_in_all.saturating_sub(self.lost).get() as f64;
+        let came = delivered.saturating_sub(self.delivered).get() as f64;
+        let took = now.saturating_since(self.began);
+        if came <= 0.0 || lost < POLICED_LOSS * came || took < Duration::from_millis(1) {
+            return;
+        }
+        let rate = came / took.as_secs_f64();
+        let apart = (rate - self.rate).abs();
+        if self.rate > 0.0 && (apart <= SAME_RATE.0 * self.rate || apart <= SAME_RATE.1) {
+            (self.rate, self.used, self.rounds) = ((rate + self.rate) / 2.0, true, 0);
+            return;
+        }
+        self.rate = rate;
+        self.begin(now, delivered);
     }
 }
 
@@ -167,20 +261,41 @@ impl Bbr1 {
             idle_restart: false,
             recovery: Repair::None,
             aggregation: Aggregation::default(),
+            policer: Policer::default(),
             app_limited_until: None,
         }
     }
 
     /// Returns `gain` times the BDP with room for the quanta of both ends (section 4.2.3).
     fn inflight(&self, gain: f64) -> f64 {
-        self.quantized(self.bdp(gain))
+        self.quantized(self.bdp(self.bandwidth.get(), gain))
     }
 
-    /// Returns `gain` times the BDP.
-    fn bdp(&self, gain: f64) -> f64 {
-        self.min_rtt.map_or(self.initial, |min_rtt| {
-            gain * self.bandwidth.get() * min_rtt.as_secs_f64()
-        })
+    /// Returns `gain` times the BDP at a rate.
+    fn bdp(&self, rate: f64, gain: f64) -> f64 {
+        self.min_rtt
+            .map_or(self.initial, |min_rtt| gain * rate * min_rtt.as_secs_f64())
+    }
+
+    /// Bandwidth that is used: the policer's, if one was found.
+    fn rate(&self) -> f64 {
+        match self.policer.used {
+            true => self.policer.rate,
+            false => self.bandwidth.get(),
+        }
+    }
+
+    /// Bytes in flight at the departure of the next segment, that segment included while the bytes in flight are to grow
+    /// (Linux, `bbr_packets_in_net_at_edt`).
+    fn at_departure(&self, ack: &Ack, inflight: Bytes) -> f64 {
+        let delivered = self.rate() * ack.paced_for.as_secs_f64();
+        let delivered = (delivered / self.mss).floor() * self.mss;
+        let next = if self.pacing_gain > 1.0 {
+            self.send_quantum()
+        } else {
+            0.0
+        };
+        (inflight.get() as f64 + next - delivered).max(0.0)
     }
 
     /// Adds three send quanta, and rounds up to an even number of segments: an ACK covers two. The phase that probes for
@@ -195,13 +310,8 @@ impl Bbr1 {
     /// Returns the send quantum (section 4.2.2).
     fn send_quantum(&self) -> f64 {
         let rate = self.pacing_rate.unwrap_or(0.0);
-        if rate * 8.0 < 1.2e6 {
-            self.mss
-        } else if rate * 8.0 < 24e6 {
-            2.0 * self.mss
-        } else {
-            (rate * 1e-3).min(65_536.0)
-        }
+        let least = if rate * 8.0 < 1.2e6 { 1.0 } else { 2.0 };
+        (rate / 1024.0 / self.mss).floor().clamp(least, 127.0) * self.mss
     }
 
     /// Updates the bandwidth estimate (section 4.1.1).
@@ -227,13 +337,7 @@ impl Bbr1 {
         }
         let min_rtt = self.min_rtt.unwrap_or(Duration::ZERO);
         let full_length = now.saturating_since(self.cycle_stamp) > min_rtt;
-        // Linux: a probing sender counts the quantum that leaves next.
-        let next_quantum = if self.pacing_gain > 1.0 {
-            self.send_quantum()
-        } else {
-            0.0
-        };
-        let prior_inflight = ack.inflight_before.get() as f64 + next_quantum;
+        let prior_inflight = self.at_departure(ack, ack.inflight_before);
         let next = if self.pacing_gain > 1.0 {
             full_length
                 && (ack.newly_lost > Bytes::ZERO
@@ -286,7 +390,7 @@ impl Bbr1 {
             self.pacing_gain = 1.0 / self.params.high_gain;
             self.cwnd_gain = self.params.high_gain;
         }
-        if self.mode == Mode::Drain && ack.inflight.get() as f64 <= self.inflight(1.0) {
+        if self.mode == Mode::Drain && self.at_departure(ack, ack.inflight) <= self.inflight(1.0) {
             self.enter_probe_bw(now);
         }
     }
@@ -364,7 +468,7 @@ impl Bbr1 {
         if let (false, Some(srtt)) = (self.has_rtt, ack.and_then(|a| a.srtt.or(a.rtt))) {
             self.begin_pacing(srtt);
         }
-        let rate = gain * self.bandwidth.get() * self.margin();
+        let rate = gain * self.rate() * self.margin();
         if rate > 0.0 && (self.filled_pipe || self.pacing_rate.is_none_or(|p| rate > p)) {
             self.pacing_rate = Some(rate);
         }
@@ -372,7 +476,8 @@ impl Bbr1 {
 
     /// Sets the window (section 4.2.3).
     fn set_cwnd(&mut self, ack: &Ack, round_start: bool) {
-        let acked = ack.newly_acked.get() as f64;
+        // Linux counts packets: a small one as a full one.
+        let acked = (ack.newly_acked.get() as f64 / self.mss).ceil() * self.mss;
         let inflight = ack.inflight.get() as f64;
         match (self.recovery, ack.in_recovery) {
             (Repair::Entering, _) => {
@@ -396,10 +501,10 @@ impl Bbr1 {
             self.cwnd = self.cwnd.max(inflight + acked);
         } else {
             let aggregated = match self.params.extra_acked && self.filled_pipe {
-                true => self.aggregation.room(self.bandwidth.get()),
+                true => self.aggregation.room(self.rate()),
                 false => 0.0,
             };
-            let target = self.quantized(self.bdp(self.cwnd_gain) + aggregated);
+            let target = self.quantized(self.bdp(self.rate(), self.cwnd_gain) + aggregated);
             if self.filled_pipe {
                 self.cwnd = (self.cwnd + acked).min(target);
             } else if self.cwnd < target || (ack.delivered.get() as f64) < self.initial {
@@ -434,18 +539,35 @@ impl Controller for Bbr1 {
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         let round_start = self.rounds.begins(ack);
+        if self.params.policers && ack.rate.is_some() {
+            let limited = ack.rate.is_some_and(|rate| rate.app_limited);
+            let probing = self.mode == Mode::ProbeBw;
+            if (self.policer).update(now, ack, limited, round_start, probing) {
+                self.enter_probe_bw(now);
+            }
+        }
         self.update_bandwidth(ack);
         let acked = ack.newly_acked.get() as f64;
-        self.aggregation
-            .update(now, acked, self.bandwidth.get(), self.cwnd, round_start);
+        let (rate, cwnd) = (self.rate(), self.cwnd);
+        self.aggregation.update(now, acked, rate, cwnd, round_start);
         self.check_cycle(now, ack);
         self.check_startup_and_drain(now, ack, round_start);
         self.update_min_rtt(now, ack, round_start);
+        // A policer drops what probing sends beyond its rate.
+        if self.policer.used && self.mode == Mode::ProbeBw {
+            self.pacing_gain = 1.0;
+        } else if self.mode == Mode::ProbeBw {
+            self.pacing_gain = CYCLE[self.cycle];
+        }
         self.set_pacing_rate(self.pacing_gain, Some(ack));
         self.set_cwnd(ack, round_start);
     }
 
-    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+    fn on_lost(&mut self, _now: Time, lost: &Lost) {
+        self.policer.lost_in_all += lost.bytes;
+    }
+
+    fn on_congestion(&mut self, now: Time, congestion: &Congestion) {
         match congestion {
             Congestion::Loss { .. } => {
                 self.save_cwnd();
@@ -454,10 +576,14 @@ impl Controller for Bbr1 {
             Congestion::Rto { .. } => {
                 self.save_cwnd();
                 self.cwnd = self.mss;
+                self.full_bandwidth.0 = 0.0;
                 self.recovery = Repair::None;
             }
             Congestion::Spurious => {
                 self.cwnd = self.cwnd.max(self.prior_cwnd);
+                self.full_bandwidth = (0.0, 0);
+                let delivered = self.policer.delivered;
+                self.policer.reset(now, delivered);
                 self.recovery = Repair::None;
             }
             // Version 1 does not use ECN.

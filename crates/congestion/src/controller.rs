@@ -77,6 +77,8 @@ pub struct Ack {
     pub inflight_before: Bytes,
     /// Bytes outstanding after this ACK.
     pub inflight: Bytes,
+    /// Time until pacing lets the next segment leave.
+    pub paced_for: Duration,
     /// RTT of the newest segment that this ACK reports; absent if ambiguous (Karn).
     pub rtt: Option<Duration>,
     /// One-way delay of the data, if the receiver reports it; its clock offset may be arbitrary.

@@ -6,7 +6,8 @@
 //!
 //! **Deviations**: the smallest time-out is a parameter (section 2.4: 1 s; Linux: 200 ms). A second parameter selects
 //! whether it bounds the whole time-out, or only the deviation term as in Linux. In the latter case the time-out
-//! exceeds the smoothed RTT by at least that much.
+//! exceeds the smoothed RTT by at least that much; and the term is the largest deviation of a round trip, which shrinks by a
+//! quarter of the difference a round trip at most (Linux 6.12, `tcp_rtt_estimator`).
 //!
 //! **Units**: ns, rounded to the nearest.
 //!
@@ -62,12 +63,45 @@ impl Params {
     }
 }
 
+/// Linux's deviation term, ns: four times the deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Variation {
+    now: i64,
+    /// Largest in this round trip.
+    most: i64,
+    /// Term of the time-out.
+    term: i64,
+}
+
+impl Variation {
+    /// Adds a sample that differs by `error` from the smoothed RTT.
+    fn add(&mut self, error: i64) {
+        let change = error.abs() - self.now / 4;
+        // A falling RTT says little about how late an ACK may come.
+        self.now += if error < 0 && change > 0 {
+            change / 8
+        } else {
+            change
+        };
+        self.most = self.most.max(self.now);
+        self.term = self.term.max(self.most);
+    }
+
+    fn end_round(&mut self, least: i64) {
+        if self.most < self.term {
+            self.term -= (self.term - self.most) / 4;
+        }
+        self.most = least;
+    }
+}
+
 /// Round-trip estimator and retransmission time-out (RFC 6298).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
     params: Params,
     /// Smoothed RTT and its deviation, once measured.
     smoothed: Option<(u64, u64)>,
+    variation: Variation,
     min: Option<Duration>,
     latest: Option<Duration>,
     /// Time-out before doubling.
@@ -82,6 +116,7 @@ impl RttEstimator {
         RttEstimator {
             params,
             smoothed: None,
+            variation: Variation::default(),
             min: None,
             latest: None,
             base: params.initial.min(params.max),
@@ -94,6 +129,17 @@ impl RttEstimator {
     #[inline]
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = rtt.as_nanos().min(Duration::from_secs(3600).as_nanos());
+        match self.smoothed {
+            Some((srtt, _)) => self.variation.add(r as i64 - srtt as i64),
+            None => {
+                let (now, term) = (2 * r as i64, (2 * r as i64).max(self.least()));
+                self.variation = Variation {
+                    now,
+                    most: term,
+                    term,
+                };
+            }
+        }
         let (srtt, rttvar) = match self.smoothed {
             // Section 2.2.
             None => (r, r / 2),
@@ -108,12 +154,24 @@ impl RttEstimator {
         let srtt = Duration::from_nanos(srtt);
         let rto = match self.params.floor {
             Floor::Whole => (srtt + deviation).max(self.params.min),
-            Floor::Deviation => srtt + deviation.max(self.params.min),
+            Floor::Deviation => {
+                srtt + Duration::from_nanos(self.variation.term.max(self.least()) as u64)
+            }
         };
         self.base = rto.min(self.params.max);
         self.backoff = 0;
         self.latest = Some(rtt);
         self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
+    }
+
+    fn least(&self) -> i64 {
+        self.params.min.min(Duration::from_secs(3600)).as_nanos() as i64
+    }
+
+    /// Ends a round trip: everything that was in flight at the end of the last one is acknowledged.
+    pub fn end_round(&mut self) {
+        let least = self.least();
+        self.variation.end_round(least);
     }
 
     /// Doubles the time-out after the retransmission timer expired (section 5.5).

@@ -27,14 +27,38 @@ params! {
     }
 }
 
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Htb for "htb": "packets leave while the bucket owes nothing, and the queue chooses them when they leave, as under Linux's HTB", [
+        "Linux, net/sched/sch_htb.c",
+    ] {
+        /// rate at which the bucket fills
+        rate: BitsPerSec = "10 Mbit/s" ["1 bit/s".."100000 Gbit/s"], NO_USUAL;
+        /// size of the bucket; it is full at the start
+        burst: Bytes = "1600 B" ["1 B".."1 GB"], "iproute2, tc/q_htb.c: one packet at low rates";
+    }
+}
+
 /// Laws of policers.
 pub const POLICERS: &[Entry] = &[TokenBucket::ENTRY];
 
 /// Laws of shapers.
-pub const SHAPERS: &[Entry] = &[Entry {
-    summary: "bursts leave at the link's rate, the rest at the bucket's; packets wait in the queue",
-    ..TokenBucket::ENTRY
-}];
+pub const SHAPERS: &[Entry] = &[
+    Entry {
+        summary: "bursts leave at the link's rate, the rest at the bucket's; packets wait in the queue",
+        ..TokenBucket::ENTRY
+    },
+    Htb::ENTRY,
+];
+
+/// Returns the rate at which a shaper's bucket fills.
+pub fn shaped_rate(shaper: &ShaperSpec) -> BitsPerSec {
+    let words = shaper.words();
+    match words.entry().name == Htb::ENTRY.name {
+        true => words.read::<Htb>().rate,
+        false => words.read::<TokenBucket>().rate,
+    }
+}
 
 worded! {
     /// Policer in front of the queue, written as `token_bucket:rate=20 Mbit/s,burst=50 kB`.
@@ -52,6 +76,54 @@ pub struct Bucket {
     size: i128,
     tokens: i128,
     at: Time,
+}
+
+/// Shaper of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shaper {
+    bucket: Bucket,
+    /// True if the bucket may owe the rest of a packet, and the queue is asked only once it owes nothing.
+    owes: bool,
+}
+
+impl Shaper {
+    pub(crate) fn of(shaper: &ShaperSpec) -> Shaper {
+        let words = shaper.words();
+        if words.entry().name == Htb::ENTRY.name {
+            let Htb { rate, burst } = words.read();
+            let bucket = Bucket::new(rate, burst);
+            return Shaper { bucket, owes: true };
+        }
+        Shaper {
+            bucket: Bucket::of(words),
+            owes: false,
+        }
+    }
+
+    /// Returns the time before which the queue is not asked, if that is after `at`.
+    pub(crate) fn held(&mut self, at: Time) -> Option<Time> {
+        if !self.owes {
+            return None;
+        }
+        self.bucket.fill(at);
+        Some(self.bucket.ready(Bytes::ZERO)).filter(|ready| *ready > at)
+    }
+
+    /// Returns the time at which a packet of `len` that is ready at `at` leaves; its tokens are removed.
+    pub(crate) fn release(&mut self, at: Time, len: Bytes) -> Time {
+        if self.owes {
+            self.bucket.fill(at);
+            self.bucket.spend(len);
+            return at;
+        }
+        self.bucket.release(at, len)
+    }
+
+    /// Returns the bytes that may leave at once at `now`.
+    pub(crate) fn credit(mut self, now: Time) -> Bytes {
+        self.bucket.fill(now);
+        Bytes::new(u64::try_from(self.bucket.tokens / worth(Bytes::new(1))).unwrap_or(0))
+    }
 }
 
 /// Converts bytes to tokens.

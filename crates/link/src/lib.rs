@@ -39,7 +39,7 @@ mod spec;
 
 pub use base::framing::{self, Framing, FramingSpec};
 pub use base::words;
-pub use bucket::{PolicerSpec, ShaperSpec, TokenBucket};
+pub use bucket::{PolicerSpec, ShaperSpec, TokenBucket, shaped_rate};
 pub use drift::DriftSpec;
 pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};

@@ -13,7 +13,7 @@
 //! may also be reported late, for example with the kernel's timestamp. It counts at its own time, or at the time of the
 //! queue's latest event if that is later.
 
-use crate::bucket::{Bucket, PolicerSpec, ShaperSpec};
+use crate::bucket::{Bucket, PolicerSpec, Shaper, ShaperSpec, shaped_rate};
 use crate::drift::{Drift, DriftSpec};
 use crate::impair::{
     Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec, Sleep, SleepSpec,
@@ -80,7 +80,7 @@ impl LinkParams {
     /// and the policer. Disciplines that shape are not considered.
     pub fn ip_rate(&self, size: Bytes) -> BitsPerSec {
         let bucket = |words: &base::words::Words| words.read::<crate::bucket::TokenBucket>().rate;
-        let shaped = self.shaper.as_ref().map(|s| bucket(s.words()));
+        let shaped = self.shaper.as_ref().map(shaped_rate);
         let sent = self.rate.mean().min(shaped.unwrap_or(self.rate.mean()));
         let wire = self.framing.wire(size).get().max(1);
         let ip = u128::from(sent.get()) * u128::from(size.get()) / u128::from(wire);
@@ -129,6 +129,8 @@ pub struct LinkStats {
     pub marked: Tally,
     /// Backlog of the queue now.
     pub backlog: Backlog,
+    /// Bytes that a shaper lets out at once.
+    pub credit: Bytes,
     /// Packets in transmission or propagating now, duplicates not included.
     pub on_line: Tally,
     /// Queueing delay of the packet that left the queue last.
@@ -220,7 +222,9 @@ pub struct Link {
     peak: BitsPerSec,
     framing: Framing,
     policer: Option<Bucket>,
-    shaper: Option<Bucket>,
+    shaper: Option<Shaper>,
+    /// Time before which the shaper lets nothing out.
+    held: Option<Time>,
     delay: Duration,
     drift: Option<Drift>,
     jitter: Option<Jitter>,
@@ -254,7 +258,8 @@ impl Link {
             peak: params.rate.peak(),
             framing: params.framing,
             policer: params.policer.as_ref().map(|p| Bucket::of(p.words())),
-            shaper: params.shaper.as_ref().map(|s| Bucket::of(s.words())),
+            shaper: params.shaper.as_ref().map(Shaper::of),
+            held: None,
             delay: params.delay,
             drift: params.drift.as_ref().map(|s| Drift::new(s, streams, name)),
             jitter: params
@@ -342,7 +347,10 @@ impl Link {
             // Impairments can only add to the propagation delay.
             Some(sending) if sending.finish < Time::MAX => sending.finish + self.delay,
             Some(_) => Time::MAX,
-            None => self.qdisc.next_wakeup().unwrap_or(Time::MAX),
+            None => match self.held {
+                Some(held) => held + self.delay,
+                None => self.qdisc.next_wakeup().unwrap_or(Time::MAX),
+            },
         };
         if let Some(delivery) = self.in_order.front() {
             first = first.min(delivery.at);
@@ -358,6 +366,7 @@ impl Link {
     pub fn stats(&self) -> LinkStats {
         LinkStats {
             backlog: self.qdisc.backlog(),
+            credit: self.shaper.map(|s| s.credit(self.told)).unwrap_or_default(),
             probability: self.qdisc.probability(),
             ..self.stats
         }
@@ -384,6 +393,13 @@ impl Link {
                 }
                 Some(_) => return,
                 None => {
+                    if let Some(held) = self.held {
+                        if held > now {
+                            return;
+                        }
+                        self.start(held.max(self.told), fates);
+                        continue;
+                    }
                     // Idle; a discipline that holds packets back may need a call.
                     let Some(due) = self.qdisc.next_wakeup().filter(|t| *t <= now) else {
                         return;
@@ -403,6 +419,13 @@ impl Link {
     #[inline]
     fn start(&mut self, at: Time, fates: &mut Fates) {
         self.told = at;
+        self.held = (self.shaper.as_mut())
+            .filter(|_| self.qdisc.backlog().packets > 0)
+            .and_then(|shaper| shaper.held(at));
+        if self.held.is_some() {
+            self.sending = None;
+            return;
+        }
         let seen = fates.list.len();
         let packet = self.qdisc.dequeue(at, fates);
         self.count(&fates.list[seen..]);
@@ -413,7 +436,7 @@ impl Link {
             let frame = self.framing.wire(packet.len);
             let awake = at + self.sleep.map_or(Duration::ZERO, |s| s.wait(at));
             let begin = match &mut self.shaper {
-                Some(bucket) => bucket.release(awake, frame),
+                Some(shaper) => shaper.release(awake, frame),
                 None => awake,
             };
             let finish = self.serializer.finish(begin, frame);

@@ -86,6 +86,7 @@ fn impairments() -> impl Strategy<Value = DirectionSpec> {
         "framing = \"pppoe-llcsnap\"\ndrift = \"walk:sd=2 ms,step=5 ms\"",
         "policer = \"token_bucket:rate=3 Mbit/s,burst=3000\"\njitter = \"weibull:shape=0.5\"",
         "shaper = \"token_bucket:rate=3 Mbit/s,burst=3000\"\ndrift = \"wave:height=5 ms,period=20 ms\"\nloss = \"random\"",
+        "shaper = \"htb:rate=3 Mbit/s\"\njitter = \"uniform:width=5 ms\"",
         "shaper = \"token_bucket:rate=1 Mbit/s,burst=9000\"\nframing = \"ethernet\"\nsleep = \"radio:idle=5ms,wake=3ms\"",
     ];
     (prop::sample::select(rates.to_vec()), prop::sample::select(extras.to_vec())).prop_map(|(rate, extra)| {

@@ -408,16 +408,13 @@ pub(crate) fn build_while(
         if edge.watched {
             network.watch(link);
             let mean = params.rate.mean_between(scenario.warmup, scenario.duration);
-            let shaped = params
-                .shaper
-                .as_ref()
-                .map(|s| s.words().read::<link::TokenBucket>().rate);
+            let shaped = params.shaper.as_ref().map(link::shaped_rate);
             let mean = shaped.map_or(mean, |rate| rate.min(mean));
             // Avoids a division by zero in an outage without end.
             let mean = mean.max(BitsPerSec::new(1));
             watched.push((link, edge.name.clone(), mean));
-            // With framing or a shaper, the delay of a backlog does not follow from its bytes and the rate.
-            let plain = params.framing == link::Framing::NONE && params.shaper.is_none();
+            // With framing, the delay of a backlog does not follow from its bytes and the rate.
+            let plain = params.framing == link::Framing::NONE;
             if !plain || !matches!(params.rate, link::rate::Rate::Fixed(_)) {
                 varying.push(link);
             }

@@ -12,6 +12,11 @@ impl Ranges {
         self.list.is_empty()
     }
 
+    /// Bytes in all ranges.
+    pub fn bytes(&self) -> u64 {
+        self.list.iter().map(|(from, to)| to - from).sum()
+    }
+
     /// Range that holds `at`.
     pub fn around(&self, at: u64) -> Option<(u64, u64)> {
         let i = self.list.partition_point(|r| r.1 <= at);

@@ -532,7 +532,8 @@ impl<'a> Runner<'a> {
         for (i, (link, _, rate)) in self.plan.watched.iter().enumerate() {
             let stats = self.plan.network.link_stats(*link);
             if warmed {
-                let delay = stats.backlog.bytes.serialization_delay_ceil(*rate);
+                let waits = stats.backlog.bytes.saturating_sub(stats.credit);
+                let delay = waits.serialization_delay_ceil(*rate);
                 self.backlog[i].add_span(delay);
             }
             if let Some(rows) = rows {

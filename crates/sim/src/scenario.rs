@@ -147,6 +147,8 @@ pub struct Tcp {
     pub ecn: bool,
     /// True if segments are paced under any controller.
     pub pacing: bool,
+    /// True if paced segments leave in quanta of a millisecond.
+    pub pacing_quantum: bool,
     /// Segments that leave together.
     pub burst: u64,
     /// Greatest number of bytes in flight.
@@ -182,6 +184,7 @@ impl Default for Tcp {
             tail_loss_probe: s.tail_loss_probe,
             ecn: s.ecn,
             pacing: s.pacing,
+            pacing_quantum: s.pacing_quantum,
             burst: s.burst,
             receive_window: s.receive_window,
             idle_restart: s.idle_restart,
@@ -214,6 +217,7 @@ impl Tcp {
             ecn: self.ecn,
             pacing: self.pacing,
             max_pace: None,
+            pacing_quantum: self.pacing_quantum,
             burst: self.burst,
             receive_window: self.receive_window,
             idle_restart: self.idle_restart,

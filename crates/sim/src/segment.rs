@@ -43,8 +43,15 @@ pub struct Segment {
     pub flags: u8,
     /// Number of entries of `sack` in use.
     pub sacks: u8,
+    /// Receive window of an acknowledgement, in units of the connection's scale ([`window_scale`]).
+    pub window: u16,
     /// Blocks that arrived out of order: first byte, and one past the last.
     pub sack: [(u64, u64); SACK_BLOCKS],
+}
+
+/// Shift of the window field of a connection whose receive window is at most `window` bytes.
+pub fn window_scale(window: u64) -> u8 {
+    (0..63).find(|s| window >> s <= 0xffff).unwrap_or(63)
 }
 
 impl Segment {
@@ -124,6 +131,7 @@ impl Arena {
             to.sack = from.sack;
         }
         (to.len, to.flags, to.sacks) = (from.len, from.flags, from.sacks);
+        to.window = from.window;
         (place.position, place.len, place.flow) = (packet.position, packet.len, packet.flow);
         (place.ecn, place.dscp) = (packet.ecn, packet.dscp);
         at
@@ -176,6 +184,7 @@ mod tests {
                 len: 5,
                 flags: 6,
                 sacks,
+                window: 7,
                 sack: [0, 1, 2].map(|i| {
                     if i < sacks {
                         (n, n + u64::from(i))

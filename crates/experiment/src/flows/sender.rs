@@ -163,6 +163,7 @@ impl Sender {
             newly_acked: self.len,
             inflight_before,
             inflight: self.inflight(),
+            paced_for: Duration::ZERO,
             rtt: Some(rtt),
             one_way_delay: None,
             min_rtt: self.rtt.min_rtt(),

@@ -8,7 +8,7 @@
 //! **Deviations**: the flow queue comes from `Packet::flow`, the host's hash of addresses, protocol and ports, mixed
 //! with a perturbation from a random stream, instead of the Jenkins hash. The memory limit counts bytes of IP packets;
 //! Linux counts its buffers. CoDel's last-packet rule considers the flow's own queue (section 2: each queue has its own
-//! CoDel); Linux considers the total backlog. A drop due to the limit does not raise the flow's CoDel count; in Linux
+//! CoDel); with `whole_backlog` it considers that of all flows, as in Linux. A drop due to the limit does not raise the flow's CoDel count; in Linux
 //! it does.
 //!
 //! **Units**: quantum, deficit and limits in bytes of whole IP packets (default quantum 1514, as printed
@@ -42,6 +42,10 @@ params! {
         flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "true", "RFC 8290 section 5.2.6";
+        /// backlog at or below which nothing is dropped or marked
+        mtu: Bytes = "1500 B" ["0".."1 MB"], "RFC 8289 section 5.3";
+        /// compare mtu with the backlog of all queues, not with the flow's own
+        whole_backlog: bool = "false", "Linux fq_codel";
         /// most bytes in all queues together
         memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_codel";
         /// sojourn time above which every ECN-capable packet is marked; if not given, none is
@@ -138,10 +142,10 @@ impl FqCodel {
                 target: params.target,
                 interval: params.interval,
                 limit: params.limit,
+                mtu: params.mtu,
                 ecn: params.ecn,
                 ce_threshold: params.ce_threshold,
                 ce_l4s: params.ce_l4s,
-                ..codel::Params::default()
             },
             state: State {
                 flows: vec![flow; params.flows as usize],
@@ -316,9 +320,13 @@ impl FqCodel {
         while let Some(mut packet) = self.state.pop(at) {
             let flow = &mut self.state.flows[at as usize];
             let sojourn = now.saturating_since(packet.enqueued);
+            let behind = match self.params.whole_backlog {
+                true => self.state.backlog.bytes,
+                false => flow.bytes,
+            };
             let verdict = flow
                 .law
-                .judge(&self.codel, now, sojourn, flow.bytes, packet.ecn);
+                .judge(&self.codel, now, sojourn, behind, packet.ecn);
             let at_threshold = self.codel.marks_at_threshold(sojourn, packet.ecn);
             match verdict {
                 Verdict::Forward if !at_threshold => return Some(packet),

@@ -12,7 +12,7 @@
 
 use crate::network::Connection;
 use crate::plan::{End, Plan};
-use crate::segment::{SACK_BLOCKS, Segment, flag};
+use crate::segment::{SACK_BLOCKS, Segment, flag, window_scale};
 use crate::topology::Graph;
 use base::{Ecn, FlowId, Packet, PacketId, Time};
 use congestion::EcnUse;
@@ -326,7 +326,7 @@ fn ends(number: u32, connection: &Connection) -> Ends {
     let options = if stamped { STAMPED - PLAIN } else { 0 };
     let window = settings.receive_window.get();
     // RFC 7323 section 2.3: at most 14.
-    let scale = (0..14).find(|s| window >> s <= 0xffff).unwrap_or(14);
+    let scale = window_scale(window).min(14);
     Ends {
         isn: [
             scattered(number.wrapping_mul(4)),
@@ -486,7 +486,8 @@ impl Ends {
         sack: &'a mut [(u32, u32); SACK_BLOCKS],
     ) -> Tcp<'a> {
         let header = self.header(ports, note, 1, segment);
-        let unscaled = self.receive_window.min(0xffff) as u16;
+        let bytes = u64::from(segment.window) << window_scale(self.receive_window);
+        let unscaled = bytes.min(0xffff) as u16;
         if segment.is(flag::SYN) {
             return Tcp {
                 seq: self.isn[1],
@@ -512,7 +513,7 @@ impl Ends {
                     0
                 },
             window: match self.handshake {
-                true => (self.receive_window >> self.scale).min(0xffff) as u16,
+                true => (bytes >> self.scale).min(0xffff) as u16,
                 false => unscaled,
             },
             sack: &sack[..blocks.len()],

@@ -7,17 +7,24 @@ use super::{Application, Ask, Done, Law, Opening, Span, THERE, Told};
 use base::Time;
 use base::rng::{Rng, Streams};
 
+/// First message of an iperf3 stream: its cookie.
+const COOKIE: u64 = 37;
+
 /// A single transfer; a size of `u64::MAX` never ends.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     bytes: u64,
     span: Span,
     state: State,
+    /// Time of the data, if a cookie comes before it.
+    data_from: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
+    /// Connected; the cookie is sent.
+    Known,
     Writing,
     Over,
 }
@@ -29,6 +36,16 @@ impl Bulk {
             bytes,
             span,
             state: State::Waiting,
+            data_from: None,
+        }
+    }
+
+    /// Creates a stream as iperf3 sends it: it connects, sends a cookie, and sends its data from `data_from` on, when all
+    /// streams are connected.
+    pub fn iperf3(data_from: Time, span: Span) -> Bulk {
+        Bulk {
+            data_from: Some(data_from.max(span.start)),
+            ..Bulk::new(u64::MAX, span)
         }
     }
 }
@@ -44,7 +61,11 @@ impl Application for Bulk {
 
     fn told(&mut self, _now: Time, what: Told, asks: &mut Vec<Ask>) -> Option<Done> {
         match (what, self.state) {
-            (Told::Due, State::Waiting) => {
+            (Told::Due, State::Waiting) if self.data_from.is_some() => {
+                self.state = State::Known;
+                asks.push(Ask::Write(0, COOKIE));
+            }
+            (Told::Due, State::Waiting | State::Known) => {
                 self.state = State::Writing;
                 if self.bytes < u64::MAX {
                     asks.push(Ask::Close(0));
@@ -71,6 +92,7 @@ impl Application for Bulk {
     fn next_wakeup(&self) -> Option<Time> {
         match self.state {
             State::Waiting => Some(self.span.start),
+            State::Known => self.data_from,
             State::Writing => Some(self.span.stop).filter(|t| *t < Time::MAX),
             State::Over => None,
         }

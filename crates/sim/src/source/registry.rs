@@ -12,7 +12,7 @@ use base::plugged;
 use base::rng::Streams;
 use base::spec::{Params as _, choices, params};
 use base::words::{Entry, Words};
-use base::{BitsPerSec, Bytes, Duration};
+use base::{BitsPerSec, Bytes, Duration, Time};
 use std::ops::Range;
 
 /// Entry for a source: its name, its parameters, and its constructor.
@@ -149,6 +149,14 @@ params! {
     struct BulkParams for "bulk": "TCP: one transfer, as fast as the path lets it; at its stop nothing more is offered, and what is under way is delivered", ["RFC 5681, TCP Congestion Control"] {
         /// payload; without end by default
         size: Option<Bytes> ["1 B".."1000000 GB"], NO_USUAL;
+    }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    struct Iperf3Params for "iperf3": "TCP as iperf3 sends it: a stream connects at its start, sends a cookie of 37 bytes, and sends without end once all streams are connected", ["iperf3 3.12, iperf_client_api.c"] {
+        /// simulated time at which all streams begin to send
+        begin: Duration = "1 s" [SPANS], NO_USUAL;
     }
 }
 
@@ -358,6 +366,14 @@ pub const SOURCES: &[Spec] = &[
             let p: BulkParams = words.read();
             let bytes = p.size.map_or(u64::MAX, Bytes::get);
             Box::new(Bulk::new(bytes, span))
+        }),
+        check: |_| Ok(()),
+    },
+    Spec {
+        entry: Iperf3Params::ENTRY,
+        build: Build::Application(|words, span, _, _| {
+            let p: Iperf3Params = words.read();
+            Box::new(Bulk::iperf3(Time::ZERO + p.begin, span))
         }),
         check: |_| Ok(()),
     },

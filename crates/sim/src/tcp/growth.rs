@@ -1,11 +1,11 @@
-//! Growth of a receive window, which decides how often data is acknowledged: while the window grows, every segment.
+//! Growth of a receive window: it bounds the data in flight, and while it grows every segment is acknowledged.
 //!
 //! **Source**: Linux 6.18, `net/ipv4/tcp_input.c`: `tcp_grow_window` adds two segments to the window for each segment that
 //! arrives and asks for an ACK at once; `tcp_rcv_space_adjust` lets the window be twice what came in the last RTT, more if
 //! that has grown.
 //!
-//! **Deviations**: the RTT is the handshake's plus the growth of the one-way delay since. Memory overhead of packets is
-//! left out. The sender is never held back by a window that still grows: Linux's is always ahead of slow start.
+//! **Deviations**: the RTT is the handshake's plus the growth of the one-way delay since, smoothed as an RTT is. Memory overhead of packets is
+//! left out.
 //!
 //! **Units**: bytes of payload, ns.
 //!
@@ -14,8 +14,11 @@
 
 use base::{Duration, Time};
 
-/// Initial window of Linux: half of the default receive buffer.
-const INITIAL: u64 = 65_536;
+/// Window of Linux's SYN/ACK, and its first limit on the window, for a default receive buffer of 128 KiB.
+pub(super) const INITIAL: u64 = 65_160;
+const FIRST_LIMIT: u64 = 64_088;
+/// Bytes of full segments that the default receive buffer of 128 KiB holds: 1448 in 2304 bytes of memory each.
+const DEFAULT_BUFFER: u64 = 79_872;
 /// Initial window of a sender, in segments.
 const FIRST_FLIGHT: u64 = 10;
 /// Segments added to the allowed window for small variations.
@@ -37,6 +40,8 @@ pub(super) struct Growth {
     answered: Option<Time>,
     /// RTT without the one-way delay of data.
     rest: Option<Duration>,
+    /// Smoothed RTT, and the departure of the segment that gave its last sample.
+    srtt: Option<(Duration, Time)>,
 }
 
 impl Growth {
@@ -44,13 +49,14 @@ impl Growth {
     pub fn new(mss: u64, limit: u64) -> Growth {
         Growth {
             mss,
-            window: INITIAL.min(limit),
-            allowed: INITIAL.min(limit),
+            window: FIRST_LIMIT.min(limit),
+            allowed: DEFAULT_BUFFER.min(limit),
             limit,
             most: FIRST_FLIGHT * mss,
             began: None,
             answered: None,
             rest: None,
+            srtt: None,
         }
     }
 
@@ -59,20 +65,47 @@ impl Growth {
         self.answered.get_or_insert(now);
     }
 
-    /// Takes a segment; `received` bytes are in order now. Returns true if the window grows, hence an ACK is due.
-    pub fn take(&mut self, now: Time, received: u64, delay: Duration) -> bool {
-        let grows = self.window < self.allowed;
-        self.window = (self.window + 2 * self.mss).min(self.allowed);
-        let rest = *self.rest.get_or_insert_with(|| match self.answered {
+    /// Records the arrival of a segment, of any size; the first one ends the handshake. Returns the RTT without the one-way
+    /// delay of data.
+    pub fn meet(&mut self, now: Time, delay: Duration) -> Duration {
+        *self.rest.get_or_insert_with(|| match self.answered {
             Some(answered) => now.saturating_since(answered).saturating_sub(delay),
             None => delay,
-        });
+        })
+    }
+
+    /// Window to offer while `early` bytes wait for those before them and take its room.
+    pub fn offered(&self, early: u64) -> u64 {
+        self.window.min(self.allowed.saturating_sub(early))
+    }
+
+    /// Takes a segment; `received` bytes are in order now, and `early` bytes wait. Returns true if the window grows, hence
+    /// an ACK is due.
+    pub fn take(&mut self, now: Time, received: u64, early: u64, delay: Duration) -> bool {
+        let room = self.allowed.saturating_sub(early);
+        let grows = self.window < room;
+        if grows {
+            self.window = (self.window + 2 * self.mss).min(room);
+        }
+        let rest = self.meet(now, delay);
+        let srtt = self.sample(rest + delay, now.saturating_sub(delay));
         let (began, before) = *self.began.get_or_insert((now, 0));
-        if now.saturating_since(began) >= rest + delay {
+        if now.saturating_since(began) >= srtt {
             self.measure(received.saturating_sub(before));
             self.began = Some((now, received));
         }
         grows
+    }
+
+    /// Updates the smoothed RTT by a sample. Segments that left together echo the same ACK and give one.
+    fn sample(&mut self, rtt: Duration, sent: Time) -> Duration {
+        let srtt = match self.srtt {
+            Some((srtt, last)) if last == sent => srtt,
+            Some((srtt, _)) => rtt.min((srtt * 7 + rtt) / 8),
+            None => rtt,
+        };
+        self.srtt = Some((srtt, sent));
+        srtt
     }
 
     /// Allows a larger window after an RTT with more bytes than any before.
@@ -108,7 +141,7 @@ mod tests {
             for i in 0..*flight {
                 received += MSS;
                 let gap = Duration::from_micros(1200) * i;
-                at_once += u64::from(growth.take(now + gap, received, RTT / 2));
+                at_once += u64::from(growth.take(now + gap, received, 0, RTT / 2));
             }
             all.push(at_once);
         }
@@ -123,6 +156,30 @@ mod tests {
         assert!(acks[2] >= 38, "{acks:?}");
         assert!(acks[3] >= 78, "{acks:?}");
         assert_eq!(acks[8], 0, "{acks:?}");
+    }
+
+    #[test]
+    fn data_beyond_a_hole_takes_the_room_of_the_window() {
+        let mut growth = Growth::new(MSS, 16 << 20);
+        growth.answer(Time::ZERO);
+        let mut now = Time::ZERO;
+        let mut received = 0;
+        for flight in [10, 20, 40] {
+            now += RTT;
+            for i in 0..flight {
+                received += MSS;
+                growth.take(now + Duration::from_micros(1200) * i, received, 0, RTT / 2);
+            }
+        }
+        // A segment is missing, those behind it arrive: what is offered shrinks by them and never beyond the buffer.
+        let before = growth.offered(0);
+        for early in (1..=400).map(|n| n * MSS) {
+            now += Duration::from_micros(1200);
+            growth.take(now, received, early, RTT / 2);
+            assert!(growth.offered(early) + early <= growth.allowed.max(early));
+        }
+        assert!(growth.offered(0) >= before);
+        assert_eq!(growth.offered(growth.allowed), 0);
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Settings {
     pub pacing: bool,
     /// Upper limit on the rate, kept by pacing.
     pub max_pace: Option<BitsPerSec>,
+    /// True if paced segments leave in quanta of a millisecond, as in Linux; one by one otherwise.
+    pub pacing_quantum: bool,
     /// Number of segments that leave together, as an adapter with segmentation offload sends them.
     pub burst: u64,
     /// Receive window: most bytes that the receiver allows in flight.
@@ -90,6 +92,7 @@ impl Default for Settings {
             ecn: false,
             pacing: false,
             max_pace: None,
+            pacing_quantum: true,
             burst: 1,
             receive_window: Bytes::new(16 << 20),
             idle_restart: true,

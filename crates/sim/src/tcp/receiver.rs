@@ -13,11 +13,14 @@
 //!
 //! **Validated against**: the traces in `tests/tcp.rs`.
 
-use super::growth::Growth;
+use super::growth::{Growth, INITIAL};
 use crate::ranges::Ranges;
-use crate::segment::{SACK_BLOCKS, Segment, flag};
+use crate::segment::{SACK_BLOCKS, Segment, flag, window_scale};
 use crate::tcp::Settings;
 use base::{Duration, Ecn, Time};
+
+/// Least payload of a segment that makes Linux's window grow.
+const LEAST_GROWING: u32 = 128;
 
 /// Receiving end of a connection.
 #[derive(Debug)]
@@ -25,10 +28,14 @@ pub struct Receiver {
     sack: bool,
     ack_every: u32,
     ack_delay: Duration,
-    /// Segments left that are acknowledged at once.
+    /// ACKs left that leave at once. While the window grows it is odd, as in Linux: one is always left.
     quick: u32,
     /// Receive window, if every segment is acknowledged while it grows.
     growth: Option<Growth>,
+    /// Largest receive window, its scale, and the end of what has been offered.
+    most: u64,
+    scale: u8,
+    edge: u64,
     /// Next byte expected: the number of bytes received in order.
     next: u64,
     early: Ranges,
@@ -62,6 +69,9 @@ impl Receiver {
             quick: settings.quick_acks,
             growth: (settings.delayed_ack && settings.window_growth)
                 .then(|| Growth::new(settings.mss.get(), settings.receive_window.get())),
+            most: settings.receive_window.get(),
+            scale: window_scale(settings.receive_window.get()),
+            edge: INITIAL.min(settings.receive_window.get()),
             next: 0,
             early: Ranges::default(),
             recent: [0; SACK_BLOCKS],
@@ -135,6 +145,7 @@ impl Receiver {
             return Some(Segment {
                 flags: flag::SYN | flag::ACK,
                 ack: self.next,
+                window: self.offer(),
                 ..Segment::default()
             });
         }
@@ -160,9 +171,14 @@ impl Receiver {
         let (at_once, duplicate) = self.take(from, to);
         self.waiting += 1;
         let (received, delay) = (self.next, self.delay);
-        let grows = |growth: &mut Growth| growth.take(now, received, delay);
-        let quick = self.growth.as_mut().is_some_and(grows) || self.quick > 0;
-        self.quick = self.quick.saturating_sub(1);
+        if let Some(growth) = &mut self.growth {
+            growth.meet(now, delay);
+            let early = self.early.bytes();
+            if segment.len >= LEAST_GROWING && growth.take(now, received, early, delay) {
+                self.quick |= 1;
+            }
+        }
+        let quick = self.quick > 0;
         // A FIN is answered at once with this end's own, as by an application that closes once it has read everything.
         let over = self.next == self.ends_at;
         if over {
@@ -186,10 +202,12 @@ impl Receiver {
     fn acknowledge(&mut self, duplicate: Option<(u64, u64)>) -> Segment {
         self.waiting = 0;
         self.ack_due = None;
+        self.quick = self.quick.saturating_sub(1);
         let mut ack = Segment {
             ack: self.next,
             ce_bytes: self.ce_bytes,
             delay: self.delay,
+            window: self.offer(),
             flags: flag::ACK | self.fin | if self.echo { flag::ECE } else { 0 },
             ..Segment::default()
         };
@@ -205,6 +223,19 @@ impl Receiver {
             }
         }
         ack
+    }
+
+    /// Window field: it never takes back what has been offered (RFC 9293 section 3.8.6).
+    fn offer(&mut self) -> u16 {
+        let offered = match &self.growth {
+            Some(growth) => growth.offered(self.early.bytes()),
+            None => self.most,
+        };
+        let kept = self.edge.saturating_sub(self.next);
+        let unit = 1 << self.scale;
+        let units = (offered >> self.scale).max(kept.div_ceil(unit)).min(0xffff);
+        self.edge = self.edge.max(self.next + (units << self.scale));
+        units as u16
     }
 
     /// Updates the blocks to report. RFC 2018 section 4: the newest first, then those reported most recently.

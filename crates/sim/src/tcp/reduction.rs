@@ -4,7 +4,7 @@
 //! J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control" (draft-mathis-tcp-ratehalving-00,
 //! 1999).
 //!
-//! **Deviations**: none.
+//! **Deviations**: the share that is due is rounded up to whole segments, as Linux counts it (`tcp_cwnd_reduction`).
 //!
 //! **Units**: bytes of payload.
 //!
@@ -49,7 +49,8 @@ impl Proportional {
         self.delivered += delivered;
         let send = if pipe > ssthresh {
             let share = u128::from(self.delivered) * u128::from(ssthresh);
-            (share.div_ceil(u128::from(self.flight)) as u64).saturating_sub(self.out)
+            let due = (share.div_ceil(u128::from(self.flight)) as u64).saturating_sub(self.out);
+            due.div_ceil(mss) * mss
         } else {
             let catch_up = self.delivered.saturating_sub(self.out).max(delivered);
             (catch_up + if safe { mss } else { 0 }).min(ssthresh - pipe)

@@ -16,9 +16,10 @@
 //! retransmit; `docs/book/sim-vs-linux.md`: the Linux kernel's on the same path.
 
 use super::Settings;
+use super::growth::INITIAL;
 use super::reduction::{Halving, Proportional};
 use super::scoreboard::{Scoreboard, Told};
-use crate::segment::{Segment, flag};
+use crate::segment::{Segment, flag, window_scale};
 use base::rng::Streams;
 use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use congestion::registry::AnyController;
@@ -113,6 +114,8 @@ pub struct Sender {
     settings: Arc<Settings>,
     controller: AnyController,
     rtt: RttEstimator,
+    /// End of the data of this round trip of the estimator.
+    rtt_round: u64,
     rate: DeliveryRate,
     board: Scoreboard,
     state: State,
@@ -149,18 +152,30 @@ pub struct Sender {
     /// Time until which pacing holds back a segment that is ready.
     held_until: Time,
     pace: Option<BitsPerSec>,
+    /// Segments left of the quantum that pacing lets out together, and the lateness that it has not made up for.
+    quantum_left: u64,
+    late: Duration,
     last_sent: Option<Time>,
     syn_sent: Option<Time>,
     cwr: bool,
     /// Bytes left of a burst that has started.
     burst_left: u64,
-    /// Receive window now, bytes.
+    /// Receive window that the application's reading leaves, bytes.
     window: u64,
+    /// End of what the receiver has offered, and the scale of its window field.
+    edge: u64,
+    scale: u8,
     ecn_use: Option<EcnUse>,
     ce_bytes: u64,
     stats: SenderStats,
 }
 
+/// Segments at the start of a connection that Linux does not pace.
+const UNPACED: u64 = 10;
+/// Rate below which paced segments leave one by one.
+const SINGLES: BitsPerSec = BitsPerSec::new(1_200_000);
+/// Most segments of a quantum: 64 kB.
+const MOST_SEGMENTS: u64 = 45;
 /// Time of a timer that is not set.
 const NEVER: Time = Time::MAX;
 
@@ -182,6 +197,7 @@ impl Sender {
             ecn_use: ecn_use(settings.ecn, controller.ecn()),
             controller,
             rtt: RttEstimator::new(settings.rto),
+            rtt_round: 0,
             rate: DeliveryRate::new(),
             board: Scoreboard::new(settings.mss.get(), settings.dup_thresh),
             state: State::Closed,
@@ -205,11 +221,18 @@ impl Sender {
             paced_until: Time::ZERO,
             held_until: NEVER,
             pace: settings.max_pace,
+            quantum_left: 0,
+            late: Duration::ZERO,
             last_sent: None,
             syn_sent: None,
             cwr: false,
             burst_left: 0,
             window: settings.receive_window.get(),
+            edge: match settings.delayed_ack && settings.window_growth {
+                true => INITIAL.min(settings.receive_window.get()),
+                false => settings.receive_window.get(),
+            },
+            scale: window_scale(settings.receive_window.get()),
             ce_bytes: 0,
             stats: SenderStats::default(),
             settings,
@@ -247,8 +270,13 @@ impl Sender {
         self.state == State::Established
             && len > 0
             && self.board.lost() == 0
-            && self.next + len - self.una > self.window
+            && !self.has_room(len)
             && self.inflight() + len <= self.limit
+    }
+    /// True if the receiver has room for this many new bytes.
+    fn has_room(&self, len: u64) -> bool {
+        let end = self.next + len;
+        end <= self.edge && end - self.una <= self.window
     }
     /// Bytes that the application has written.
     pub fn written(&self) -> u64 {
@@ -329,6 +357,8 @@ impl Sender {
             return;
         }
         self.fin_came |= ack.is(flag::FIN);
+        let offered = u64::from(ack.window) << self.scale;
+        self.edge = self.edge.max(ack.ack.saturating_add(offered));
         let inflight_before = self.inflight();
         let una_before = self.una;
         let delivered_before = self.rate.delivered();
@@ -358,6 +388,10 @@ impl Sender {
         self.count_duplicates(advanced, una_before);
         if let Some((sent, true)) = told.newest {
             self.rtt.on_sample(now - sent);
+            if self.una > self.rtt_round {
+                self.rtt.end_round();
+                self.rtt_round = self.next;
+            }
         }
         let min_rtt = self.rtt.min_rtt();
         let delivery = self.rate.finish(min_rtt);
@@ -396,6 +430,7 @@ impl Sender {
                     newly_acked,
                     inflight_before: Bytes::new(inflight_before),
                     inflight: Bytes::new(self.inflight()),
+                    paced_for: self.paced_until.saturating_since(now),
                     rtt: told.newest.filter(|n| n.1).map(|n| now - n.0),
                     one_way_delay: Some(ack.delay),
                     min_rtt,
@@ -775,10 +810,19 @@ impl Sender {
                 flags: flag::ACK,
             });
         }
-        if self.pace.is_some() && now < self.paced_until {
+        if self.pace.is_some() && now < self.paced_until && self.quantum_left == 0 {
             self.held_until = self.paced_until;
             return None;
         }
+        let outgoing = self.poll_window(now);
+        if outgoing.is_none() {
+            self.quantum_left = 0;
+        }
+        outgoing
+    }
+
+    /// Next segment that the window allows.
+    fn poll_window(&mut self, now: Time) -> Option<Outgoing> {
         let inflight = self.inflight();
         if let Some(number) = self.board.next_lost() {
             let len = u64::from(self.board.get(number).len);
@@ -789,7 +833,7 @@ impl Sender {
         }
         let mss = self.settings.mss.get();
         let len = mss.min(self.written - self.next);
-        if self.next + len - self.una > self.window {
+        if !self.has_room(len) {
             return None;
         }
         if self.burst_left == 0 {
@@ -812,8 +856,7 @@ impl Sender {
         self.stats.tail_probes += 1;
         let mss = self.settings.mss.get();
         let len = mss.min(self.written - self.next);
-        let allowed = self.next + len - self.una <= self.window;
-        let segment = if len > 0 && allowed {
+        let segment = if len > 0 && self.has_room(len) {
             let segment = self.send_new(now, len);
             self.probe_out = Some((segment.end(), false));
             segment
@@ -870,6 +913,37 @@ impl Sender {
         }
     }
 
+    /// Sets the time of the next quantum.
+    fn space(&mut self, now: Time, len: u64, rate: BitsPerSec) {
+        if self.settings.pacing_quantum && self.stats.segments < UNPACED {
+            return;
+        }
+        if self.quantum_left == 0 {
+            self.quantum_left = self.quantum(rate);
+            self.late = now.saturating_since(self.paced_until);
+            self.paced_until = self.paced_until.max(now);
+        }
+        self.quantum_left -= 1;
+        let gap = Bytes::new(len).serialization_delay_ceil(rate);
+        // A host that is late makes up for half of a quantum at most.
+        let made_up = self.late.min(gap / 2);
+        self.late -= made_up;
+        self.paced_until += gap - made_up;
+    }
+
+    /// Segments that leave together: a millisecond of the rate, and two at least above 1.2 Mbit/s (Linux,
+    /// `tcp_tso_autosize` and `bbr_min_tso_segs`).
+    fn quantum(&self, rate: BitsPerSec) -> u64 {
+        if !self.settings.pacing_quantum {
+            return self.settings.burst;
+        }
+        let least = if rate < SINGLES { 1 } else { 2 };
+        let mss = self.settings.mss.get().max(1);
+        (rate.get() / 8 / 1024 / mss)
+            .clamp(least, MOST_SEGMENTS)
+            .max(self.settings.burst)
+    }
+
     /// Records a data segment that is sent.
     fn sent(&mut self, now: Time, len: u64) -> congestion::Stamp {
         let inflight_before = Bytes::new(self.inflight());
@@ -897,10 +971,7 @@ impl Sender {
             self.prr.sent(len);
         }
         if let Some(rate) = self.pace {
-            let gap = Bytes::new(len).serialization_delay_ceil(rate);
-            // A host that is late does not make up for more than a burst.
-            let allowance = gap * self.settings.burst;
-            self.paced_until = self.paced_until.max(now.saturating_sub(allowance)) + gap;
+            self.space(now, len, rate);
         }
         self.stats.segments += 1;
         self.last_sent = Some(now);
