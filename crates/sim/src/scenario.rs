@@ -149,6 +149,8 @@ pub struct Tcp {
     pub pacing: bool,
     /// True if paced segments leave in quanta of a millisecond.
     pub pacing_quantum: bool,
+    /// True if a segment waits for others to leave with it.
+    pub tso_deferral: bool,
     /// Segments that leave together.
     pub burst: u64,
     /// Greatest number of bytes in flight.
@@ -185,6 +187,7 @@ impl Default for Tcp {
             ecn: s.ecn,
             pacing: s.pacing,
             pacing_quantum: s.pacing_quantum,
+            tso_deferral: s.tso_deferral,
             burst: s.burst,
             receive_window: s.receive_window,
             idle_restart: s.idle_restart,
@@ -218,6 +221,7 @@ impl Tcp {
             pacing: self.pacing,
             max_pace: None,
             pacing_quantum: self.pacing_quantum,
+            tso_deferral: self.tso_deferral,
             burst: self.burst,
             receive_window: self.receive_window,
             idle_restart: self.idle_restart,
