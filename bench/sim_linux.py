@@ -24,7 +24,7 @@ RED = "red:min=25,max=75,max_p=0.02,weight=0.03125,gentle=false,queue_in_bytes=t
 DISCIPLINES = {
     "pfifo": "fifo:packets=1000",
     "codel": "codel:mtu=1514",
-    "fq_codel": "fq_codel",
+    "fq_codel": "fq_codel:mtu=1514,whole_backlog=true",
     # 15 ms are 15 ticks of the kernel's clock, and its timers are one tick late, so that they are never early.
     "pie": "pie:variant=linux,tupdate=16ms",
     "fq_pie": "fq_pie:tupdate=16ms",

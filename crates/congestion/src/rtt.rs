@@ -249,6 +249,7 @@ mod tests {
                     match what {
                         "timeout" => estimator.on_timeout(),
                         "start" => {}
+                        "round" => estimator.end_round(),
                         "lost-syn" => estimator.after_lost_syn(),
                         rtt => estimator.on_sample(rtt.parse().unwrap()),
                     }
@@ -266,7 +267,7 @@ mod tests {
                 _ => panic!("cannot read \"{line}\""),
             }
         }
-        assert_eq!(checked, 31);
+        assert_eq!(checked, 35);
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn ack() -> impl Strategy<Value = Event> {
         prop::option::weighted(0.5, duration()),
         prop::option::weighted(0.9, duration()),
         prop::option::weighted(0.9, duration()),
+        duration(),
     );
     let rest = (
         prop::option::weighted(0.8, rate()),
@@ -88,6 +89,7 @@ fn ack() -> impl Strategy<Value = Event> {
             one_way_delay: t.1,
             min_rtt: t.2,
             srtt: t.3,
+            paced_for: t.4,
             rate: r.0,
             cwnd_limited: r.1,
             in_recovery: r.2,

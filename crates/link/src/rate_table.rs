@@ -1,7 +1,7 @@
-//! Rates over time as a table of comma-separated values, the usual form of measured rates.
+//! Rates or delays over time as a table of comma-separated values, the usual form of measured ones.
 //!
 //! **Format**: the first line names the columns. One is `t_s`, `t_ms`, `t_us` or `t_ns`, one is `rate_bps`, `rate_kbps`
-//! or `rate_mbps`; others are ignored. Each further line holds from its time to the next line's. Times count from the
+//! or `rate_mbps`, and for delays `delay_s`, `delay_ms`, `delay_us` or `delay_ns`; others are ignored. Each further line holds from its time to the next line's. Times count from the
 //! first of them, whatever its value. Empty lines and lines that start with `#` are comments.
 
 use base::words::hint;
@@ -19,6 +19,12 @@ pub struct Step {
 }
 
 const TIMES: [(&str, f64); 4] = [("t_s", 1e9), ("t_ms", 1e6), ("t_us", 1e3), ("t_ns", 1.0)];
+const DELAYS: [(&str, f64); 4] = [
+    ("delay_s", 1e9),
+    ("delay_ms", 1e6),
+    ("delay_us", 1e3),
+    ("delay_ns", 1.0),
+];
 const RATES: [(&str, f64); 3] = [("rate_bps", 1.0), ("rate_kbps", 1e3), ("rate_mbps", 1e6)];
 
 /// Finds the column with a known name; returns its index and the size of its unit.
@@ -39,9 +45,32 @@ fn column(heads: &[&str], known: &[(&str, f64)]) -> Result<(usize, f64), String>
     })
 }
 
+/// Reads rates.
+///
 /// # Errors
 /// Fails with the number of the invalid line, and the reason.
 pub fn parse(text: &str) -> Result<Vec<Step>, String> {
+    let steps = columns(text, &RATES)?.into_iter();
+    let step = |(at, bps): (Duration, f64)| Step {
+        at,
+        rate: BitsPerSec::new(bps.round() as u64),
+    };
+    Ok(steps.map(step).collect())
+}
+
+/// Reads delays; each holds from its time on.
+///
+/// # Errors
+/// Fails with the number of the invalid line, and the reason.
+pub fn parse_delays(text: &str) -> Result<Vec<(Duration, Duration)>, String> {
+    let steps = columns(text, &DELAYS)?.into_iter();
+    Ok(steps
+        .map(|(at, ns)| (at, Duration::from_nanos(ns.round() as u64)))
+        .collect())
+}
+
+/// Reads the times and one of the known columns, in its base unit.
+fn columns(text: &str, known: &[(&str, f64)]) -> Result<Vec<(Duration, f64)>, String> {
     let mut lines = text
         .lines()
         .enumerate()
@@ -50,8 +79,8 @@ pub fn parse(text: &str) -> Result<Vec<Step>, String> {
     let (_, head) = lines.next().ok_or("the table is empty")?;
     let heads: Vec<&str> = head.split(',').map(str::trim).collect();
     let (time, time_ns) = column(&heads, &TIMES)?;
-    let (rate, rate_bps) = column(&heads, &RATES)?;
-    let mut steps: Vec<Step> = Vec::new();
+    let (which, unit) = column(&heads, known)?;
+    let mut steps: Vec<(Duration, f64)> = Vec::new();
     let mut first: Option<f64> = None;
     for (number, line) in lines {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -72,17 +101,14 @@ pub fn parse(text: &str) -> Result<Vec<Step>, String> {
         // Large UNIX times lose precision in floating point, so the first time is subtracted before conversion to
         // nanoseconds.
         let at = (t - *first.get_or_insert(t)) * time_ns;
-        let step = Step {
-            at: Duration::from_nanos(at.max(0.0).round() as u64),
-            rate: BitsPerSec::new((value(rate)? * rate_bps).round() as u64),
-        };
-        if let Some(last) = steps.last().filter(|last| last.at >= step.at) {
+        let at = Duration::from_nanos(at.max(0.0).round() as u64);
+        if let Some(last) = steps.last().filter(|last| last.0 >= at) {
             return Err(format!(
-                "line {number}: {} comes after {}; each line must be later than the one before",
-                step.at, last.at
+                "line {number}: {at} comes after {}; each line must be later than the one before",
+                last.0
             ));
         }
-        steps.push(step);
+        steps.push((at, value(which)? * unit));
     }
     Ok(steps)
 }

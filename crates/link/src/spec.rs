@@ -53,6 +53,9 @@ pub struct DirectionSpec {
     /// Slow change of the propagation delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
+    /// File of delays over time that are added to the propagation delay, in place of a drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<String>,
     /// Law of the added delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
@@ -208,6 +211,10 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
          \"steps:at=10s;40s,delay=30ms;0s\", \"slots:slot=15s\"",
     ),
     (
+        "delays",
+        "file of delays over time that are added to `delay`, instead of a drift: a .csv with columns such as t_s and delay_ms",
+    ),
+    (
         "loss",
         "loss on the link, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\", \"outage:start=10s,lasts=2s\"",
     ),
@@ -336,7 +343,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Loads the traces that the rates name, through `read`, which gets the path as written.
+    /// Loads the traces that rates and delays name, through `read`, which gets the path as written.
     ///
     /// # Errors
     /// Fails with the error of `read`, or with the invalid line of a trace.
@@ -344,8 +351,8 @@ impl LinkSpec {
         &mut self,
         mut read: impl FnMut(&str) -> Result<String, String>,
     ) -> Result<(), SpecError> {
-        self.up.rate.load(&mut read)?;
-        self.down.rate.load(&mut read)
+        self.up.load(&mut read)?;
+        self.down.load(&mut read)
     }
 
     /// Returns the RTT of an infinitely small packet on an idle link, without jitter.
@@ -410,6 +417,37 @@ impl RateSpec {
 }
 
 impl DirectionSpec {
+    /// Loads the files that it names, through `read`, which gets the path as written.
+    ///
+    /// # Errors
+    /// Fails with the error of `read`, or with the invalid line.
+    pub fn load(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), SpecError> {
+        self.rate.load(read)?;
+        let Some(path) = self.delays.take() else {
+            return Ok(());
+        };
+        let failed = |why| SpecError::TraceFile {
+            path: path.clone(),
+            why,
+        };
+        if self.drift.is_some() {
+            return Err(failed(
+                "a link has a drift or a file of delays, not both".into(),
+            ));
+        }
+        let steps = rate_table::parse_delays(&read(&path).map_err(failed)?).map_err(failed)?;
+        let listed = |which: fn(&(Duration, Duration)) -> Duration| {
+            let each = steps.iter().map(|s| format!("{}ns", which(s).as_nanos()));
+            each.collect::<Vec<_>>().join(";")
+        };
+        let drift = format!("steps:at={},delay={}", listed(|s| s.0), listed(|s| s.1));
+        self.drift = Some(drift.parse().map_err(|e| failed(format!("{e}")))?);
+        Ok(())
+    }
+
     /// Converts to the parameters of [`crate::Link::new`].
     ///
     /// # Errors
@@ -434,6 +472,12 @@ impl DirectionSpec {
                 });
             }
         };
+        if let Some(path) = &self.delays {
+            return Err(SpecError::TraceNotLoaded {
+                direction: direction(),
+                path: path.clone(),
+            });
+        }
         if !(0.0..=1.0).contains(&self.duplicate) {
             return Err(SpecError::Duplicate {
                 direction: direction(),
@@ -742,6 +786,7 @@ mod tests {
         spec.set("up.sleep", "radio:idle=10s,wake=1.6s").unwrap();
         spec.set("up.framing", "pppoe-llcsnap:extra=4").unwrap();
         spec.set("up.drift", "wave").unwrap();
+        spec.set("up.delays", "pass.csv").unwrap();
         for bucket in ["up.policer", "up.shaper"] {
             spec.set(bucket, "token_bucket:rate=5 Mbit/s").unwrap();
         }
@@ -805,5 +850,24 @@ mod tests {
             BitsPerSec::from_kbps(12_032)
         );
         assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
+    }
+
+    #[test]
+    fn delays_over_time_become_steps_of_the_drift() {
+        let mut spec = LinkSpec::named("fiber").unwrap();
+        spec.set("down.delays", "pass.csv").unwrap();
+        assert!(message(spec.down.params()).contains("\"pass.csv\" is not loaded"));
+        let table = "t_s,delay_ms\n1700000000,3.5\n1700000015,12\n";
+        let mut loaded = spec.clone();
+        loaded.load_traces(|_| Ok(table.into())).unwrap();
+        let drift = loaded.down.drift.as_ref().unwrap().to_string();
+        assert_eq!(drift, "steps:at=0 ns; 15 s,delay=3.5 ms; 12 ms");
+        assert_eq!(LinkSpec::parse(&loaded.to_toml()).unwrap(), loaded);
+        let refused =
+            |spec: &LinkSpec, text: &str| message(spec.clone().load_traces(|_| Ok(text.into())));
+        assert!(refused(&spec, "t_s,delay_ms\n1,x\n").contains("line 2: \"x\" is not a number"));
+        assert!(refused(&spec, "t_s,rate_mbps\n1,2\n").contains("needs one of delay_s"));
+        spec.set("down.drift", "wave").unwrap();
+        assert!(refused(&spec, table).contains("a drift or a file of delays, not both"));
     }
 }

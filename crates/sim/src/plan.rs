@@ -72,6 +72,7 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
         policer: None,
         shaper: None,
         drift: None,
+        delays: None,
         jitter: None,
         loss: None,
         reorder: None,

@@ -13,7 +13,7 @@ use base::words::nearest;
 use base::{Bytes, Duration};
 use congestion::ControllerSpec;
 use congestion::rtt;
-use link::{DirectionSpec, RateSpec};
+use link::DirectionSpec;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
@@ -149,8 +149,6 @@ pub struct Tcp {
     pub pacing: bool,
     /// True if paced segments leave in quanta of a millisecond.
     pub pacing_quantum: bool,
-    /// True if a segment waits for others to leave with it.
-    pub tso_deferral: bool,
     /// Segments that leave together.
     pub burst: u64,
     /// Greatest number of bytes in flight.
@@ -187,7 +185,6 @@ impl Default for Tcp {
             ecn: s.ecn,
             pacing: s.pacing,
             pacing_quantum: s.pacing_quantum,
-            tso_deferral: s.tso_deferral,
             burst: s.burst,
             receive_window: s.receive_window,
             idle_restart: s.idle_restart,
@@ -221,7 +218,6 @@ impl Tcp {
             pacing: self.pacing,
             max_pace: None,
             pacing_quantum: self.pacing_quantum,
-            tso_deferral: self.tso_deferral,
             burst: self.burst,
             receive_window: self.receive_window,
             idle_restart: self.idle_restart,
@@ -307,22 +303,22 @@ impl Scenario {
         labels
     }
 
-    /// Reads the files named by the scenario's rates.
+    /// Reads the files named by the scenario's links.
     pub(crate) fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
-        let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
-            rate.load(read)
+        let named = |key: String, link: &mut DirectionSpec, read: ReadFile| {
+            link.load(read)
                 .map_err(|e| ScenarioError::Invalid(format!("{key}: {e}")))
         };
-        named("link.rate".into(), &mut self.link.rate, read)?;
+        named("link".into(), &mut self.link, read)?;
         for (key, link) in [("reverse", &mut self.reverse), ("access", &mut self.access)] {
             if let Some(link) = link {
-                named(format!("{key}.rate"), &mut link.rate, read)?;
+                named(key.into(), link, read)?;
             }
         }
         for (i, edge) in self.edges.iter_mut().enumerate() {
-            named(format!("edge.{i}.link.rate"), &mut edge.link.rate, read)?;
+            named(format!("edge.{i}.link"), &mut edge.link, read)?;
             if let Some(back) = &mut edge.back {
-                named(format!("edge.{i}.back.rate"), &mut back.rate, read)?;
+                named(format!("edge.{i}.back"), back, read)?;
             }
         }
         Ok(())

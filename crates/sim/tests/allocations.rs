@@ -83,10 +83,10 @@ fn a_warm_network_allocates_nothing_for_a_packet() {
     let cubic = QDISCS.iter().map(|spec| (spec.entry.name, "cubic"));
     for (queue, controller) in cubic.chain([("codel", "bbr3")]) {
         let (mut network, there) = dumbbell(queue, controller);
-        network.run_until(Time::from_secs(30), &mut Blind);
+        network.run_until(Time::from_secs(60), &mut Blind);
         let warm = network.link_stats(there).delivered.packets;
         let before = ALLOCATIONS.load(Ordering::Relaxed);
-        network.run_until(Time::from_secs(60), &mut Blind);
+        network.run_until(Time::from_secs(90), &mut Blind);
         let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
         let packets = network.link_stats(there).delivered.packets - warm;
         assert!(packets > 10_000, "{queue}, {controller}: {packets} packets");

@@ -99,6 +99,7 @@ fn the_queues_of_the_kernels_disciplines_are_ours_too() {
 fn start(controller: &str, queue: &str) -> [f64; 4] {
     with(&[
         ("flow.0.count", "1"),
+        ("flow.0.start", "0 s"),
         ("flow.0.spread", "1 ms"),
         ("warmup", "100 ms"),
         ("duration", "10.1 s"),

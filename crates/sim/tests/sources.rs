@@ -247,6 +247,21 @@ fn a_page_takes_a_handshake_a_request_and_what_its_objects_need() {
 }
 
 #[test]
+fn a_backup_waits_for_the_store_after_each_chunk() {
+    let took = |chunk: &str, reaction: &str| {
+        let all = run(&format!(
+            "{FAST}[[flow]]\nkind = \"backup\"\nmedian = \"24 kB\"\nsigma = 0\nevery = \"1 s\"\nchunk = \"{chunk}\"\nreaction = \"{reaction}\"\ntcp = {{ handshake = false, idle_restart = false, initial_window = 20 }}"
+        ));
+        assert!(all.flows[0].completed > 20, "{}", all.flows[0].completed);
+        all.flows[0].took_ms.unwrap().p50
+    };
+    // A round trip of 40 ms and the store's time for each chunk: one of 24 kB, or six of 4 kB.
+    assert!((took("1 MB", "100 ms") - 140.0).abs() < 2.0);
+    assert!((took("4 kB", "100 ms") - 840.0).abs() < 3.0);
+    assert!((took("4 kB", "0 s") - 240.0).abs() < 3.0);
+}
+
+#[test]
 fn pages_are_whole_also_where_packets_are_lost_late_and_double() {
     let all = run(
         "duration = \"300 s\"\ntopology = \"linear\"\n[link]\nrate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nduplicate = 0.02\nloss = \"random:probability=0.02\"\nreorder = \"late:probability=0.05,delay=50ms\"\n[reverse]\nrate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nduplicate = 0.02\nloss = \"random:probability=0.02\"\n[[flow]]\nkind = \"web\"\nhttp = \"1.1\"\nobjects = 10\nthink = \"20 ms\"\ntail = 0",

@@ -34,6 +34,7 @@ pub fn link(facts: &Facts, rates: [f64; 2], packet_bytes: f64) -> LinkSpec {
             policer: None,
             shaper: None,
             drift: None,
+            delays: None,
             jitter: jitter(&facts.at_rest(d)).and_then(|text| text.parse().ok()),
             loss: loss(&lost).and_then(|text| text.parse().ok()),
             reorder: None,

@@ -10,6 +10,7 @@
 //! Networking 9(4), 2001, section 4: diurnal patterns, Poisson sessions, log-normal sizes, heavy tails,
 //! self-similarity, telnet's packets.
 
+mod backup;
 mod bulk;
 mod datagrams;
 mod law;
@@ -19,6 +20,7 @@ mod telnet;
 mod video;
 mod web;
 
+pub use backup::{Backup, Batches};
 pub use bulk::{Bulk, Transfers};
 pub use datagrams::{HEADERS, Pattern, SMALLEST, Source};
 pub use law::{Law, Tailed, TwoPareto};

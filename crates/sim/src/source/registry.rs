@@ -5,8 +5,8 @@ use super::datagrams::HEADERS;
 use super::video::Player;
 use super::web::Pages;
 use super::{
-    Application, Bulk, Law, Pattern, Sessions, Source, Span, Tailed, Telnet, Transfers, TwoPareto,
-    Video, Web, sessions::Crowd,
+    Application, Backup, Batches, Bulk, Law, Pattern, Sessions, Source, Span, Tailed, Telnet,
+    Transfers, TwoPareto, Video, Web, sessions::Crowd,
 };
 use base::plugged;
 use base::rng::Streams;
@@ -137,6 +137,7 @@ const WILLINGER: &str = "Willinger, Taqqu, Sherman, Wilson, Self-Similarity Thro
 const PAXSON_FLOYD: &str = "Paxson, Floyd, Wide-Area Traffic: The Failure of Poisson Modeling, IEEE/ACM Transactions on Networking 3(3), 1995";
 const BARFORD: &str = "Barford, Crovella, Generating Representative Web Workloads for Network and Server Performance Evaluation, SIGMETRICS 1998";
 const HUANG: &str = "Huang, Johari, McKeown, Trunnell, Watson, A Buffer-Based Approach to Rate Adaptation, SIGCOMM 2014";
+const DROPBOX: &str = "Drago, Mellia, Munafò, Sperotto, Sadre, Pras, Inside Dropbox: Understanding Personal Cloud Storage Services, IMC 2012";
 const BBA: &str = "Huang et al. 2014, section 4";
 
 choices! {
@@ -167,6 +168,24 @@ params! {
         size: Bytes = "100 kB" ["1 B".."1000000 GB"], NO_USUAL;
         /// mean time from the last acknowledgement to the next transfer
         think: Duration = "1 s" [SPANS], NO_USUAL;
+    }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    struct BackupParams for "backup": "TCP: batches of changed files go to a store in chunks, each of which it answers before the next leaves", [DROPBOX] {
+        /// mean pause between two batches, exponential
+        every: Duration = "5 min" [SPANS], NO_USUAL;
+        /// median size of a batch, log-normal
+        median: Bytes = "2 MB" [SIZES], NO_USUAL;
+        /// standard deviation of the logarithm of the sizes
+        sigma: f64 = "1.5" ["0".."10"], NO_USUAL;
+        /// largest batch
+        largest: Bytes = "10 GB" ["1 B".."1000000 GB"], NO_USUAL;
+        /// largest chunk
+        chunk: Bytes = "4 MB" [SIZES], DROPBOX;
+        /// time that the store takes for a chunk
+        reaction: Duration = "100 ms" [SPANS], NO_USUAL;
     }
 }
 
@@ -386,6 +405,36 @@ pub const SOURCES: &[Spec] = &[
             Box::new(Transfers::new(bytes, think, span, streams, name))
         }),
         check: |_| Ok(()),
+    },
+    Spec {
+        entry: BackupParams::ENTRY,
+        build: Build::Application(|words, span, streams, name| {
+            let p: BackupParams = words.read();
+            let batches = Batches {
+                bytes: Law::Tailed(Tailed {
+                    median: p.median.get() as f64,
+                    sigma: p.sigma,
+                    tail: 0.0,
+                    from: p.largest.get() as f64,
+                    shape: 1.0,
+                    most: p.largest.get() as f64,
+                }),
+                pause_s: Law::Exponential(p.every.as_secs_f64()),
+                chunk: p.chunk.get(),
+                reaction: p.reaction,
+            };
+            Box::new(Backup::new(batches, span, streams, name))
+        }),
+        check: |words| {
+            let p: BackupParams = words.read();
+            match p.median > p.largest {
+                true => Err(format!(
+                    "median = {} is above largest = {}",
+                    p.median, p.largest
+                )),
+                false => Ok(()),
+            }
+        },
     },
     Spec {
         entry: SessionsParams::ENTRY,

@@ -58,8 +58,6 @@ pub struct Settings {
     pub max_pace: Option<BitsPerSec>,
     /// True if paced segments leave in quanta of a millisecond, as in Linux; one by one otherwise.
     pub pacing_quantum: bool,
-    /// True if a segment waits for others to leave with it, as in Linux.
-    pub tso_deferral: bool,
     /// Number of segments that leave together, as an adapter with segmentation offload sends them.
     pub burst: u64,
     /// Receive window: most bytes that the receiver allows in flight.
@@ -95,7 +93,6 @@ impl Default for Settings {
             pacing: false,
             max_pace: None,
             pacing_quantum: true,
-            tso_deferral: true,
             burst: 1,
             receive_window: Bytes::new(16 << 20),
             idle_restart: true,

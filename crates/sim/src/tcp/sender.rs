@@ -836,15 +836,6 @@ impl Sender {
         if !self.has_room(len) {
             return None;
         }
-        if self.settings.tso_deferral && self.pace.is_none() && self.quantum_left == 0 {
-            let room = (self.limit.saturating_sub(inflight)).min(self.edge - self.next);
-            let together = self.unpaced_quantum();
-            if room >= len && self.defers(now, room, together * mss) {
-                self.limited_until = Some(self.next);
-                return None;
-            }
-            self.quantum_left = together.min(room / mss);
-        }
         if self.burst_left == 0 {
             // Segmentation offload: wait until a whole burst may leave, but not for more than half a window.
             let burst = (self.settings.burst * mss).min(self.written - self.next);
@@ -858,36 +849,6 @@ impl Sender {
         }
         self.burst_left = self.burst_left.saturating_sub(len);
         Some(self.send_new(now, len))
-    }
-
-    /// True if a sender that is not paced waits until more segments may leave together (Linux, `tcp_tso_should_defer`):
-    /// soon after the last one, if a third of the window is not free, and the next ACK is near.
-    fn defers(&self, now: Time, room: u64, together: u64) -> bool {
-        let data = self.written - self.next;
-        if room >= together.min(data) || data <= self.settings.mss.get() {
-            return false;
-        }
-        let recent = self.last_sent.is_some_and(|last| now <= last + Duration::from_millis(1));
-        let repairing = matches!(self.episode, Episode::Recovery { .. } | Episode::Loss { .. });
-        if !recent || repairing || room >= self.limit / 3 {
-            return false;
-        }
-        let (Some(first), Some(srtt)) = (self.board.first(), self.rtt.srtt()) else {
-            return false;
-        };
-        let near = (srtt / 2).min(Duration::from_millis(1));
-        first.stamp.sent() + srtt <= now + near
-    }
-
-    /// Segments that leave together from a sender that is not paced: a millisecond of the rate at which it would be.
-    fn unpaced_quantum(&self) -> u64 {
-        let cwnd = self.controller.cwnd();
-        let gain = match self.controller.ssthresh() {
-            Some(ssthresh) if cwnd.get() >= ssthresh.get() / 2 => 1.2,
-            _ => 2.0,
-        };
-        let rate = self.rtt.srtt().and_then(|srtt| window_rate(cwnd, srtt, gain));
-        rate.map_or(2, |rate| self.quantum(rate).max(2))
     }
 
     /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
@@ -973,7 +934,7 @@ impl Sender {
     /// Segments that leave together: a millisecond of the rate, and two at least above 1.2 Mbit/s (Linux,
     /// `tcp_tso_autosize` and `bbr_min_tso_segs`).
     fn quantum(&self, rate: BitsPerSec) -> u64 {
-        if self.pace.is_some() && !self.settings.pacing_quantum {
+        if !self.settings.pacing_quantum {
             return self.settings.burst;
         }
         let least = if rate < SINGLES { 1 } else { 2 };
@@ -1009,9 +970,8 @@ impl Sender {
         if matches!(self.episode, Episode::Recovery { .. }) {
             self.prr.sent(len);
         }
-        match self.pace {
-            Some(rate) => self.space(now, len, rate),
-            None => self.quantum_left = self.quantum_left.saturating_sub(1),
+        if let Some(rate) = self.pace {
+            self.space(now, len, rate);
         }
         self.stats.segments += 1;
         self.last_sent = Some(now);

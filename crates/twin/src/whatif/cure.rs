@@ -192,6 +192,7 @@ fn open(like: &DirectionSpec) -> LinkSpec {
         policer: None,
         shaper: None,
         drift: None,
+        delays: None,
         jitter: None,
         loss: None,
         reorder: None,
