@@ -206,6 +206,7 @@ fn plain(c: &mut Chance, kind: Kind, number: u64) -> LinkSpec {
         policer: None,
         shaper: None,
         drift: None,
+        delays: None,
         jitter: None,
         loss: None,
         reorder: None,
