@@ -426,6 +426,17 @@ impl DirectionSpec {
         read: &mut dyn FnMut(&str) -> Result<String, String>,
     ) -> Result<(), SpecError> {
         self.rate.load(read)?;
+        self.load_delays(read)
+    }
+
+    /// Loads the delays that it names.
+    ///
+    /// # Errors
+    /// Fails with the error of `read`, or with the invalid line.
+    pub fn load_delays(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), SpecError> {
         let Some(path) = self.delays.take() else {
             return Ok(());
         };

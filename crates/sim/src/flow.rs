@@ -18,6 +18,18 @@ pub struct Flow {
     pub common: Common,
 }
 
+/// Way of a flow's packets from a time on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    /// Time from which packets that leave take it.
+    #[serde(default)]
+    pub at: Duration,
+    /// Nodes that they pass, in this order; answers pass them the other way round. None: the shortest way.
+    #[serde(default)]
+    pub via: Vec<String>,
+}
+
 /// Keys that every flow has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +70,9 @@ pub struct Common {
     /// Overrides of `[tcp]`.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub tcp: Table,
+    /// Ways of its packets, each from a time on; by default the shortest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Turn>,
     /// Follow each packet of the first of these flows from its first departure to its arrival: delay with
     /// retransmissions, and jitter.
     #[serde(default)]

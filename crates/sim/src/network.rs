@@ -299,6 +299,8 @@ pub struct Datagrams {
     source: Source,
     way: Way,
     back: Option<Way>,
+    /// Other ways, which it may turn to.
+    others: Vec<(Way, Option<Way>)>,
     place: u32,
     /// Datagrams sent.
     pub sent: u64,
@@ -575,6 +577,28 @@ impl Network {
         self.hosts[number].channels()[0]
     }
 
+    /// Lays another way there and back for a source of datagrams, before the first packet. It begins with the same links.
+    pub fn lay_datagrams(&mut self, number: usize, there: &[LinkIndex], back: &[LinkIndex]) {
+        let (from, to) = (tag(kind::SOURCE, number), tag(kind::SINK, number));
+        let (dscp, echoes) = (
+            self.datagrams[number].way.dscp,
+            self.datagrams[number].back.is_some(),
+        );
+        let way = self.way(from, there, to, dscp);
+        let back = echoes.then(|| self.way(to, back, tag(kind::ANSWER, number), dscp));
+        self.datagrams[number].others.push((way, back));
+    }
+
+    /// Lets a source's datagrams that leave from now on take the way that was laid as number `other`.
+    pub fn turn_datagrams(&mut self, number: usize, other: usize) {
+        let flow = &mut self.datagrams[number];
+        let (way, back) = flow.others[other];
+        flow.way.position = way.position;
+        if let (Some(mine), Some(other)) = (&mut flow.back, back) {
+            mine.position = other.position;
+        }
+    }
+
     /// Adds a source of datagrams over `there`; its echoes, if any, take `back`.
     pub fn add_source(&mut self, source: Source, there: &[LinkIndex], back: &[LinkIndex]) -> usize {
         let number = self.datagrams.len();
@@ -594,6 +618,7 @@ impl Network {
             source,
             way,
             back,
+            others: Vec::new(),
             place,
             sent: 0,
             received: 0,

@@ -58,6 +58,25 @@ pub struct Plan {
     pub back: Option<usize>,
     /// Flows in the order of the scenario.
     pub flows: Vec<Instance>,
+    /// Changes of routes, the latest first: time, flow, and number of the way that was laid.
+    pub turns: Vec<(Time, usize, usize)>,
+}
+
+impl Plan {
+    /// Makes the changes of routes that are due at `now`.
+    pub(crate) fn turn(&mut self, now: Time) {
+        while let Some((_, flow, way)) = self.turns.pop_if(|turn| turn.0 <= now) {
+            match self.flows[flow].end {
+                End::Tcp(i) => self.network.turn(i, way),
+                End::Datagrams(i) => self.network.turn_datagrams(i, way),
+            }
+        }
+    }
+
+    /// Time of the next change of a route.
+    pub(crate) fn next_turn(&self) -> Time {
+        self.turns.last().map_or(Time::MAX, |turn| turn.0)
+    }
 }
 
 fn invalid<T>(text: String) -> Result<T, ScenarioError> {
@@ -422,7 +441,7 @@ pub(crate) fn build_while(
         }
     }
     let gateway = gateway(scenario, &graph, back, &streams, &mut network)?;
-    let Some(flows) = instances(scenario, &graph, &streams, &mut network, go_on)? else {
+    let Some((flows, turns)) = instances(scenario, &graph, &streams, &mut network, go_on)? else {
         return Ok(None);
     };
     let ports = scenario.lblca.as_ref().map(|lblca| {
@@ -437,6 +456,7 @@ pub(crate) fn build_while(
         varying,
         back,
         flows,
+        turns,
     }))
 }
 
@@ -468,9 +488,9 @@ fn instances(
     streams: &Streams,
     network: &mut Network,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<Vec<Instance>>, ScenarioError> {
+) -> Result<Option<(Vec<Instance>, Vec<(Time, usize, usize)>)>, ScenarioError> {
     let mut router = Router::new(graph);
-    let mut flows = Vec::new();
+    let (mut flows, mut turns) = (Vec::new(), Vec::new());
     let mut pair = 0;
     let mut starts = streams.stream("scenario/starts");
     for (group, flow) in scenario.flows.iter().enumerate() {
@@ -484,13 +504,15 @@ fn instances(
             }
             let (from, to) = ends(graph, flow, pair)?;
             pair += 1;
-            let no_way = || ScenarioError::Invalid(format!("flow \"{}\": no way", flow.label()));
-            let there = router.route(from, to).ok_or_else(no_way)?;
-            let back = router.route(to, from).ok_or_else(no_way)?;
+            let ways = ways(flow, graph, &mut router, (from, to))?;
+            let (there, back) = ways[0].1.clone();
             let start = start_of(flow, i, &mut starts);
             let name = format!("flow/{group}/{i}");
             let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
-            let mtu = mtu(graph, &there).min(mtu(graph, &back));
+            let each = ways
+                .iter()
+                .map(|(_, (there, back))| mtu(graph, there).min(mtu(graph, back)));
+            let mtu = each.min().unwrap_or(Bytes::new(u64::MAX));
             let mark = |pattern| Pattern {
                 dscp: flow.dscp.get(),
                 ecn: flow.ecn.map_or(Ecn::NotEct, |word| word.0),
@@ -514,11 +536,83 @@ fn instances(
                     End::Datagrams(network.add_source(*source, &there, &back))
                 }
             };
+            for (number, (at, (there, back))) in ways[1..].iter().enumerate() {
+                match end {
+                    End::Tcp(i) => network.lay(i, there, back),
+                    End::Datagrams(i) => network.lay_datagrams(i, there, back),
+                }
+                turns.push((Time::ZERO + *at, flows.len(), number));
+            }
             let hosts = (from as u32, to as u32);
             flows.push(Instance { group, end, hosts });
         }
     }
-    Ok(Some(flows))
+    turns.sort_by_key(|turn| std::cmp::Reverse(turn.0));
+    Ok(Some((flows, turns)))
+}
+
+/// Links there and back.
+type BothWays = (Vec<usize>, Vec<usize>);
+
+/// Ways of a flow between two hosts, each with the time from which it holds; the first holds from the start.
+fn ways(
+    flow: &Flow,
+    graph: &Graph,
+    router: &mut Router,
+    (from, to): (usize, usize),
+) -> Result<Vec<(Duration, BothWays)>, ScenarioError> {
+    let refused = |why: String| ScenarioError::Invalid(format!("flow \"{}\": {why}", flow.label()));
+    let mut shortest = |a: usize, b: usize| {
+        let way = router.route(a, b);
+        way.ok_or_else(|| {
+            refused(format!(
+                "there is no way from \"{}\" to \"{}\"",
+                graph.nodes[a], graph.nodes[b]
+            ))
+        })
+    };
+    let mut all = vec![(Duration::ZERO, (shortest(from, to)?, shortest(to, from)?))];
+    for turn in &flow.routes {
+        let mut nodes = vec![from];
+        for name in &turn.via {
+            let node = graph.find(name).ok_or_else(|| {
+                let known: Vec<&str> = graph.nodes.iter().map(String::as_str).collect();
+                refused(format!(
+                    "routes: no node \"{name}\".{}",
+                    base::words::hint(name, &known)
+                ))
+            })?;
+            nodes.push(node);
+        }
+        nodes.push(to);
+        let mut way = (Vec::new(), Vec::new());
+        for pair in nodes.windows(2) {
+            way.0.extend(shortest(pair[0], pair[1])?);
+        }
+        nodes.reverse();
+        for pair in nodes.windows(2) {
+            way.1.extend(shortest(pair[0], pair[1])?);
+        }
+        if turn.at.is_zero() {
+            all[0].1 = way;
+            continue;
+        }
+        if all.last().is_some_and(|last| last.0 >= turn.at) {
+            return Err(refused(format!(
+                "routes: at = \"{}\" must be later than the one before",
+                turn.at
+            )));
+        }
+        // What is known ahead of an end's packets stands on its first link.
+        if way.0[0] != all[0].1.0[0] || way.1[0] != all[0].1.1[0] {
+            return Err(refused(format!(
+                "routes: the way from {} on leaves a host by another link; put a router between the host and its links",
+                turn.at
+            )));
+        }
+        all.push((turn.at, way));
+    }
+    Ok(all)
 }
 
 /// Largest packet that all links of a route carry.

@@ -337,6 +337,7 @@ impl Due {
             .min(self.flow)
             .min(ports)
             .min(gateway.due())
+            .min(runner.plan.next_turn())
             .min(warm)
     }
 }
@@ -404,6 +405,7 @@ impl<'a> Runner<'a> {
             refresh(self, observers);
             self.begin_measurement();
         }
+        self.plan.turn(now);
         if self.plan.ports.as_ref().is_some_and(|p| now >= p.due) {
             refresh(self, observers);
             let Plan { ports, network, .. } = &mut self.plan;

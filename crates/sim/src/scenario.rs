@@ -306,8 +306,11 @@ impl Scenario {
     /// Reads the files named by the scenario's links.
     pub(crate) fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
         let named = |key: String, link: &mut DirectionSpec, read: ReadFile| {
-            link.load(read)
-                .map_err(|e| ScenarioError::Invalid(format!("{key}: {e}")))
+            let of = |part, result: Result<(), link::SpecError>| {
+                result.map_err(|e| ScenarioError::Invalid(format!("{key}.{part}: {e}")))
+            };
+            of("rate", link.rate.load(read))?;
+            of("delays", link.load_delays(read))
         };
         named("link".into(), &mut self.link, read)?;
         for (key, link) in [("reverse", &mut self.reverse), ("access", &mut self.access)] {

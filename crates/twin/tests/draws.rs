@@ -432,8 +432,16 @@ fn a_wrong_twin_is_rejected_and_a_wrong_recording_refused_with_advice() {
         direction(20e6, "fifo:packets=300", 15.0),
     );
     let rec = record(&link, 1);
-    let right = means(|m| twin::check(&rec, &link, m)).unwrap();
-    assert_eq!(right.trust, Trust::Agrees, "{:?}", right.because);
+    // With both directions loaded, the waits of two runs of one link differ by chance more than most.
+    let agrees = (1..=12).filter(|seed| {
+        let rec = record(&link, *seed);
+        means(|m| twin::check(&rec, &link, m)).unwrap().trust == Trust::Agrees
+    });
+    let agrees = agrees.count();
+    assert!(
+        agrees >= 10,
+        "{agrees} of 12 recordings agree with their own link"
+    );
     for (key, value) in [
         ("up.queue", "pie"),
         ("down.queue", "fq_codel"),

@@ -20,6 +20,8 @@ pub struct Host {
     channels: Vec<usize>,
     there: Way,
     back: Way,
+    /// Other ways there and back, which it may turn to.
+    others: Vec<(Way, Way)>,
     /// Completed requests of its user since the measurement started.
     pub seen: Seen,
     /// Figures of a video at the start of the measurement.
@@ -114,6 +116,7 @@ impl Network {
             channels: Vec::new(),
             there: ways[0],
             back: ways[1],
+            others: Vec::new(),
             seen: Seen::default(),
             video: None,
         });
@@ -126,6 +129,50 @@ impl Network {
             self.agenda.set(connection.place, due);
         }
         number
+    }
+
+    /// Lays another way there and back for an application, before the first packet. It begins with the same links.
+    pub fn lay(
+        &mut self,
+        application: usize,
+        there: &[super::LinkIndex],
+        back: &[super::LinkIndex],
+    ) {
+        let host = &self.hosts[application];
+        let first = host.channels[0];
+        let (sender, receiver) = (tag(kind::SENDER, first), tag(kind::RECEIVER, first));
+        let (near, far) = match host.place {
+            None => (sender, receiver),
+            Some(_) => (
+                tag(kind::APPLICATION, application),
+                tag(kind::APPLICATION, application),
+            ),
+        };
+        let dscp = host.there.dscp;
+        let ways = (
+            self.way(near, there, receiver, dscp),
+            self.way(far, back, sender, dscp),
+        );
+        self.hosts[application].others.push(ways);
+    }
+
+    /// Lets an application's packets that leave from now on take the way that was laid as number `other`.
+    pub fn turn(&mut self, application: usize, other: usize) {
+        let (there, back) = self.hosts[application].others[other];
+        (
+            self.hosts[application].there.position,
+            self.hosts[application].back.position,
+        ) = (there.position, back.position);
+        for number in self.hosts[application].channels.clone() {
+            let (near, far) = match self.connections[number].opening.back {
+                false => (there, back),
+                true => (back, there),
+            };
+            let forward = self.way_like(near, tag(kind::RECEIVER, number)).position;
+            let answers = self.way_like(far, tag(kind::SENDER, number)).position;
+            let connection = &mut self.connections[number];
+            (connection.forward.position, connection.back.position) = (forward, answers);
+        }
     }
 
     /// Host of an application.

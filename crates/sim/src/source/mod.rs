@@ -33,7 +33,7 @@ use crate::summary::Summary;
 use base::{Duration, Time};
 
 /// Keys that every flow has beside its source's own, for messages and documentation; a test compares them with a flow's.
-pub const COMMON: [&str; 13] = [
+pub const COMMON: [&str; 14] = [
     "name",
     "count",
     "from",
@@ -46,6 +46,7 @@ pub const COMMON: [&str; 13] = [
     "dscp",
     "ecn",
     "tcp",
+    "routes",
     "follow",
 ];
 

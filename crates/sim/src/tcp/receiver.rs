@@ -231,9 +231,9 @@ impl Receiver {
             Some(growth) => growth.offered(self.early.bytes()),
             None => self.most,
         };
-        let kept = self.edge.saturating_sub(self.next);
-        let unit = 1 << self.scale;
-        let units = (offered >> self.scale).max(kept.div_ceil(unit)).min(0xffff);
+        // Up to a whole unit.
+        let kept = self.edge.saturating_sub(self.next) + (1 << self.scale) - 1;
+        let units = (offered.max(kept) >> self.scale).min(0xffff);
         self.edge = self.edge.max(self.next + (units << self.scale));
         units as u16
     }

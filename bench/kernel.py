@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""`tailback probe l4s`, and our DCTCP and Prague, beside the Linux kernel's own queues and its DCTCP, in virtual time.
+"""The Linux kernel's own queues and TCP, in virtual time, beside `tailback probe l4s` and `tailback sim`.
 
-    bench/kernel_l4s.py draws KERNEL [--seed S] [--count N]     the probe over random queues of the kernel
-    bench/kernel_l4s.py dctcp KERNEL [--seconds S]              flows of the kernel's DCTCP beside simulated ones
+    bench/kernel.py l4s KERNEL [--seed S] [--count N]           the probe over random queues of the kernel
+    bench/kernel.py dctcp KERNEL [--seconds S]                  flows of the kernel's DCTCP beside simulated ones
+    bench/kernel.py tcp KERNEL [--seed S] [--count N]           CUBIC, Reno and BBR over random links and queues, from their start
 
 KERNEL is a user-mode kernel that skips the time in which it waits, so that the load of this host is in no figure. To build one,
 as on Debian 12: `apt install linux-source-6.12 flex bison bc ethtool`, unpack it, and in it
 
     make ARCH=um x86_64_defconfig
     scripts/config -e UML_TIME_TRAVEL_SUPPORT -e HOSTFS -e NET_NS -e VETH -e NET_SCHED -e NET_SCH_HTB -e NET_SCH_NETEM \\
-        -e NET_SCH_CODEL -e NET_SCH_FQ_CODEL -e NET_SCH_RED -e TCP_CONG_ADVANCED -e TCP_CONG_DCTCP -e HIGH_RES_TIMERS \\
-        -e PACKET -e MAGIC_SYSRQ -d MODULES
+        -e NET_SCH_CODEL -e NET_SCH_FQ_CODEL -e NET_SCH_RED -e NET_SCH_PIE -e TCP_CONG_ADVANCED -e TCP_CONG_DCTCP \\
+        -e TCP_CONG_BBR -e HIGH_RES_TIMERS -e PACKET -e MAGIC_SYSRQ -d MODULES
     make ARCH=um olddefconfig linux
 
 Inside, this script is the first process. Four namespaces stand in a row, A - R1 - R2 - B. R1 has the rate (HTB) with the queue under
@@ -25,6 +26,7 @@ import pathlib
 import random
 import re
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -41,7 +43,8 @@ FAR, PORT = "10.0.3.2", 7117
 # Inside the kernel.
 
 def run(command, **more):
-    return subprocess.run(command.split(), check=True, **more)
+    words = command.split() if isinstance(command, str) else command
+    return subprocess.run(words, check=True, **more)
 
 
 def enter(name):
@@ -69,6 +72,8 @@ def network(rate, delay_ms):
         run(f"ip netns exec {name} sysctl -qw net.ipv4.ip_forward=1")
     for name in ("A", "B"):
         run(f"ip netns exec {name} sysctl -qw net.ipv4.tcp_no_metrics_save=1 net.ipv4.tcp_ecn=1")
+        for buffer in ("rmem=4096 131072", "wmem=4096 65536"):
+            run(f"ip netns exec {name} sysctl -qw".split() + [f"net.ipv4.tcp_{buffer} 16777216"])
     run(f"tc -n R1 qdisc add dev left root netem delay {delay_ms}ms limit 100000")
     run(f"tc -n R2 qdisc add dev right root netem delay {delay_ms}ms limit 100000")
     run("tc -n R1 qdisc add dev right root handle 1: htb default 10")
@@ -87,7 +92,7 @@ def probe(direction):
 
 
 def backlog(netlink, index):
-    """Backlog of the queue in bytes, by rtnetlink."""
+    """Backlog of the queue in bytes, and its drops, by rtnetlink."""
     body = struct.pack("=BxxxiIII", 0, index, 0, 0, 0)
     netlink.send(struct.pack("=IHHII", 16 + len(body), 38, 0x301, 1, 0) + body)
     found = None
@@ -106,15 +111,16 @@ def backlog(netlink, index):
                     while inner + 4 <= end:
                         part, its = struct.unpack_from("=HH", data, inner)
                         if its == 3:
-                            found = struct.unpack_from("=II", data, inner + 4)[1]
+                            found = struct.unpack_from("=III", data, inner + 4)[1:]
                         inner += max(4, part + 3 & ~3)
                 at += max(4, size + 3 & ~3)
             data = data[length + 3 & ~3:]
 
 
-def flows(count, seconds, warmup):
-    """Runs DCTCP flows from A to B; gives payload per second at B, and samples of the backlog each 10 ms."""
-    received, samples, over = [0], [], threading.Event()
+def flows(controller, count, ends):
+    """Runs flows from A to B; gives payload per second at B, drops and samples of the backlog each 10 ms, between each two of
+    these seconds."""
+    received, over = [0], threading.Event()
 
     def take(connection):
         buffer = bytearray(1 << 16)
@@ -124,7 +130,7 @@ def flows(count, seconds, warmup):
     def listen(ready):
         enter("B")
         with socket.create_server((FAR, 5000)) as server:
-            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"dctcp")
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller)
             ready.set()
             for _ in range(count):
                 threading.Thread(target=take, args=(server.accept()[0],), daemon=True).start()
@@ -132,7 +138,7 @@ def flows(count, seconds, warmup):
     def send():
         enter("A")
         with socket.socket() as s:
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"dctcp")
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller)
             s.connect((FAR, 5000))
             s.settimeout(1)
             block = bytes(1 << 16)
@@ -142,28 +148,32 @@ def flows(count, seconds, warmup):
                 except TimeoutError:
                     pass
 
-    def sample():
+    def watch():
         enter("R1")
         netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         index = socket.if_nametoindex("right")
-        while not over.is_set():
-            samples.append(backlog(netlink, index))
-            time.sleep(0.01)
+        for first, last in zip(ends, ends[1:]):
+            time.sleep(max(0, began + first - time.monotonic()))
+            before, samples = (received[0], backlog(netlink, index)[1]), []
+            while time.monotonic() < began + last:
+                waiting, drops = backlog(netlink, index)
+                samples.append(waiting)
+                time.sleep(0.01)
+            found.append([(received[0] - before[0]) / (last - first), drops - before[1], samples])
 
-    ready = threading.Event()
+    ready, found = threading.Event(), []
     threading.Thread(target=listen, args=(ready,), daemon=True).start()
     ready.wait()
+    began = time.monotonic()
     for _ in range(count):
         threading.Thread(target=send, daemon=True).start()
-    time.sleep(warmup)
-    before = received[0]
-    sampler = threading.Thread(target=sample)
-    sampler.start()
-    time.sleep(seconds)
-    payload = received[0] - before
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    watcher.join()
     over.set()
-    sampler.join()
-    return payload / seconds, samples
+    # Everything under way arrives, so that nothing of it is in the next job.
+    time.sleep(5)
+    return found
 
 
 def inside(results):
@@ -176,7 +186,7 @@ def inside(results):
         if "direction" in job:
             found.append(probe(job["direction"]))
         else:
-            found.append(flows(job["flows"], job["seconds"], job["warmup"]))
+            found.append(flows(job["controller"].encode(), job["flows"], job["ends"]))
         (results / "found").write_text(json.dumps(found))
 
 
@@ -262,8 +272,8 @@ def draws(kernel, seed, count):
 
 
 def simulated(rate, rtt_ms, words, count, controller, more, seconds):
-    settings = {"link.rate": f"{rate} bit/s", "link.delay": f"{rtt_ms / 2} ms", "reverse.delay": f"{rtt_ms / 2} ms", "link.queue": words,
-                "flow.0.count": count, "flow.0.spread": "1 ms", "warmup": "5 s", "duration": f"{seconds + 5} s", "tcp.ecn": "true",
+    settings = {"link.shaper": f"htb:rate={rate} bit/s,burst=1600 B", "link.delay": f"{rtt_ms / 2} ms", "reverse.delay": f"{rtt_ms / 2} ms", "link.queue": words,
+                "flow.0.count": count, "flow.0.start": "0 s", "flow.0.spread": "1 ms", "warmup": "5 s", "duration": f"{seconds + 5} s", "tcp.ecn": "true",
                 "tcp.controller": controller} | more
     command = [TAILBACK, "sim", str(ROOT / "scenarios/linux.toml"), "--json", "--seeds", "5"]
     for key, value in settings.items():
@@ -281,10 +291,10 @@ def dctcp(kernel, seconds):
     queues = [("codel", "1"), ("codel", "2"), ("fq_codel", "1")]
     for rate in (20e6, 50e6):
         cells = [(name, ms, count) for name, ms in queues for count in (1, 2, 4)]
-        jobs = [{"queue": f"{name}{' limit 1000 ecn' if name == 'codel' else ''} ce_threshold {ms}ms", "flows": count, "seconds": seconds,
-                 "warmup": 5} for name, ms, count in cells]
+        jobs = [{"queue": f"{name}{' limit 1000 ecn' if name == 'codel' else ''} ce_threshold {ms}ms", "controller": "dctcp",
+                 "flows": count, "ends": [5, seconds + 5]} for name, ms, count in cells]
         found = boot(kernel, rate, 20, jobs)
-        for (name, ms, count), (payload, samples) in zip(cells, found):
+        for (name, ms, count), [(payload, _, samples)] in zip(cells, found):
             wait = sum(samples) / len(samples) * 8e3 / rate
             ours = f"{name}:ce_threshold={ms}ms" + (",ecn=true,mtu=1514" if name == "codel" else "")
             others = [("dctcp:whole=true", {}), ("dctcp:whole=true", {"tcp.delayed_ack": "false"}), ("prague", {})]
@@ -296,16 +306,91 @@ def dctcp(kernel, seconds):
             print(f"| {rate / 1e6:.0f} Mbit/s, 20 ms | {name}, {ms} ms | {count} | {cells_} |", flush=True)
 
 
+ENDS = [0, 10, 30]
+# Runs of a cell, there and here.
+REPEATED = 3
+
+
+def tcp_cell(draw):
+    """A random link and queue: rate, RTT in ms, controller, flows, the queue in the words of tc and in ours."""
+    rate = 10 ** draw.uniform(0.5, 1.7) * 1e6
+    rtt_ms = 10 ** draw.uniform(1, 2.2)
+    controller, count = draw.choice(["cubic", "reno", "bbr"]), draw.choice([1, 2, 4])
+    packets = max(20, int(10 ** draw.uniform(-0.3, 0.6) * rate * rtt_ms / 8e3 / 1514))
+    queues = {
+        f"pfifo limit {packets}": f"fifo:packets={packets}",
+        "codel": "codel:mtu=1514",
+        "fq_codel": "fq_codel:mtu=1514,whole_backlog=true",
+        "pie": "pie:variant=linux,tupdate=16ms",
+    }
+    words = draw.choice(list(queues))
+    return round(rate), rtt_ms, controller, count, words, queues[words]
+
+
+def tcp_simulated(cell, seed, window):
+    rate, rtt_ms, controller, count, _, queue = cell
+    ours = {"bbr": "bbr1", "cubic": "cubic:variant=linux,hystart=classic", "reno": "reno:whole=true"}[controller]
+    settings = {"link.shaper": f"htb:rate={rate} bit/s,burst=1600 B", "link.delay": f"{rtt_ms / 2:.3f} ms",
+                "reverse.delay": f"{rtt_ms / 2:.3f} ms", "link.queue": queue, "flow.0.count": count, "flow.0.start": "0 s",
+                "flow.0.spread": "0 s", "warmup": f"{window[0]} s", "duration": f"{window[1]} s", "tcp.ecn": "true",
+                "tcp.controller": ours, "seed": seed}
+    command = [TAILBACK, "sim", str(ROOT / "scenarios/linux.toml"), "--json", "--seeds", "5"]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    out = subprocess.run(command, capture_output=True, text=True, check=False)
+    if out.returncode:
+        sys.exit(out.stderr)
+    found = json.loads(out.stdout)[0]["estimates"]
+    names = ["bulk.goodput_bps", "link.queue_ms.mean", "link.queue_ms.p95", "link.drops"]
+    return [found[name]["mean"] for name in names]
+
+
+def tcp(kernel, seed, count):
+    print(f"Seed {seed}. Each figure: ours / the kernel's ± the deviation of its {REPEATED} runs\n")
+    print("| Mbit/s | RTT ms | controller | flows | queue | seconds | goodput Mbit/s | queue mean ms | queue p95 ms | drops |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    outside = {}
+    for i in range(count):
+        cell = tcp_cell(random.Random(f"{seed}/{i}"))
+        rate, rtt_ms, controller, many, words, _ = cell
+        job = {"queue": words, "controller": controller, "flows": many, "ends": ENDS}
+        runs = boot(kernel, rate, rtt_ms, [job] * REPEATED)
+        for which, window in enumerate(zip(ENDS, ENDS[1:])):
+            each = []
+            for payload, drops, samples in (run[which] for run in runs):
+                waits = sorted(8e3 * b / rate for b in samples)
+                each.append([payload * 8, sum(waits) / len(waits), waits[int(0.95 * len(waits))], drops])
+            ours, cells = tcp_simulated(cell, seed + i, window), []
+            packet_ms = 1514 * 8e3 / rate
+            for k, (mine, least) in enumerate(zip(ours, [0, packet_ms, packet_ms, 5])):
+                theirs = [e[k] for e in each]
+                mean, deviation = statistics.mean(theirs), statistics.stdev(theirs)
+                off = abs(mine - mean) > max(0.1 * mean, 2 * deviation, least)
+                total = outside.setdefault((many == 1, window), [0, 0])
+                total[0] += off
+                total[1] += 1
+                scale, digits = [(1e-6, 2), (1, 1), (1, 1), (1, 0)][k]
+                text = f"{mine * scale:.{digits}f} / {mean * scale:.{digits}f} ± {deviation * scale:.{digits}f}"
+                cells.append(f"**{text}**" if off else text)
+            head = f"| {rate / 1e6:.1f} | {rtt_ms:.0f} | {controller} | {many} | {words} | {window[0]}-{window[1]} | "
+            print(head + " | ".join(cells) + " |", flush=True)
+    print()
+    for (alone, window), (off, all_) in sorted(outside.items(), key=str):
+        print(f"{'One flow' if alone else 'Two and four flows'}, seconds {window[0]} to {window[1]}: {off} of {all_} figures outside.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["draws", "dctcp"])
+    parser.add_argument("what", choices=["l4s", "dctcp", "tcp"])
     parser.add_argument("kernel")
     parser.add_argument("--seed", type=int, default=20261127)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seconds", type=int, default=35)
     args = parser.parse_args()
-    if args.what == "draws":
+    if args.what == "l4s":
         draws(args.kernel, args.seed, args.count)
+    elif args.what == "tcp":
+        tcp(args.kernel, args.seed, args.count)
     else:
         dctcp(args.kernel, args.seconds)
 
