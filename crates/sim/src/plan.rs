@@ -42,6 +42,12 @@ pub enum End {
     Datagrams(usize),
 }
 
+/// Change of a route: its time, the flow, and the number of the way that was laid.
+pub type Change = (Time, usize, usize);
+
+/// Flows of a network and the changes of their routes.
+type Flows = (Vec<Instance>, Vec<Change>);
+
 /// Network of a scenario with its flows.
 pub struct Plan {
     /// Network to run.
@@ -58,8 +64,8 @@ pub struct Plan {
     pub back: Option<usize>,
     /// Flows in the order of the scenario.
     pub flows: Vec<Instance>,
-    /// Changes of routes, the latest first: time, flow, and number of the way that was laid.
-    pub turns: Vec<(Time, usize, usize)>,
+    /// Changes of routes, the latest first.
+    pub turns: Vec<Change>,
 }
 
 impl Plan {
@@ -488,7 +494,7 @@ fn instances(
     streams: &Streams,
     network: &mut Network,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Option<(Vec<Instance>, Vec<(Time, usize, usize)>)>, ScenarioError> {
+) -> Result<Option<Flows>, ScenarioError> {
     let mut router = Router::new(graph);
     let (mut flows, mut turns) = (Vec::new(), Vec::new());
     let mut pair = 0;

@@ -548,7 +548,7 @@ fn a_transfer_goes_on_over_its_new_way_and_nothing_is_lost() {
 fn routes_that_cannot_be_are_refused() {
     let refused = |routes: &str| {
         let result = over_two_ways(&format!("kind = \"probe\"\nroutes = {routes}"));
-        result.err().expect("it is refused").to_string()
+        result.expect_err("it is refused").to_string()
     };
     assert!(refused("[{ via = [\"z\"] }]").contains("no node \"z\""));
     let order = refused("[{ at = \"5 s\", via = [\"y\"] }, { at = \"5 s\" }]");
