@@ -325,16 +325,7 @@ fn check_routes(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError>
         // One instance suffices to check the names; the others differ in the pair alone.
         let (from, to) = ends(graph, flow, pair)?;
         pair += flow.count as usize;
-        for (a, b) in [(from, to), (to, from)] {
-            if router.route(a, b).is_none() {
-                return invalid(format!(
-                    "flow \"{}\": there is no way from \"{}\" to \"{}\"",
-                    flow.label(),
-                    graph.nodes[a],
-                    graph.nodes[b]
-                ));
-            }
-        }
+        ways(flow, graph, &mut router, (from, to))?;
     }
     Ok(())
 }
