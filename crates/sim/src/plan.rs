@@ -574,8 +574,10 @@ fn ways(
         for name in &turn.via {
             let node = graph.find(name).ok_or_else(|| {
                 let known: Vec<&str> = graph.nodes.iter().map(String::as_str).collect();
+                let (shown, more) = (known[..known.len().min(12)].join(", "), known.len() > 12);
                 refused(format!(
-                    "routes: no node \"{name}\".{}",
+                    "routes: no node \"{name}\". Known: {shown}{}.{}",
+                    if more { ", …" } else { "" },
                     base::words::hint(name, &known)
                 ))
             })?;
