@@ -271,10 +271,8 @@ def draws(kernel, seed, count):
     print(f"{right} of {count} right, {wrong} wrong")
 
 
-def simulated(rate, rtt_ms, words, count, controller, more, seconds):
-    settings = {"link.shaper": f"htb:rate={rate} bit/s,burst=1600 B", "link.delay": f"{rtt_ms / 2} ms", "reverse.delay": f"{rtt_ms / 2} ms", "link.queue": words,
-                "flow.0.count": count, "flow.0.start": "0 s", "flow.0.spread": "1 ms", "warmup": "5 s", "duration": f"{seconds + 5} s", "tcp.ecn": "true",
-                "tcp.controller": controller} | more
+def figures(names, settings):
+    """Figures of scenarios/linux.toml with these settings, means over five seeds."""
     command = [TAILBACK, "sim", str(ROOT / "scenarios/linux.toml"), "--json", "--seeds", "5"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
@@ -282,7 +280,20 @@ def simulated(rate, rtt_ms, words, count, controller, more, seconds):
     if out.returncode:
         sys.exit(out.stderr)
     found = json.loads(out.stdout)[0]["estimates"]
-    return found["bulk.goodput_bps"]["mean"] / 1e6, found["link.queue_ms.mean"]["mean"]
+    return [found[name]["mean"] for name in names]
+
+
+def path(rate, rtt_ms):
+    """Settings of a path as the kernel's: HTB, and half of the base RTT each way."""
+    return {"link.shaper": f"htb:rate={rate} bit/s,burst=1600 B", "link.delay": f"{rtt_ms / 2:.3f} ms",
+            "reverse.delay": f"{rtt_ms / 2:.3f} ms", "flow.0.start": "0 s", "tcp.ecn": "true"}
+
+
+def simulated(rate, rtt_ms, words, count, controller, more, seconds):
+    settings = path(round(rate), rtt_ms) | {"link.queue": words, "flow.0.count": count, "flow.0.spread": "1 ms", "warmup": "5 s",
+                                            "duration": f"{seconds + 5} s", "tcp.controller": controller} | more
+    payload, wait = figures(["bulk.goodput_bps", "link.queue_ms.mean"], settings)
+    return payload / 1e6, wait
 
 
 def dctcp(kernel, seconds):
@@ -330,19 +341,9 @@ def tcp_cell(draw):
 def tcp_simulated(cell, seed, window):
     rate, rtt_ms, controller, count, _, queue = cell
     ours = {"bbr": "bbr1", "cubic": "cubic:variant=linux,hystart=classic", "reno": "reno:whole=true"}[controller]
-    settings = {"link.shaper": f"htb:rate={rate} bit/s,burst=1600 B", "link.delay": f"{rtt_ms / 2:.3f} ms",
-                "reverse.delay": f"{rtt_ms / 2:.3f} ms", "link.queue": queue, "flow.0.count": count, "flow.0.start": "0 s",
-                "flow.0.spread": "0 s", "warmup": f"{window[0]} s", "duration": f"{window[1]} s", "tcp.ecn": "true",
-                "tcp.controller": ours, "seed": seed}
-    command = [TAILBACK, "sim", str(ROOT / "scenarios/linux.toml"), "--json", "--seeds", "5"]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    out = subprocess.run(command, capture_output=True, text=True, check=False)
-    if out.returncode:
-        sys.exit(out.stderr)
-    found = json.loads(out.stdout)[0]["estimates"]
-    names = ["bulk.goodput_bps", "link.queue_ms.mean", "link.queue_ms.p95", "link.drops"]
-    return [found[name]["mean"] for name in names]
+    settings = path(rate, rtt_ms) | {"link.queue": queue, "flow.0.count": count, "flow.0.spread": "0 s",
+                                     "warmup": f"{window[0]} s", "duration": f"{window[1]} s", "tcp.controller": ours, "seed": seed}
+    return figures(["bulk.goodput_bps", "link.queue_ms.mean", "link.queue_ms.p95", "link.drops"], settings)
 
 
 def tcp(kernel, seed, count):
