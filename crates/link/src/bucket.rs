@@ -119,10 +119,15 @@ impl Shaper {
         self.bucket.release(at, len)
     }
 
-    /// Returns the bytes that may leave at once at `now`.
-    pub(crate) fn credit(mut self, now: Time) -> Bytes {
+    /// Returns the time in which a backlog leaves from `now` on, if the line sends at `line`.
+    pub(crate) fn drain(mut self, now: Time, backlog: Bytes, line: BitsPerSec) -> Duration {
         self.bucket.fill(now);
-        Bytes::new(u64::try_from(self.bucket.tokens / worth(Bytes::new(1))).unwrap_or(0))
+        let credit = self.bucket.tokens / worth(Bytes::new(1));
+        let rest = backlog.saturating_sub(Bytes::new(u64::try_from(credit).unwrap_or(0)));
+        let rate = BitsPerSec::new(u64::try_from(self.bucket.rate).unwrap_or(u64::MAX));
+        let by_bucket = rest.serialization_delay_ceil(rate);
+        let by_line = backlog.serialization_delay_ceil(line.max(BitsPerSec::new(1)));
+        by_bucket.max(by_line)
     }
 }
 

@@ -129,8 +129,8 @@ pub struct LinkStats {
     pub marked: Tally,
     /// Backlog of the queue now.
     pub backlog: Backlog,
-    /// Bytes that a shaper lets out at once.
-    pub credit: Bytes,
+    /// Time in which a shaper lets the backlog out.
+    pub drain: Option<Duration>,
     /// Packets in transmission or propagating now, duplicates not included.
     pub on_line: Tally,
     /// Queueing delay of the packet that left the queue last.
@@ -366,7 +366,10 @@ impl Link {
     pub fn stats(&self) -> LinkStats {
         LinkStats {
             backlog: self.qdisc.backlog(),
-            credit: self.shaper.map(|s| s.credit(self.told)).unwrap_or_default(),
+            drain: self.shaper.map(|shaper| {
+                let backlog = self.qdisc.backlog().bytes;
+                shaper.drain(self.told, backlog, self.peak)
+            }),
             probability: self.qdisc.probability(),
             ..self.stats
         }

@@ -592,7 +592,7 @@ fn ways(
         for pair in nodes.windows(2) {
             way.1.extend(shortest(pair[0], pair[1])?);
         }
-        if turn.at.is_zero() {
+        if turn.at.is_zero() && all.len() == 1 {
             all[0].1 = way;
             continue;
         }

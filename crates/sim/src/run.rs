@@ -534,9 +534,8 @@ impl<'a> Runner<'a> {
         for (i, (link, _, rate)) in self.plan.watched.iter().enumerate() {
             let stats = self.plan.network.link_stats(*link);
             if warmed {
-                let waits = stats.backlog.bytes.saturating_sub(stats.credit);
-                let delay = waits.serialization_delay_ceil(*rate);
-                self.backlog[i].add_span(delay);
+                let plain = || stats.backlog.bytes.serialization_delay_ceil(*rate);
+                self.backlog[i].add_span(stats.drain.unwrap_or_else(plain));
             }
             if let Some(rows) = rows {
                 rows(stats.row(t_ns, self.names[i].clone()).into());

@@ -552,8 +552,31 @@ fn routes_that_cannot_be_are_refused() {
     };
     assert!(refused("[{ via = [\"z\"] }]").contains("no node \"z\""));
     let order = refused("[{ at = \"5 s\", via = [\"y\"] }, { at = \"5 s\" }]");
+    let back = refused("[{ at = \"5 s\", via = [\"y\"] }, { via = [\"x\"] }]");
+    assert!(back.contains("must be later than the one before"), "{back}");
     assert!(
         order.contains("must be later than the one before"),
         "{order}"
     );
+}
+
+#[test]
+fn a_burst_that_a_shaper_lets_through_waits_for_the_line() {
+    // 150 Mbit/s for 50 ms meet 100 Mbit/s; the bucket holds it all. The last packet waits 25 ms.
+    let all = sim::run(
+        &Draft::new(
+            "duration = \"50 ms\"\ntopology = \"linear\"\nsample = { queue = \"1 ms\" }\n\
+             [link]\nrate = \"100 Mbit/s\"\nshaper = \"token_bucket:rate=20 Mbit/s,burst=2 MB\"\nqueue = \"fifo:packets=10000\"\n\
+             [[flow]]\nkind = \"cbr\"\nrate = \"150 Mbit/s\"",
+        )
+        .unwrap()
+        .finish()
+        .unwrap(),
+        1,
+        None,
+        &mut |_| true,
+    )
+    .unwrap();
+    let queue = all.links[0].queue_ms;
+    assert!((queue.mean - 12.5).abs() < 1.0, "{queue:?}");
 }
