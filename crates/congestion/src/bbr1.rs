@@ -158,10 +158,9 @@ const POLICED_LOSS: f64 = 50.0 / 256.0;
 const SAME_RATE: (f64, f64) = (0.125, 500.0);
 
 impl Policer {
-    /// Ends the use of the rate, and the search.
-    fn reset(&mut self, now: Time, delivered: Bytes) {
+    /// Ends the use of the rate, and the search; the next loss begins a stretch.
+    fn reset(&mut self) {
         (self.used, self.rate, self.sampling) = (false, 0.0, false);
-        self.begin(now, delivered);
     }
 
     fn begin(&mut self, now: Time, delivered: Bytes) {
@@ -182,7 +181,7 @@ impl Policer {
             self.rounds += u32::from(probing && round);
             let over = self.rounds >= POLICED_ROUNDS;
             if over {
-                self.reset(now, ack.delivered);
+                self.reset();
             }
             return over;
         }
@@ -196,7 +195,7 @@ impl Policer {
         }
         self.rounds += u32::from(round);
         if app_limited || self.rounds > STRETCH.1 {
-            self.reset(now, ack.delivered);
+            self.reset();
         } else if self.rounds >= STRETCH.0 && loses {
             self.end_stretch(now, ack.delivered);
         }
@@ -554,10 +553,11 @@ impl Controller for Bbr1 {
         self.check_startup_and_drain(now, ack, round_start);
         self.update_min_rtt(now, ack, round_start);
         // A policer drops what probing sends beyond its rate.
-        if self.policer.used && self.mode == Mode::ProbeBw {
-            self.pacing_gain = 1.0;
-        } else if self.mode == Mode::ProbeBw {
-            self.pacing_gain = CYCLE[self.cycle];
+        if self.mode == Mode::ProbeBw {
+            self.pacing_gain = match self.policer.used {
+                true => 1.0,
+                false => CYCLE[self.cycle],
+            };
         }
         self.set_pacing_rate(self.pacing_gain, Some(ack));
         self.set_cwnd(ack, round_start);
@@ -567,7 +567,7 @@ impl Controller for Bbr1 {
         self.policer.lost_in_all += lost.bytes;
     }
 
-    fn on_congestion(&mut self, now: Time, congestion: &Congestion) {
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
         match congestion {
             Congestion::Loss { .. } => {
                 self.save_cwnd();
@@ -582,8 +582,7 @@ impl Controller for Bbr1 {
             Congestion::Spurious => {
                 self.cwnd = self.cwnd.max(self.prior_cwnd);
                 self.full_bandwidth = (0.0, 0);
-                let delivered = self.policer.delivered;
-                self.policer.reset(now, delivered);
+                self.policer.reset();
                 self.recovery = Repair::None;
             }
             // Version 1 does not use ECN.
@@ -839,5 +838,44 @@ mod tests {
         assert_eq!(c.bandwidth.get(), 1e6);
         c.update_bandwidth(&ack(510_001, 4_000));
         assert!(c.bandwidth.get() < 1e6);
+    }
+
+    #[test]
+    fn two_lossy_stretches_that_agree_are_a_policer_for_48_round_trips() {
+        let policed = |losses_of_ten: u64| {
+            let (mut policer, mut delivered) = (Policer::default(), Bytes::ZERO);
+            let mut used = Vec::new();
+            // Ten ACKs of 1 kB in each round trip of 100 ms; the last of them report the losses: 100 kB/s.
+            for n in 0..1000u64 {
+                delivered += Bytes::new(1000);
+                let lost = Bytes::new(if n % 10 >= 10 - losses_of_ten {
+                    1000
+                } else {
+                    0
+                });
+                policer.lost_in_all += lost;
+                let ack = Ack {
+                    newly_lost: lost,
+                    delivered,
+                    ..Ack::default()
+                };
+                let now = Time::from_millis(10 * n);
+                policer.update(now, &ack, false, n % 10 == 0, true);
+                if policer.used {
+                    used.push((n, policer.rate));
+                }
+            }
+            used
+        };
+        let found = policed(3);
+        let (first, rate) = found[0];
+        assert!((80..130).contains(&first), "{first}");
+        assert!((rate - 1e5).abs() < 2e3, "{rate}");
+        let lasts = found
+            .windows(2)
+            .take_while(|w| w[1].0 == w[0].0 + 1)
+            .count() as u64;
+        assert!((470..=480).contains(&lasts), "{lasts}");
+        assert_eq!(policed(1), []);
     }
 }
