@@ -19,7 +19,7 @@ use crate::controller::{
     Ack, Congestion, Controller, ControllerState, Lost, Recovery, Sent, Setup,
 };
 use crate::filter::WindowedMax;
-use crate::window::Rounds;
+use crate::window::{Rounds, send_quantum};
 use base::rng::{Rng, uniform};
 use base::spec::params;
 use base::{BitsPerSec, Bytes, Duration, Time};
@@ -308,9 +308,8 @@ impl Bbr1 {
 
     /// Returns the send quantum (section 4.2.2).
     fn send_quantum(&self) -> f64 {
-        let rate = self.pacing_rate.unwrap_or(0.0);
-        let least = if rate * 8.0 < 1.2e6 { 1.0 } else { 2.0 };
-        (rate / 1024.0 / self.mss).floor().clamp(least, 127.0) * self.mss
+        let rate = bits(self.pacing_rate.unwrap_or(0.0));
+        send_quantum(rate, Bytes::new(self.mss as u64)) as f64 * self.mss
     }
 
     /// Updates the bandwidth estimate (section 4.1.1).

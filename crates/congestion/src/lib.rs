@@ -104,4 +104,4 @@ pub use controller::{
 pub use delivery_rate::{Delivery, DeliveryRate, Stamp};
 pub use registry::{AnyController, ControllerSpec};
 pub use rtt::RttEstimator;
-pub use window::{Rounds, window_rate};
+pub use window::{Rounds, send_quantum, window_rate};

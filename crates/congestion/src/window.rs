@@ -240,6 +240,14 @@ impl Rounds {
     }
 }
 
+/// Returns the segments of `mss` that leave together at a paced rate: a millisecond of it, at most 64 kB, and two at least above
+/// 1.2 Mbit/s (Linux, `tcp_tso_autosize`, `bbr_tso_segs_goal`).
+pub fn send_quantum(rate: BitsPerSec, mss: Bytes) -> u64 {
+    let least = if rate.get() < 1_200_000 { 1 } else { 2 };
+    let most = (65_536 / mss.get().max(1)).max(least);
+    (rate.get() / 8 / 1024 / mss.get().max(1)).clamp(least, most)
+}
+
 /// Returns `window` spread over one RTT, times `gain`: the pacing rate of an endpoint whose controller names none.
 /// Linux uses a gain of 2 in slow start and 1.2 otherwise, so that pacing does not limit the window. `None` if the RTT
 /// is unknown.

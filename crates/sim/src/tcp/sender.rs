@@ -25,7 +25,7 @@ use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use congestion::registry::AnyController;
 use congestion::{
     Ack, Congestion, Controller, ControllerState, DeliveryRate, EcnUse, Idle, Recovery,
-    RttEstimator, Sent, Setup, window_rate,
+    RttEstimator, Sent, Setup, send_quantum, window_rate,
 };
 use std::sync::Arc;
 
@@ -172,10 +172,6 @@ pub struct Sender {
 
 /// Segments at the start of a connection that Linux does not pace.
 const UNPACED: u64 = 10;
-/// Rate below which paced segments leave one by one.
-const SINGLES: BitsPerSec = BitsPerSec::new(1_200_000);
-/// Most segments of a quantum: 64 kB.
-const MOST_SEGMENTS: u64 = 45;
 /// Time of a timer that is not set.
 const NEVER: Time = Time::MAX;
 
@@ -931,17 +927,12 @@ impl Sender {
         self.paced_until += gap - made_up;
     }
 
-    /// Segments that leave together: a millisecond of the rate, and two at least above 1.2 Mbit/s (Linux,
-    /// `tcp_tso_autosize` and `bbr_min_tso_segs`).
+    /// Segments that leave together.
     fn quantum(&self, rate: BitsPerSec) -> u64 {
-        if !self.settings.pacing_quantum {
-            return self.settings.burst;
+        match self.settings.pacing_quantum {
+            true => send_quantum(rate, self.settings.mss).max(self.settings.burst),
+            false => self.settings.burst,
         }
-        let least = if rate < SINGLES { 1 } else { 2 };
-        let mss = self.settings.mss.get().max(1);
-        (rate.get() / 8 / 1024 / mss)
-            .clamp(least, MOST_SEGMENTS)
-            .max(self.settings.burst)
     }
 
     /// Records a data segment that is sent.
