@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use testkit::skip;
+use testkit::{real_time_beside, skip};
 
 const LINK: &str = "name = \"t\"\ntitle = \"t\"\n[up]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n[down]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n";
 /// A user that owns nothing.
@@ -90,6 +90,10 @@ fn a_program_that_is_not_there_is_named() {
 
 #[test]
 fn a_packet_goes_there_and_the_answer_comes_back() {
+    real_time_beside(there_and_back);
+}
+
+fn there_and_back() {
     // Nobody listens at that port: the far kernel says so by ICMP, which takes the link back.
     let script = "echo hello > /dev/udp/10.77.0.2/9; echo hello > /dev/udp/fd77::2/9; sleep 0.2";
     let Some(output) = output(emulate(&["--", "bash", "-c", script])) else {
@@ -115,6 +119,10 @@ fn copy_for_all(purpose: &str) -> (PathBuf, PathBuf) {
 
 #[test]
 fn the_same_without_root() {
+    real_time_beside(there_and_back_without_root);
+}
+
+fn there_and_back_without_root() {
     let (directory, copy) = copy_for_all("rootless");
     let script = "echo hello > /dev/udp/10.77.0.2/9; sleep 0.2; id -u; cat /proc/self/net/dev; grep CapEff /proc/self/status";
     let mut command = Command::new(&copy);
