@@ -82,6 +82,7 @@ pub mod dctcp;
 pub mod delivery_rate;
 pub mod filter;
 pub mod fixed;
+pub mod gcc;
 pub mod hystart;
 pub mod ledbat;
 mod math;

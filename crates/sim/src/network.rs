@@ -26,7 +26,7 @@ pub use applications::Host;
 use crate::agenda::Agenda;
 use crate::merge::{Arrival, Merge};
 use crate::segment::{Arena, Flying, Segment, flag};
-use crate::source::{Ask, Bulk, Done, Opening, SMALLEST, Source, Span, Told};
+use crate::source::{Ask, Bulk, Done, Opening, SMALLEST, Sending, Span, Told};
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
@@ -296,7 +296,7 @@ impl Connection {
 
 /// Flow of datagrams with its counts.
 pub struct Datagrams {
-    source: Source,
+    source: Sending,
     way: Way,
     back: Option<Way>,
     /// Other ways, which it may turn to.
@@ -599,8 +599,14 @@ impl Network {
         }
     }
 
-    /// Adds a source of datagrams over `there`; its echoes, if any, take `back`.
-    pub fn add_source(&mut self, source: Source, there: &[LinkIndex], back: &[LinkIndex]) -> usize {
+    /// Adds a source of datagrams over `there`; its answers, if any, take `back`.
+    pub fn add_source(
+        &mut self,
+        source: impl Into<Sending>,
+        there: &[LinkIndex],
+        back: &[LinkIndex],
+    ) -> usize {
+        let source = source.into();
         let number = self.datagrams.len();
         let place = self.agenda.add();
         self.actors.push(tag(kind::SOURCE, number));
@@ -609,7 +615,7 @@ impl Network {
         let (from, to) = (tag(kind::SOURCE, number), tag(kind::SINK, number));
         let way = self.way(from, there, to, dscp);
         let back = source
-            .echoes()
+            .is_answered()
             .then(|| self.way(to, back, tag(kind::ANSWER, number), dscp));
         let size = source.constant_size().unwrap_or(SMALLEST);
         let idle = self.idle_delay(way, size);

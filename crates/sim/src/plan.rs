@@ -523,14 +523,14 @@ fn instances(
                     End::Tcp(network.add_application(&settings, way.0, way.1, application, streams))
                 }
                 Made::Datagrams(source) => {
-                    if let Some(size) = source.constant_size().filter(|size| *size > mtu) {
+                    if let Some(size) = source.largest().filter(|size| *size > mtu) {
                         return invalid(format!(
                             "flow \"{}\": its packets of {size} are larger than the mtu of its path, {mtu}, and datagrams are \
                              not fragmented here: lower the size, or raise link.mtu (and reverse.mtu, access.mtu)",
                             flow.label()
                         ));
                     }
-                    End::Datagrams(network.add_source(*source, &there, &back))
+                    End::Datagrams(network.add_source(source, &there, &back))
                 }
             };
             for (number, (at, (there, back))) in ways[1..].iter().enumerate() {

@@ -27,6 +27,8 @@ rate = "500 kbit/s"
 [[flow]]
 kind = "voice"
 [[flow]]
+kind = "call"
+[[flow]]
 kind = "probe"
 [[flow]]
 kind = "web"

@@ -4,7 +4,7 @@ use base::rng::Streams;
 use base::{Duration, Time};
 use sim::Flow;
 use sim::source::registry::Made;
-use sim::source::{Application, Ask, Source, Span, Told};
+use sim::source::{Application, Ask, Sending, Source, Span, Told};
 
 fn made(text: &str, name: &str) -> Made {
     let flow: Flow = toml::from_str(text).unwrap();
@@ -14,8 +14,8 @@ fn made(text: &str, name: &str) -> Made {
 }
 fn source(text: &str, name: &str) -> Source {
     match made(text, name) {
-        Made::Datagrams(source) => *source,
-        Made::Application(_) => panic!("{text} is TCP"),
+        Made::Datagrams(Sending::Law(source)) => *source,
+        _ => panic!("{text} follows no law"),
     }
 }
 fn application(text: &str) -> Box<dyn Application> {

@@ -1,6 +1,7 @@
 use super::{Moments, moments};
 use crate::Figure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::sync::OnceLock;
 
 /// Number of independent samples whose mean is as uncertain as that of this series, which is in the order of sampling.
 /// Between 1 and its length.
@@ -78,7 +79,16 @@ pub fn student_t95(degrees: f64) -> f64 {
     if degrees.is_nan() || degrees > 1e6 {
         return super::Z95;
     }
-    StudentsT::new(0.0, 1.0, degrees.max(0.5)).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+    let compute = || {
+        let law = StudentsT::new(0.0, 1.0, degrees.max(0.5));
+        law.map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+    };
+    // Estimators that follow a link ask for the same few again and again, and each takes some microseconds.
+    static KNOWN: [OnceLock<f64>; 128] = [const { OnceLock::new() }; 128];
+    match KNOWN.get(degrees as usize) {
+        Some(known) if degrees.fract() == 0.0 => *known.get_or_init(compute),
+        _ => compute(),
+    }
 }
 
 #[cfg(test)]

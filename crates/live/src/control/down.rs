@@ -90,7 +90,7 @@ impl Down {
     pub fn act(&mut self, now: Time) -> io::Result<Option<DecisionRow>> {
         let counts = self.counters.read()?;
         let (decision, orders) = self.agent.wake(now, counts);
-        self.counters.order(&orders, self.clock)?;
+        self.counters.order(&orders, self.clock);
         let Some(decision) = decision else {
             return Ok(None);
         };

@@ -34,6 +34,9 @@ struct settings {
   u64 exempt;   // bit n: packets of DSCP n are never signalled
 };
 
+// User space maps these arrays into its memory: it reads counters and gives orders without system calls.
+#define SHARED __uint(map_flags, BPF_F_MMAPABLE)
+
 // Rewritten every few milliseconds; two slots, so that no packet sees half of an order.
 struct orders {
   u64 at_ns;   // time of the order
@@ -65,13 +68,15 @@ struct {
   __uint(max_entries, 2);
   __type(key, u32);
   __type(value, struct orders);
+  SHARED;
 } ORDERS SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __type(key, u32);
-  __type(value, u32);
+  __type(value, u64);
+  SHARED;
 } SLOT SEC(".maps");
 
 struct {
@@ -79,6 +84,7 @@ struct {
   __uint(max_entries, 1);
   __type(key, u32);
   __type(value, struct counters);
+  SHARED;
 } COUNTERS SEC(".maps");
 
 #define ALWAYS static __attribute__((always_inline))
@@ -104,7 +110,7 @@ int tailback_egress(struct __sk_buff *skb) {
   u32 zero = 0;
   struct settings *s = map_lookup(&SETTINGS, &zero);
   struct counters *c = map_lookup(&COUNTERS, &zero);
-  u32 *slot = map_lookup(&SLOT, &zero);
+  u64 *slot = map_lookup(&SLOT, &zero);
   if (!s || !c || !slot) return TC_ACT_UNSPEC;
   u32 which = *slot & 1;
   struct orders *o = map_lookup(&ORDERS, &which);

@@ -5,14 +5,15 @@
 
 use super::ControlError;
 use crate::clock::Clock;
-use aya::maps::{Array, MapData};
+use crate::sys::words::Words;
+use aya::maps::{Array, Map};
 use aya::programs::tc::{TcAttachOptions, TcAttachType};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader};
 use base::Bytes;
 use control::agent::{Counts, Orders};
-use std::io;
+use std::os::fd::AsFd;
 
 /// Object file of `egress.c`, built by `make egress`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("egress.o");
@@ -48,8 +49,12 @@ pub struct Exempt {
     pub dscp: u64,
 }
 
-/// Words of `struct orders`.
-fn words(orders: &Orders, clock: Clock) -> [u64; 6] {
+/// Words of `struct orders` and of `struct counters`.
+const ORDERS: usize = 6;
+const COUNTERS: usize = 6;
+
+/// Words of these orders.
+fn words(orders: &Orders, clock: Clock) -> [u64; ORDERS] {
     let (limit, rate) = orders.limit().unwrap_or_default();
     [
         clock.mono_of(orders.at).max(0).cast_unsigned(),
@@ -62,19 +67,19 @@ fn words(orders: &Orders, clock: Clock) -> [u64; 6] {
 }
 
 /// True if these words let all packets pass when so many signals have been taken.
-fn is_idle([_, _, _, limited, signals, _]: &[u64; 6], signalled: u64) -> bool {
+fn is_idle([_, _, _, limited, signals, _]: &[u64; ORDERS], signalled: u64) -> bool {
     *limited == 0 && *signals <= signalled
 }
 
 /// Attached program; dropping it detaches it.
 pub struct Hook {
-    orders: Array<MapData, [u64; 6]>,
-    slot: Array<MapData, u32>,
-    counters: Array<MapData, [u64; 6]>,
+    orders: Words,
+    slot: Words,
+    counters: Words,
     /// Slot of the orders that bind.
-    bound: u32,
+    bound: u64,
     /// Words of the last orders.
-    told: [u64; 6],
+    told: [u64; ORDERS],
     /// Signals that packets have taken.
     signalled: u64,
     _ebpf: Ebpf,
@@ -94,17 +99,23 @@ impl Hook {
             .btf(None)
             .load(OBJECT)
             .map_err(|e| refused("load the eBPF program")(&e))?;
-        let mut map = |name: &'static str| ebpf.take_map(name).ok_or(ControlError::Object { name });
-        let array = |e: aya::maps::MapError| refused("open the maps of the eBPF program")(&e);
-        let mut settings: Array<MapData, [u64; 3]> = map("SETTINGS")?.try_into().map_err(array)?;
-        let orders = map("ORDERS")?.try_into().map_err(array)?;
-        let slot = map("SLOT")?.try_into().map_err(array)?;
-        let counters = map("COUNTERS")?.try_into().map_err(array)?;
+        let shared = |name, words| match ebpf.map(name) {
+            Some(Map::Array(array)) => Words::map(array.fd().as_fd(), words)
+                .map_err(|e| refused("map the arrays of the eBPF program")(&e)),
+            _ => Err(ControlError::Object { name }),
+        };
+        let orders = shared("ORDERS", 2 * ORDERS)?;
+        let slot = shared("SLOT", 1)?;
+        let counters = shared("COUNTERS", COUNTERS)?;
         let words = [
             exempt.overhead.cast_unsigned(),
             exempt.small.get(),
             exempt.dscp,
         ];
+        let array = |e: aya::maps::MapError| refused("open the maps of the eBPF program")(&e);
+        let name = "SETTINGS";
+        let settings = ebpf.map_mut(name).ok_or(ControlError::Object { name })?;
+        let mut settings: Array<_, [u64; 3]> = settings.try_into().map_err(array)?;
         settings.set(0, words, 0).map_err(array)?;
         let program: &mut SchedClassifier = ebpf
             .program_mut(PROGRAM)
@@ -122,45 +133,36 @@ impl Hook {
             slot,
             counters,
             bound: 0,
-            told: [0; 6],
+            told: [0; ORDERS],
             signalled: 0,
             _ebpf: ebpf,
         })
     }
 
     /// Counts so far.
-    ///
-    /// # Errors
-    /// The kernel refuses to read the map.
-    pub fn counts(&mut self) -> io::Result<Counts> {
-        let words = self.counters.get(&0, 0).map_err(io::Error::other)?;
+    pub fn counts(&mut self) -> Counts {
+        let words = self.counters.read::<COUNTERS>(0);
         let [packets, bytes, signalled, marks, drops, capped] = words;
         self.signalled = signalled;
-        Ok(Counts {
+        Counts {
             packets,
             bytes,
             marks,
             drops: drops + capped,
             signalled,
-        })
+        }
     }
 
     /// Gives orders. They bind for a quarter of a second, unless others follow. Orders to let all pass need no renewal.
-    ///
-    /// # Errors
-    /// The kernel refuses to write the map.
-    pub fn order(&mut self, orders: &Orders, clock: Clock) -> io::Result<()> {
+    pub fn order(&mut self, orders: &Orders, clock: Clock) {
         let told = words(orders, clock);
         if is_idle(&told, self.signalled) && is_idle(&self.told, self.signalled) {
-            return Ok(());
+            return;
         }
         let free = 1 - self.bound;
-        self.orders
-            .set(free, told, 0)
-            .and_then(|()| self.slot.set(0, free, 0))
-            .map_err(io::Error::other)?;
+        self.orders.write(free as usize * ORDERS, &told);
+        self.slot.write(0, &[free]);
         (self.bound, self.told) = (free, told);
-        Ok(())
     }
 }
 

@@ -97,7 +97,7 @@ impl Probes {
             // The kernel's receive times begin some milliseconds after they were asked for.
             lasting: Lasting::new(params, now, slots, rng),
             wire,
-            batch: Batch::new(64),
+            batch: Batch::new(8),
             wall: Wall::new(clock),
             clock,
             flying: VecDeque::new(),

@@ -317,7 +317,7 @@ impl Gateway {
             None => self.counters.read()?,
         };
         let (decision, orders) = self.agent.wake(now, counts);
-        self.counters.order(&orders, self.clock)?;
+        self.counters.order(&orders, self.clock);
         if let Some(decision) = decision {
             if let Some(shaping) = &mut self.shaping {
                 shaping.follow(&decision, self.agent.controller(), counts.bytes)?;

@@ -292,7 +292,7 @@ impl Wire {
                     each(began, found);
                 }
             }
-            if n < 64 {
+            if n < batch.size() {
                 break;
             }
         }
@@ -339,7 +339,7 @@ impl Wire {
                 };
                 each(now, Found::Came { arrival, bytes });
             }
-            if n < 64 {
+            if n < batch.size() {
                 break;
             }
         }

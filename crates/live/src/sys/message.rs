@@ -51,6 +51,10 @@ pub struct Received {
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL]);
 
+/// Most datagrams of one call, and those of a reader that waits for few.
+const MOST: usize = 64;
+const FEW: usize = 8;
+
 /// Buffers for up to a fixed number of datagrams, filled by one system call.
 pub struct Batch {
     data: Vec<[u8; DATAGRAM]>,
@@ -62,6 +66,7 @@ pub struct Batch {
 
 impl Batch {
     pub fn new(size: usize) -> Batch {
+        let size = size.min(MOST);
         // SAFETY: an address of all zeros is of no family, and valid as plain memory.
         let name: libc::sockaddr_storage = unsafe { zeroed() };
         Batch {
@@ -73,19 +78,32 @@ impl Batch {
         }
     }
 
+    /// Most messages of one call.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// Receives what is there: `flags` as for recvmmsg(2). Gives the number of messages.
     ///
     /// # Errors
     /// The system call's; `WouldBlock` where there is nothing.
     pub fn receive(&mut self, fd: RawFd, flags: i32) -> io::Result<usize> {
+        // A reader of few datagrams prepares few headers.
+        match self.size {
+            ..=FEW => self.receive_with::<FEW>(fd, flags),
+            _ => self.receive_with::<MOST>(fd, flags),
+        }
+    }
+
+    fn receive_with<const N: usize>(&mut self, fd: RawFd, flags: i32) -> io::Result<usize> {
         self.parsed.clear();
-        let mut iov: [libc::iovec; 64] = [libc::iovec {
+        let mut iov: [libc::iovec; N] = [libc::iovec {
             iov_base: std::ptr::null_mut(),
             iov_len: 0,
-        }; 64];
+        }; N];
         // SAFETY: all zeros is a valid mmsghdr: no name, no buffers.
-        let mut headers: [libc::mmsghdr; 64] = unsafe { zeroed() };
-        let n = self.size.min(64);
+        let mut headers: [libc::mmsghdr; N] = unsafe { zeroed() };
+        let n = self.size.min(N);
         for i in 0..n {
             iov[i] = libc::iovec {
                 iov_base: self.data[i].as_mut_ptr().cast(),

@@ -17,6 +17,7 @@ pub(crate) mod rights;
 pub(crate) mod ring;
 pub mod signal;
 pub mod thread;
+pub(crate) mod words;
 
 /// Turns the result of a system call into a `Result`.
 fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {

@@ -197,6 +197,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
         duration: plan.duration,
         metrics: plan.metrics.as_deref(),
         over: false,
+        seconds: 0,
     });
     let _ = forward.join();
     observer.tell(News::Finished);
@@ -313,7 +314,13 @@ struct Watch<'w> {
     duration: Option<Duration>,
     metrics: Option<&'w Path>,
     over: bool,
+    /// Seconds so far.
+    seconds: u64,
 }
+
+/// Seconds after which the start is over, and its memory is given back; and those after which that is done again.
+const STARTED_S: u64 = 5;
+const AGAIN_S: u64 = 600;
 
 impl Overseer for Watch<'_> {
     fn status(&mut self, status: &Status) {
@@ -328,6 +335,10 @@ impl Overseer for Watch<'_> {
             self.metrics = None;
         }
         self.writer.tell(self.observer);
+        self.seconds += 1;
+        if self.seconds % AGAIN_S == STARTED_S {
+            live::host::release_memory();
+        }
     }
 
     fn interrupted(&mut self) -> bool {

@@ -54,13 +54,16 @@ impl Network {
                 flow.received += 1;
                 flow.received_bytes += u64::from(flying.len);
                 flow.delay.add_span(delay);
-                if let Some(back) = flow.back {
+                let size = Bytes::new(flying.len.into());
+                if let Some(back) = flow.back
+                    && let Some(size) = flow.source.came(now, segment.seq, size)
+                {
                     let answer = Segment {
                         flags: flag::ECHO,
                         delay,
                         ..*segment
                     };
-                    let (len, ecn) = (flying.len, flying.ecn);
+                    let (len, ecn) = (size.get() as u32, flying.ecn);
                     self.launch(back, answer, len, ecn, now, observer);
                 }
             }
@@ -68,6 +71,8 @@ impl Network {
                 let flow = &mut self.datagrams[number];
                 flow.answered += 1;
                 flow.rtt.add_span(now.saturating_since(segment.sent));
+                flow.source.answered(now, segment.seq);
+                self.agenda.set(flow.place, flow.source.next_wakeup());
                 observer.answer(now, number, segment, flying.ecn);
             }
             other => unreachable!("a route ends at kind {other}"),

@@ -12,6 +12,7 @@
 
 mod backup;
 mod bulk;
+mod call;
 mod datagrams;
 mod law;
 pub mod registry;
@@ -22,6 +23,7 @@ mod web;
 
 pub use backup::{Backup, Batches};
 pub use bulk::{Bulk, Transfers};
+pub use call::{Call, RTP, Shape};
 pub use datagrams::{HEADERS, Pattern, SMALLEST, Source};
 pub use law::{Law, Tailed, TwoPareto};
 pub use sessions::Sessions;
@@ -30,7 +32,7 @@ pub use video::Video;
 pub use web::Web;
 
 use crate::summary::Summary;
-use base::{Duration, Time};
+use base::{Bytes, Duration, Ecn, Time};
 
 /// Keys that every flow has beside its source's own, for messages and documentation; a test compares them with a flow's.
 pub const COMMON: [&str; 14] = [
@@ -166,6 +168,87 @@ impl Watched {
             segments: self.segments - before.segments,
             bits: self.bits - before.bits,
             fetched: self.fetched - before.fetched,
+        }
+    }
+}
+
+/// Sender of datagrams.
+#[derive(Debug)]
+pub enum Sending {
+    /// By a law, whatever the network does.
+    Law(Box<Source>),
+    /// At a rate that follows the network.
+    Call(Box<Call>),
+}
+
+impl From<Source> for Sending {
+    fn from(source: Source) -> Sending {
+        Sending::Law(Box::new(source))
+    }
+}
+
+impl Sending {
+    /// Size of its packets, if all have the same.
+    pub fn constant_size(&self) -> Option<Bytes> {
+        match self {
+            Sending::Law(source) => source.constant_size(),
+            Sending::Call(_) => None,
+        }
+    }
+    /// Size that a path has to carry, if it is known.
+    pub fn largest(&self) -> Option<Bytes> {
+        match self {
+            Sending::Law(source) => source.constant_size(),
+            Sending::Call(call) => Some(call.largest()),
+        }
+    }
+    /// True if the receiver answers.
+    pub fn is_answered(&self) -> bool {
+        match self {
+            Sending::Law(source) => source.echoes(),
+            Sending::Call(_) => true,
+        }
+    }
+    /// ECN codepoint of its packets.
+    pub fn ecn(&self) -> Ecn {
+        match self {
+            Sending::Law(source) => source.ecn(),
+            Sending::Call(call) => call.ecn(),
+        }
+    }
+    /// Differentiated services code point of its packets.
+    pub fn dscp(&self) -> u8 {
+        match self {
+            Sending::Law(source) => source.dscp(),
+            Sending::Call(call) => call.dscp(),
+        }
+    }
+    /// Time of the next timer; none if no timer runs.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        match self {
+            Sending::Law(source) => source.next_wakeup(),
+            Sending::Call(call) => call.next_wakeup(),
+        }
+    }
+    /// Size of the packet that is due now.
+    pub fn poll(&mut self, now: Time) -> Option<Bytes> {
+        match self {
+            Sending::Law(source) => source.poll(now),
+            Sending::Call(call) => call.poll(now),
+        }
+    }
+    /// Takes packet `number` of that size at the receiver; returns the size of the answer, if one leaves.
+    pub fn came(&mut self, now: Time, number: u64, size: Bytes) -> Option<Bytes> {
+        match self {
+            Sending::Law(source) => source.echoes().then_some(size),
+            Sending::Call(call) => call.came(now, number),
+        }
+    }
+    /// Takes the answer that left with packet `number`, at the sender.
+    pub fn answered(&mut self, now: Time, number: u64) {
+        match self {
+            Sending::Law(_) => {}
+            Sending::Call(call) => call.reported(now, number),
         }
     }
 }

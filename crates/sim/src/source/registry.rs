@@ -5,14 +5,15 @@ use super::datagrams::HEADERS;
 use super::video::Player;
 use super::web::Pages;
 use super::{
-    Application, Backup, Batches, Bulk, Law, Pattern, Sessions, Source, Span, Tailed, Telnet,
-    Transfers, TwoPareto, Video, Web, sessions::Crowd,
+    Application, Backup, Batches, Bulk, Call, Law, Pattern, Sending, Sessions, Shape, Source, Span,
+    Tailed, Telnet, Transfers, TwoPareto, Video, Web, sessions::Crowd,
 };
 use base::plugged;
 use base::rng::Streams;
 use base::spec::{Params as _, choices, params};
 use base::words::{Entry, Words};
-use base::{BitsPerSec, Bytes, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
+use congestion::gcc::Limits;
 use std::ops::Range;
 
 /// Entry for a source: its name, its parameters, and its constructor.
@@ -26,6 +27,7 @@ pub struct Spec {
 
 enum Build {
     Datagrams(fn(&Words) -> Pattern),
+    Call(fn(&Words) -> Shape),
     Application(fn(&Words, Span, &Streams, &str) -> Box<dyn Application>),
     Added(Added),
 }
@@ -65,7 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> + Clone {
 
 /// Product of a source in a scenario.
 pub enum Made {
-    Datagrams(Box<Source>),
+    Datagrams(Sending),
     Application(Box<dyn Application>),
 }
 
@@ -80,7 +82,7 @@ impl Spec {
     }
     /// True if it uses TCP.
     pub fn is_tcp(&self) -> bool {
-        !matches!(self.build, Build::Datagrams(_))
+        !matches!(self.build, Build::Datagrams(_) | Build::Call(_))
     }
 
     /// Builds the source. `name` identifies its owner, such as `flow/3`, and names its random streams. `mark` holds the
@@ -97,7 +99,19 @@ impl Spec {
             Build::Datagrams(pattern) => {
                 let pattern = mark(pattern(words));
                 let source = Source::new(pattern, span.start, span.stop, streams, name);
-                Made::Datagrams(Box::new(source))
+                Made::Datagrams(source.into())
+            }
+            Build::Call(shape) => {
+                let Pattern { ecn, dscp, .. } =
+                    mark(Pattern::constant(super::SMALLEST, Duration::ZERO));
+                let shape = Shape {
+                    ecn,
+                    dscp,
+                    ..shape(words)
+                };
+                Made::Datagrams(Sending::Call(Box::new(Call::new(
+                    shape, span, streams, name,
+                ))))
             }
             Build::Application(build) => Made::Application(build(words, span, streams, name)),
             Build::Added(build) => Made::Application(build(words, span, streams, name)),
@@ -128,6 +142,7 @@ const PAYLOADS: Range<&str> = "1 B".."65507 B";
 const SCALES: Range<&str> = "0".."10000";
 // A datagram of 28 bytes per nanosecond is the highest rate that time can resolve.
 const RATES: Range<&str> = "1 bit/s".."224 Gbit/s";
+const CALLS: Range<&str> = "1 kbit/s".."10 Gbit/s";
 const SIZES: Range<&str> = "1 B".."1000 GB";
 const SHARES: Range<&str> = "0".."1";
 /// Pareto shapes with a mean.
@@ -138,6 +153,8 @@ const PAXSON_FLOYD: &str = "Paxson, Floyd, Wide-Area Traffic: The Failure of Poi
 const BARFORD: &str = "Barford, Crovella, Generating Representative Web Workloads for Network and Server Performance Evaluation, SIGMETRICS 1998";
 const HUANG: &str = "Huang, Johari, McKeown, Trunnell, Watson, A Buffer-Based Approach to Rate Adaptation, SIGCOMM 2014";
 const DROPBOX: &str = "Drago, Mellia, Munafò, Sperotto, Sadre, Pras, Inside Dropbox: Understanding Personal Cloud Storage Services, IMC 2012";
+const GCC: &str =
+    "draft-ietf-rmcat-gcc-02, A Google Congestion Control Algorithm for Real-Time Communication";
 const BBA: &str = "Huang et al. 2014, section 4";
 
 choices! {
@@ -364,6 +381,28 @@ params! {
         gap: Duration = "55 ms" [GAPS], "NGMN 2008, Annex A";
         /// scale of these times
         jitter: Duration = "6 ms" [SPANS], "NGMN 2008, Annex A";
+    }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    struct CallParams for "call": "one way of a video call whose rate follows the network, as browsers do it (GCC); rates and sizes are those of whole IP packets", [GCC, "draft-holmer-rmcat-transport-wide-cc-extensions-01, RTP Extensions for Transport-wide Congestion Control"] {
+        /// first rate
+        first: BitsPerSec = "300 kbit/s" [CALLS], "libwebrtc";
+        /// smallest rate
+        least: BitsPerSec = "50 kbit/s" [CALLS], NO_USUAL;
+        /// largest rate: what the encoder can use
+        most: BitsPerSec = "2500 kbit/s" [CALLS], "libwebrtc: 1280 x 720 pixels";
+        /// frames per second
+        frames: f64 = "30" ["1".."240"], NO_USUAL;
+        /// standard deviation of the logarithm of a frame's size beside its mean
+        sigma: f64 = "0.2" ["0".."2"], NO_USUAL;
+        /// largest payload of a packet; 40 B of headers come on top
+        payload: Bytes = "1200 B" ["100 B".."65000 B"], "libwebrtc";
+        /// whole packet of speech, one each 20 ms
+        speech: Bytes = "120 B" ["41 B".."1500 B"], "RFC 7587, Opus: 32 kbit/s, and 40 B of headers";
+        /// time between two reports of the receiver
+        report: Duration = "100 ms" ["10 ms".."10 s"], "libwebrtc: 50 to 250 ms";
     }
 }
 
@@ -599,6 +638,45 @@ pub const SOURCES: &[Spec] = &[
             }
         }),
         check: |_| Ok(()),
+    },
+    Spec {
+        entry: CallParams::ENTRY,
+        build: Build::Call(|words| {
+            let p: CallParams = words.read();
+            Shape {
+                limits: Limits {
+                    start: p.first,
+                    least: p.least,
+                    most: p.most,
+                },
+                frames: p.frames,
+                sizes: Law::Tailed(Tailed {
+                    // The mean of a log-normal law with this median is 1.
+                    median: (-p.sigma * p.sigma / 2.0).exp(),
+                    sigma: p.sigma,
+                    tail: 0.0,
+                    from: f64::INFINITY,
+                    shape: 1.0,
+                    most: f64::INFINITY,
+                }),
+                payload: p.payload,
+                speech: p.speech,
+                speech_gap: Duration::from_millis(20),
+                report: p.report,
+                ecn: Ecn::NotEct,
+                dscp: 0,
+            }
+        }),
+        check: |words| {
+            let p: CallParams = words.read();
+            match p.least <= p.first && p.first <= p.most {
+                true => Ok(()),
+                false => Err(format!(
+                    "first = \"{}\" must be from least = \"{}\" to most = \"{}\"",
+                    p.first, p.least, p.most
+                )),
+            }
+        },
     },
     Spec {
         entry: ProbeParams::ENTRY,
