@@ -73,8 +73,15 @@ def dumbbells(args):
         print(f"ns-2: {'ns' if shutil.which('ns') else 'not installed'}; ns-3: {library or 'not installed'}\n")
         for number, scenario, tcl in [(1, "dumbbell.toml", "sim_speed/dumbbell.tcl"), (2, "ns2.toml", "sim_ns2/dumbbell.tcl")]:
             commands = {"tailback": [args.tailback, "sim", str(ROOT / "scenarios" / scenario), "--threads", "1"]}
+            if pathlib.Path(args.fast).exists():
+                commands["make fast"] = [args.fast, *commands["tailback"][1:]]
             if shutil.which("ns"):
                 commands["ns-2"] = ["ns", str(ROOT / "bench" / tcl)]
+                # A script that removes no headers.
+                whole = pathlib.Path(directory) / f"whole-{number}.tcl"
+                lines = (ROOT / "bench" / tcl).read_text(encoding="utf-8").splitlines()
+                whole.write_text("\n".join(l for l in lines if "packet-header" not in l) + "\n", encoding="utf-8")
+                commands["ns-2, all"] = ["ns", str(whole)]
             if ns3:
                 commands["ns-3"] = [str(ns3), f"--scenario={number}"]
             times, memory = {name: [] for name in commands}, {}
@@ -213,6 +220,7 @@ def draw(file, found, counted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tailback", default=str(ROOT / "target/release/tailback"))
+    parser.add_argument("--fast", default=str(ROOT / "target/fast/tailback"), help="what `make fast` made")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ns3", metavar="DIRECTORY", help="with include/ns3 and lib, such as ns-3's build directory")
     parser.add_argument("--misses", action="store_true", help="count instructions and cache misses with valgrind: minutes")

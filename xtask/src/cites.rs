@@ -79,6 +79,7 @@ const TITLES: &[(u32, &str)] = &[
         "TCP Congestion Control with Appropriate Byte Counting (ABC)",
     ),
     (3522, "The Eifel Detection Algorithm for TCP"),
+    (3550, "RTP: A Transport Protocol for Real-Time Applications"),
     (
         3551,
         "RTP Profile for Audio and Video Conferences with Minimal Control",
@@ -187,6 +188,10 @@ const TITLES: &[(u32, &str)] = &[
     (
         7567,
         "IETF Recommendations Regarding Active Queue Management",
+    ),
+    (
+        7587,
+        "RTP Payload Format for the Opus Speech and Audio Codec",
     ),
     (
         7594,

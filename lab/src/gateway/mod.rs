@@ -4,6 +4,7 @@
 
 mod autorate;
 mod family;
+mod hours;
 mod kills;
 mod namespaces;
 mod virtual_time;
@@ -28,6 +29,12 @@ pub struct Args {
     /// Runs that are killed at random moments
     #[arg(long, default_value_t = 0)]
     kills: u64,
+    /// Hours of a household behind drawn links, in virtual time
+    #[arg(long, default_value_t = 0)]
+    hours: u64,
+    /// Number of the first of these hours, to go on with them
+    #[arg(long, default_value_t = 0)]
+    from: u64,
     /// Draw links of this family alone: fixed, halved or walk
     #[arg(long)]
     family: Option<Family>,
@@ -91,6 +98,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             print!("\n{} links, {family}, {place}:\n\n{}", count, table(&all));
         }
+    }
+    if args.hours > 0 {
+        hours::run(args.seed, args.from..args.from + args.hours, args.verbose)?;
     }
     if args.kills > 0 {
         kills::run(args.seed, args.kills)?;
