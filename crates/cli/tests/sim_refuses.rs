@@ -20,8 +20,6 @@ rate = "100 kbit/s"
 const GRAPH: &str = r#"
 duration = "1 s"
 topology = "graph"
-[link]
-rate = "5 Mbit/s"
 [[edge]]
 between = ["a", "r"]
 link = { rate = "10 Mbit/s" }

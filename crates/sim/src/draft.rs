@@ -112,12 +112,12 @@ impl Draft {
         let loaded = self.finish_reading(read)?;
         // Shows the names of files, not their contents.
         let mut scenario = self.parse()?;
-        let shape = scenario.topology.words().entry().name;
-        if shape != "graph" {
-            scenario.reverse = Some(crate::plan::reverse(&scenario));
+        if let Some(link) = &scenario.link {
+            scenario.reverse = Some(crate::plan::reverse(&scenario, link));
         }
-        if !["graph", "linear"].contains(&shape) {
-            scenario.access = Some(crate::plan::access(&loaded)?);
+        let has_access = scenario.topology.words().entry().name != "linear";
+        if let Some(link) = loaded.link.as_ref().filter(|_| has_access) {
+            scenario.access = Some(crate::plan::access(&loaded, link)?);
         }
         let table = Table::try_from(&scenario).expect("a scenario is plain data");
         let mut out = String::new();
@@ -213,7 +213,8 @@ impl Draft {
 
 /// Links of a scenario by their keys.
 fn links(scenario: &Scenario) -> Vec<(String, &DirectionSpec)> {
-    let mut links = vec![("link".to_string(), &scenario.link)];
+    let mut links: Vec<(String, &DirectionSpec)> = Vec::new();
+    links.extend(scenario.link.iter().map(|l| ("link".to_string(), l)));
     links.extend(scenario.reverse.iter().map(|l| ("reverse".to_string(), l)));
     links.extend(scenario.access.iter().map(|l| ("access".to_string(), l)));
     for (i, edge) in scenario.edges.iter().enumerate() {

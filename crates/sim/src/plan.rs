@@ -108,32 +108,61 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
 }
 
 /// Return path of a scenario: by default as the link, and never full.
-pub(crate) fn reverse(scenario: &Scenario) -> DirectionSpec {
+pub(crate) fn reverse(scenario: &Scenario, link: &DirectionSpec) -> DirectionSpec {
     let given = scenario.reverse.clone();
-    given.unwrap_or_else(|| reverse_of(&scenario.link))
+    given.unwrap_or_else(|| reverse_of(link))
 }
 
 /// Links between hosts and routers of a scenario: by default ten times as fast as the link.
-pub(crate) fn access(scenario: &Scenario) -> Result<DirectionSpec, ScenarioError> {
-    let peak = params("link", &scenario.link)?.rate.peak();
+pub(crate) fn access(
+    scenario: &Scenario,
+    link: &DirectionSpec,
+) -> Result<DirectionSpec, ScenarioError> {
+    let peak = params("link", link)?.rate.peak();
     let faster = BitsPerSec::new(peak.get().saturating_mul(10)).min(FASTEST.max(peak));
     let given = scenario.access.clone();
     Ok(given.unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
         rate: link::RateSpec::Fixed(faster),
         framing: None,
-        ..reverse_of(&scenario.link)
+        ..reverse_of(link)
     }))
 }
 
 pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
-    let parts = Parts {
-        link: &Arc::new(scenario.link.clone()),
-        reverse: &Arc::new(reverse(scenario)),
-        access: &Arc::new(access(scenario)?),
+    let shape = scenario.topology.words().entry().name;
+    let is_graph = shape == "graph";
+    for (key, link, unknown) in [
+        ("link", &scenario.link, is_graph),
+        ("reverse", &scenario.reverse, is_graph),
+        ("access", &scenario.access, is_graph || shape == "linear"),
+    ] {
+        if link.is_some() && unknown {
+            let others = match is_graph {
+                true => "its links are those of the [[edge]] tables",
+                false => "its hosts are at the ends of [link]",
+            };
+            return invalid(format!("topology \"{shape}\" has no [{key}]: {others}"));
+        }
+    }
+    let mut graph = match (&scenario.link, is_graph) {
+        (_, true) => Graph::default(),
+        (Some(link), _) => Graph::build(
+            &scenario.topology,
+            &Parts {
+                link: &Arc::new(link.clone()),
+                reverse: &Arc::new(reverse(scenario, link)),
+                access: &Arc::new(access(scenario, link)?),
+            },
+        ),
+        (None, _) => {
+            return invalid(
+                "a scenario needs a [link] with a rate, such as rate = \"10 Mbit/s\"; topology = \"graph\" has [[edge]] tables \
+                 instead"
+                    .into(),
+            );
+        }
     };
-    let mut graph = Graph::build(&scenario.topology, &parts);
-    let is_graph = scenario.topology.words().entry().name == "graph";
     if is_graph && scenario.edges.is_empty() {
         return invalid(
             "topology \"graph\" needs links: add [[edge]] tables with between = [\"a\", \"b\"] and link".into(),

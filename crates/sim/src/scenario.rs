@@ -43,8 +43,9 @@ pub struct Scenario {
     /// Intervals of the samples.
     #[serde(default)]
     pub sample: Sample,
-    /// The link under study; in a row, each of its links.
-    pub link: DirectionSpec,
+    /// The link under study; in a row, each of its links. A graph has edges instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<DirectionSpec>,
     /// Reverse direction; default: as `link`, with a queue that never fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<DirectionSpec>,
@@ -312,8 +313,11 @@ impl Scenario {
             of("rate", link.rate.load(read))?;
             of("delays", link.load_delays(read))
         };
-        named("link".into(), &mut self.link, read)?;
-        for (key, link) in [("reverse", &mut self.reverse), ("access", &mut self.access)] {
+        for (key, link) in [
+            ("link", &mut self.link),
+            ("reverse", &mut self.reverse),
+            ("access", &mut self.access),
+        ] {
             if let Some(link) = link {
                 named(key.into(), link, read)?;
             }

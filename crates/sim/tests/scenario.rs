@@ -176,6 +176,8 @@ fn what_cannot_be_is_said_before_anything_runs() {
         ),
         ("dumbbell:pairs=6", "dumbbell:pairs=0", "out of range"),
         ("dumbbell:pairs=6", "graph", "[[edge]]"),
+        ("dumbbell:pairs=6", "graph", "has no [link]"),
+        ("[link]", "[reverse]", "needs a [link]"),
         ("duration = \"8 s\"", "duration = \"0 s\"", "duration"),
         ("count = 2", "count = 99999999999", "at most"),
     ] {
@@ -189,8 +191,6 @@ fn a_graph_is_what_its_edges_say() {
     let text = r#"
 duration = "5 s"
 topology = "graph"
-[link]
-rate = "1 Mbit/s"
 [[edge]]
 between = ["a", "r"]
 link = { rate = "10 Mbit/s", delay = "5 ms" }
@@ -247,8 +247,9 @@ fn a_change_is_shown_with_where_it_comes_from() {
     let again = Draft::new(&shown).unwrap().finish().unwrap();
     let outcome = |scenario: &Scenario| run(scenario, 1, None, &mut |_| true).unwrap();
     assert_eq!(outcome(&again), outcome(&draft.finish().unwrap()));
-    assert!(draft.set("flow.9.count", "2", "--set").is_err());
-    assert_eq!(draft.finish().unwrap().link.queue.name(), "codel");
+    assert!(draft.set("flow.99.count", "2", "--set").is_err());
+    let link = draft.finish().unwrap().link.expect("it has one");
+    assert_eq!(link.queue.name(), "codel");
 }
 
 #[test]
@@ -474,7 +475,7 @@ fn scenario_error(key: &str) -> String {
 }
 
 /// Two ways between routers r and q: over x 10 ms, over y 30 ms.
-const TWO_WAYS: &str = "duration = \"10 s\"\ntopology = \"graph\"\nlink = { rate = \"1 Gbit/s\" }\n\
+const TWO_WAYS: &str = "duration = \"10 s\"\ntopology = \"graph\"\n\
     [[edge]]\nbetween = [\"a\", \"r\"]\nlink = { rate = \"1 Gbit/s\" }\n\
     [[edge]]\nbetween = [\"r\", \"x\"]\nwatch = true\nlink = { rate = \"100 Mbit/s\", delay = \"10 ms\" }\n\
     [[edge]]\nbetween = [\"x\", \"q\"]\nlink = { rate = \"1 Gbit/s\" }\n\

@@ -350,7 +350,10 @@ fn bits(run: &Run) -> u128 {
     let Run::Packets(scenario) = run else {
         return 500_000_000;
     };
-    let rate = scenario.link.params().map_or(0, |p| p.rate.mean().get());
+    let edges = scenario.edges.iter().filter(|e| e.watch).map(|e| &e.link);
+    let links = scenario.link.iter().chain(edges);
+    let rates = links.map(|link| link.params().map_or(0, |p| p.rate.mean().get()));
+    let rate = rates.max().unwrap_or(0);
     u128::from(rate) * u128::from(scenario.duration.as_nanos()) / 1_000_000_000
 }
 
