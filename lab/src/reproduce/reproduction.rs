@@ -436,7 +436,10 @@ reproduced = [0.5, 1]
         assert_eq!(cases.len(), 3, "{cases:?}");
         let large = r.scenario(&cases[0]).unwrap();
         assert_eq!(large.flows[0].count, 2);
-        assert_eq!(large.link.queue.to_string(), "fifo:packets=100");
+        assert_eq!(
+            large.link.expect("it has one").queue.to_string(),
+            "fifo:packets=100"
+        );
         let early = r.scenario(&cases[2]).unwrap();
         assert_eq!(early.duration, Duration::from_millis(500));
     }

@@ -71,6 +71,7 @@ impl Link {
 }
 
 impl DelayBased {
+    /// State of a new call.
     pub fn new(rate: f64) -> DelayBased {
         DelayBased {
             rate,
@@ -80,10 +81,12 @@ impl DelayBased {
         }
     }
 
+    /// Rate, bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
+    /// Keeps the rate within limits.
     pub fn clamp(&mut self, least: f64, most: f64) {
         self.rate = self.rate.clamp(least, most);
     }
