@@ -27,6 +27,7 @@ pub mod loss;
 pub mod modem;
 pub mod moments;
 pub mod monitor_state;
+pub mod over_days;
 pub mod overload;
 pub mod passive;
 pub mod patterns;

@@ -299,6 +299,15 @@ fn a_point_joins_measures_and_uploads_and_kills_of_both_lose_nothing() {
         let tests = &found["tests"][0];
         assert_eq!(tests["tests"], all["recordings"], "{tests}");
         assert_eq!(found["group_tests"][0]["name"], "acme");
+        // The same point by itself.
+        let own = ["fleet", "report", "--data", &data, "--point", "village-17"];
+        let own = program().json(&[&own[..], &["--json"]].concat());
+        let dated = own["tests"].as_array().expect("a list").len() as u64;
+        assert_eq!(Some(dated), all["recordings"].as_u64(), "{own}");
+        assert_eq!(own["labels"]["provider"], "acme");
+        let unknown = ["fleet", "report", "--data", &data, "--point", "village-18"];
+        let unknown = program().run(&unknown);
+        assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
         let reached = tests["reached_up_percent"]["value"].as_f64();
         assert!(reached.is_some_and(|r| r > 1.0), "{tests}");
         assert!(
@@ -381,6 +390,10 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
         page(&web, "/", "/report/provider");
         page(&web, "/report/provider", "acme");
         page(&web, "/report/nothing", "no point has this label");
+        page(&web, "/", "/p/village-17\"");
+        let drawn = page(&web, "/p/village-17", "provider acme");
+        assert!(drawn.contains("Health ok"), "{drawn}");
+        page(&web, "/p/village-18", "there is no such point");
         drop((point, hub));
     });
 }

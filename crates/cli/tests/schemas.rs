@@ -123,6 +123,11 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         "fleet-report",
     ),
     (
+        "fleet report --data @hub --point village-17 --json",
+        0,
+        "fleet-point",
+    ),
+    (
         "hub invite --data @hub --name village-18 --json",
         0,
         "invitation",

@@ -135,9 +135,9 @@ impl ServiceCurve {
     }
 
     /// Slope since the queue was last empty, if that is long enough; else that of the whole window. A slope below `known`
-    /// is a lower capacity only if the waits follow the bytes: a longer route delays each packet alike, and the slope is then
-    /// that of the arrivals.
-    pub fn slope(&self, known: Option<Capacity>) -> Option<Slope> {
+    /// is a lower capacity only if the waits follow the bytes, by more than the usual error of a wait, `noise`: a longer route
+    /// delays each packet alike, and the slope is then that of the arrivals.
+    pub fn slope(&self, known: Option<Capacity>, noise: Duration) -> Option<Slope> {
         let since = self
             .empty
             .map_or(0, |t| self.points.partition_point(|p| p.0 <= t));
@@ -145,9 +145,13 @@ impl ServiceCurve {
             let few_s = (FEW / c.value).clamp(STOOD.as_secs_f64(), FEW_MOST_S);
             self.points.iter().skip(since).all(|p| p.2 >= few_s)
         };
+        // The standard deviation of a normal law with this mean deviation.
+        let noise_s = 1.25 * noise.as_secs_f64();
         let lower = |c: &Capacity| known.is_some_and(|k| c.value < LOWER * k.value);
         self.regress(since)
-            .filter(|(c, error_s)| stood(c) && (!lower(c) || self.follows(since, *error_s)))
+            .filter(|(c, error_s)| {
+                stood(c) && (!lower(c) || self.follows(since, error_s.max(noise_s)))
+            })
             .map(|(c, _)| Slope::Full(c))
             .or_else(|| self.regress(0).map(|(c, _)| Slope::AtLeast(c)))
     }
@@ -220,7 +224,7 @@ mod tests {
     }
 
     fn full(curve: &ServiceCurve) -> Capacity {
-        match curve.slope(None) {
+        match curve.slope(None, Duration::ZERO) {
             Some(Slope::Full(c)) => c,
             other => panic!("{other:?}"),
         }
@@ -257,7 +261,7 @@ mod tests {
                 let wait = Duration::from_secs_f64((5.0 + 4.0 * i as f64 + noise) / 1e3);
                 curve.sample(Time::from_millis(20 * i as u64), 30_000 * i as u64, wait);
             }
-            curve.slope(None)
+            curve.slope(None, Duration::ZERO)
         };
         let Some(Slope::Full(c)) = probes([0.0, 0.3, -0.3, 0.0]) else {
             panic!("{:?}", probes([0.0, 0.3, -0.3, 0.0]));
@@ -297,8 +301,8 @@ mod tests {
         for i in 0..200u64 {
             curve.sample(Time::from_millis(2 * i), 1500 * (i + 1), Duration::ZERO);
         }
-        let Some(Slope::AtLeast(c)) = curve.slope(None) else {
-            panic!("{:?}", curve.slope(None));
+        let Some(Slope::AtLeast(c)) = curve.slope(None, Duration::ZERO) else {
+            panic!("{:?}", curve.slope(None, Duration::ZERO));
         };
         assert!((c.value / 0.75e6 - 1.0).abs() < 1e-6, "{c:?}");
     }

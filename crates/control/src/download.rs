@@ -166,7 +166,10 @@ impl Steers for Inbound {
         self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let newest = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.received.1, newest);
-        match (self.curve.slope(self.capacity), self.capacity) {
+        match (
+            self.curve.slope(self.capacity, Duration::ZERO),
+            self.capacity,
+        ) {
             _ if self.trust == Trust::Others => {}
             (Some(Slope::Full(seen)), _) => {
                 self.capacity = Some(seen.after(self.capacity));

@@ -25,6 +25,8 @@ const JUMP: Duration = Duration::from_millis(10);
 const FALL: Duration = Duration::from_millis(3);
 /// Time for which a doubt is told.
 const TOLD: Duration = Duration::from_secs(1);
+/// Time after a doubtful jump for which waits may be too short.
+const HIDDEN: Duration = Duration::from_secs(10);
 
 /// One direction of the probes.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +100,12 @@ impl OneWay {
     /// True if the last second had a jump that may be one of the clock.
     pub fn is_doubtful(&self, now: Time) -> bool {
         (self.doubted).is_some_and(|at| now.saturating_since(at) <= TOLD)
+    }
+
+    /// True while waits may be too short, because a jump counts as one of the clock and nothing has proven otherwise.
+    pub fn may_hide(&self, now: Time) -> bool {
+        let lately = (self.doubted).is_some_and(|at| now.saturating_since(at) <= HIDDEN);
+        self.is_doubtful(now) || self.proven.is_some() && lately
     }
 
     /// Greatest step of the clock since the last probe, if one may have been set meanwhile. This direction's wait may have

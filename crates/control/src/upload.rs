@@ -440,7 +440,7 @@ impl Controller {
         if let Some(c) = self.capacity {
             // Bursts of more than the capacity that met no queue: the link is faster.
             let least = self.queue.least_rate(sent, wait + SLACK);
-            if wait < SHOWN && least > c.value {
+            if wait < SHOWN && least > c.value && !self.up.may_hide(now) {
                 self.learn(Capacity {
                     value: least,
                     low: least,
@@ -488,7 +488,13 @@ impl Controller {
         self.due = (self.due + UPDATE).max(now + UPDATE / 2);
         let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.total(), probed);
-        match (self.curve.slope(self.capacity), self.capacity) {
+        // A link that is loaded shows its queue; else waits have to show more than they scatter.
+        let loaded = |c: Capacity| self.judge.is_loaded(now, self.total(), c.value);
+        let noise = match self.capacity.is_some_and(loaded) {
+            true => Duration::ZERO,
+            false => Duration::from_secs_f64(self.surprise.noise_s),
+        };
+        match (self.curve.slope(self.capacity, noise), self.capacity) {
             // The rate of others' queue is not that of the link.
             _ if self.trust == Trust::Others => {}
             (Some(Slope::Full(seen)), _) => {
@@ -496,7 +502,11 @@ impl Controller {
                 self.judge.proven(now, seen.value, seen.low);
             }
             // The link carried more than it was believed to carry.
-            (Some(Slope::AtLeast(seen)), Some(c)) if seen.low > c.value => self.learn(seen),
+            (Some(Slope::AtLeast(seen)), Some(c))
+                if seen.low > c.value && !self.up.may_hide(now) =>
+            {
+                self.learn(seen)
+            }
             _ => {}
         }
         let wait = self.wait(now);

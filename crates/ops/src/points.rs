@@ -5,12 +5,14 @@ use crate::progress::Shared;
 use crate::scan::{self, Source};
 use crate::{Progress, usage};
 use analysis::before_after::Round;
+use analysis::over_days::over_days;
 use analysis::points::{Rtts, compare, distributions};
 use base::record::{Status, TableId, Text};
 use report::terminal::Style;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+pub use analysis::over_days::OverDays;
 pub use analysis::points::{Day, Delays, Point, Points};
 
 /// Digest of a recording: all that a report keeps of it.
@@ -124,6 +126,48 @@ pub fn run(points: &[Point], by: Option<&str>) -> anyhow::Result<Answer> {
         page: report::points::page(&found, &drawn),
         points: found,
     })
+}
+
+/// One point over its days, with the page about it.
+pub struct PointAnswer {
+    pub point: OverDays,
+    page: String,
+}
+
+/// Follows one point over its days; `says` are sentences of the fleet about it, such as its health.
+///
+/// # Errors
+/// There is no such point, or it has measured nothing.
+pub fn point(points: &[Point], name: &str, says: &[String]) -> anyhow::Result<PointAnswer> {
+    let Some(own) = points.iter().find(|p| p.name == name) else {
+        let known: Vec<&str> = points.iter().map(|p| &*p.name).take(20).collect();
+        return Err(usage(format!(
+            "--point {name}: there is no such point; there are {}",
+            known.join(", ")
+        )));
+    };
+    if own.days.is_empty() && own.rounds.is_empty() {
+        return Err(usage(format!(
+            "{name} has measured nothing in these days that a report shows: monitors and tests"
+        )));
+    }
+    let found = over_days(own);
+    Ok(PointAnswer {
+        page: report::over_days::page(&found, says),
+        point: found,
+    })
+}
+
+impl PointAnswer {
+    /// Text for a terminal.
+    pub fn text(&self, style: Style) -> String {
+        report::over_days::text(&self.point, style)
+    }
+
+    /// Page, complete without a script.
+    pub fn page(&self) -> &str {
+        &self.page
+    }
 }
 
 /// Compares groups of points for the public: nothing about a single point, and nothing about fewer than `least` of them.

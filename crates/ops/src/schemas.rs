@@ -15,6 +15,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         ("emulation", schema_for!(crate::emulate::Answer)),
         ("import", schema_for!(crate::import::Document)),
         ("list", schema_for!(crate::list::Listing)),
+        ("fleet-point", schema_for!(crate::points::OverDays)),
         ("fleet-report", schema_for!(crate::points::Points)),
         ("mark", schema_for!(crate::mark::Marks)),
         ("neighbours", schema_for!(crate::neighbours::Answer)),

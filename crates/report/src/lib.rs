@@ -18,6 +18,7 @@ pub mod html;
 pub mod inside;
 pub mod layout;
 mod modem;
+pub mod over_days;
 pub mod packets;
 pub mod plot;
 pub mod plots;

@@ -275,6 +275,13 @@ impl Table {
         dropped
     }
 
+    /// Drops all but the last rows; returns the number of those dropped.
+    pub fn keep_last(&mut self, most: usize) -> usize {
+        let dropped = self.rows.len().saturating_sub(most);
+        self.rows.drain(..dropped);
+        dropped
+    }
+
     /// Aligns columns with words to the left: those with a cell that starts with a letter, or is long.
     pub fn aligned(mut self) -> Table {
         let words = |cell: &Cell| match cell {

@@ -241,7 +241,7 @@ mod tests {
             )
         };
         let text = format!(
-            "duration = \"1500 ms\"\nwarmup = \"500 ms\"\ntopology = \"graph\"\nlink = {{ rate = \"200 Mbit/s\" }}\n{lblca}\n\
+            "duration = \"1500 ms\"\nwarmup = \"500 ms\"\ntopology = \"graph\"\n{lblca}\n\
              [[flow]]\nkind = \"{kind}\"\nname = \"udp\"\nrate = \"170 Mbit/s\"\nsize = \"1000 B\"\nfrom = \"a\"\nto = \"d\"\n{}{}{}",
             edge("a", "b", "200 Mbit/s"),
             edge("b", "c", "200 Mbit/s"),

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[command(
     about = "Show the state of a fleet, publish its plan and releases, compare its points",
     after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub\n  tailback fleet label --name village-17 technology=lte\n  \
-        tailback fleet report --by technology -o fleet.html\n  tailback fleet upgrade tailback-x86_64 --data hub"
+        tailback fleet report --by technology -o fleet.html\n  tailback fleet report --point village-17 -o point.html\n  tailback fleet upgrade tailback-x86_64 --data hub"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -96,6 +96,9 @@ enum Command {
         /// Label that groups the points, such as provider
         #[arg(long, value_name = "LABEL")]
         by: Option<String>,
+        /// Follow this point over its days instead: delays of each day and weekday, its tests
+        #[arg(long, value_name = "NAME", conflicts_with = "by")]
+        point: Option<String>,
         /// First day (UTC), such as 2026-11-01
         #[arg(long, value_name = "DATE")]
         from: Option<Date>,
@@ -146,6 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Command::Report {
             of,
             by,
+            point,
             from,
             to,
             output,
@@ -153,7 +157,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         } => {
             let dates = [from, to].map(|d| d.map(|d| d.to_string()).unwrap_or_default());
             let hub = Hub::open(&of.data, task::read)?;
-            report(&hub, by.as_deref(), (&dates[0], &dates[1]), output, json)?;
+            let view = match &point {
+                Some(name) => View::Point(name),
+                None => View::Points(by.as_deref()),
+            };
+            report(&hub, view, (&dates[0], &dates[1]), output, json)?;
         }
         Command::Upgrade {
             files,
@@ -190,10 +198,18 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Prints the points side by side, and writes the page about them.
+/// Subject of a report.
+enum View<'v> {
+    /// All points, perhaps in groups by a label.
+    Points(Option<&'v str>),
+    /// One point over its days.
+    Point(&'v str),
+}
+
+/// Prints the points side by side, or one over its days, and writes the page about them.
 fn report(
     hub: &Hub,
-    by: Option<&str>,
+    view: View<'_>,
     dates: (&str, &str),
     output: Option<PathBuf>,
     json: bool,
@@ -204,16 +220,53 @@ fn report(
     for left_out in &measured.left_out {
         eprintln!("tailback: {}", base::text::clean(left_out));
     }
-    let answer = ops::points::run(&measured.points, by)?;
+    let style = stdout_style();
+    let (value, text, page) = match view {
+        View::Points(by) => {
+            let answer = ops::points::run(&measured.points, by)?;
+            let page = answer.page().to_owned();
+            (
+                serde_json::to_value(&answer.points)?,
+                answer.text(style),
+                page,
+            )
+        }
+        View::Point(name) => {
+            let says = about_point(hub, name)?;
+            let answer = ops::points::point(&measured.points, name, &says)?;
+            let page = answer.page().to_owned();
+            (
+                serde_json::to_value(&answer.point)?,
+                answer.text(style),
+                page,
+            )
+        }
+    };
     match json {
-        true => print_json(&serde_json::to_value(&answer.points)?)?,
-        false => print(&answer.text(stdout_style()))?,
+        true => print_json(&value)?,
+        false => print(&text)?,
     }
     if let Some(output) = output {
-        ops::write_file(&output, answer.page())?;
+        ops::write_file(&output, &page)?;
         console.tell(Event::Wrote(&output));
     }
     Ok(())
+}
+
+/// Sentences about a point's health and its runs.
+pub fn about_point(hub: &Hub, name: &str) -> anyhow::Result<Vec<String>> {
+    let status = hub.status()?;
+    let Some(p) = status.points.iter().find(|p| p.name == name) else {
+        return Ok(Vec::new());
+    };
+    let why = p.why.as_ref().map(|why| format!(": {why}"));
+    let mut says = vec![format!("Health {}{}.", p.health, why.unwrap_or_default())];
+    let runs: Vec<String> = p.runs.iter().map(|(how, n)| format!("{n} {how}")).collect();
+    if !runs.is_empty() {
+        says.push(format!("Runs: {}.", runs.join(", ")));
+    }
+    says.extend(p.remarks.iter().map(|remark| format!("{remark}.")));
+    Ok(says)
 }
 
 /// Time since something, in the unit that suits it.

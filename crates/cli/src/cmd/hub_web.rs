@@ -3,7 +3,7 @@
 //!
 //! A thread of low priority draws what somebody has asked for in the last minute. All answers come from memory.
 
-use super::fleet::{points, text};
+use super::fleet::{about_point, points, text};
 use super::painter::Painter;
 use super::task;
 use fleet::hub::Hub;
@@ -89,6 +89,7 @@ impl Pages {
                     overview(hub).map(|html| Some((String::new(), html)))
                 }
                 Some(View::Report(by)) => report(hub, by, &drawn_of),
+                Some(View::Point(name)) => point(hub, name, &drawn_of),
                 Some(View::Recording(point, name)) => {
                     recording(hub, (point, name), &drawn_of, scratch)
                 }
@@ -116,6 +117,8 @@ enum View<'p> {
     Overview,
     /// Points side by side, perhaps grouped by a label.
     Report(Option<&'p str>),
+    /// One point over its days.
+    Point(&'p str),
     /// Point and measurement.
     Recording(&'p str, &'p str),
 }
@@ -127,10 +130,10 @@ impl View<'_> {
             "/report" => Some(View::Report(None)),
             _ => match path.strip_prefix("/report/") {
                 Some(label) => Some(View::Report(Some(label))),
-                None => path
-                    .strip_prefix("/p/")?
-                    .split_once('/')
-                    .map(|(point, name)| View::Recording(point, name)),
+                None => Some(match path.strip_prefix("/p/")?.split_once('/') {
+                    Some((point, name)) => View::Recording(point, name),
+                    None => View::Point(path.strip_prefix("/p/")?),
+                }),
             },
         }
     }
@@ -160,7 +163,7 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
         for name in hub.latest(&point.name)?.keys() {
             links += &format!(" <a href=\"/p/{0}/{name}\">{name}</a>", point.name);
         }
-        html += &format!("<p>{}:{links}", point.name);
+        html += &format!("<p><a href=\"/p/{0}\">{0}</a>:{links}", point.name);
     }
     let words = text(&status);
     let remarks = words
@@ -179,6 +182,17 @@ fn report(hub: &Hub, by: Option<&str>, drawn: &str) -> anyhow::Result<Option<(St
     }
     let measured = hub.measured(("", ""))?;
     let answer = ops::points::run(&measured.points, by)?;
+    Ok(Some((minute.to_string(), answer.page().to_owned())))
+}
+
+/// Draws a point over its days, once a minute.
+fn point(hub: &Hub, name: &str, drawn: &str) -> anyhow::Result<Option<(String, String)>> {
+    let minute = jiff::Timestamp::now().as_second() / 60;
+    if drawn == minute.to_string() {
+        return Ok(None);
+    }
+    let measured = hub.measured(("", ""))?;
+    let answer = ops::points::point(&measured.points, name, &about_point(hub, name)?)?;
     Ok(Some((minute.to_string(), answer.page().to_owned())))
 }
 
