@@ -323,3 +323,20 @@ fn table(all: &[Hour]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the first of these hours downloads end while uploads begin, as if the server's clock were set; in the second a route
+    /// becomes longer while next to nothing is sent. Either one once led the capacity astray, by five times and more.
+    #[test]
+    fn the_wait_stays_known_for_an_hour() {
+        for number in [8, 78] {
+            let hour = figures(20261127, &draw(20261127, number)).expect("it runs");
+            let said = hour.line();
+            assert!(hour.error_ms < 8.0 && hour.blind < 0.001, "{said}");
+            assert!(hour.used > 0.93 && hour.above < 0.01, "{said}");
+        }
+    }
+}
