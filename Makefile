@@ -4,28 +4,10 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: fast weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
-
-# Compiled twice: what the first program does most, the second does in fewer instructions. Training data of another version
-# of the compiler do not fit, so its own llvm-profdata merges them.
-HOST = $(shell rustc -vV | sed -n 's/host: //p')
-PROFDATA = $(shell rustc --print sysroot)/lib/rustlib/$(HOST)/bin/llvm-profdata
-FAST = $(TARGET)/fast
-FAST_BUILD = $(CARGO) build --profile fast --package tailback-cli --target $(HOST) --target-dir
-fast: assets ## the binary for long simulations, 1.3 times as fast, at target/fast/tailback; takes half an hour
-	test -x $(PROFDATA) || rustup component add llvm-tools
-	rm -rf $(FAST)/seen $(FAST)/training && mkdir -p $(FAST)/training
-	RUSTFLAGS="-Cprofile-generate=$(FAST)/seen" $(FAST_BUILD) $(FAST)/first
-	cd $(FAST)/training && for scenario in dumbbell ns2 linux sessions satellite; do \
-	$(FAST)/first/$(HOST)/fast/tailback sim $(CURDIR)/scenarios/$$scenario.toml --set duration="20 s" --set warmup="1 s" > /dev/null || exit 1; done
-	cd $(FAST)/training && $(FAST)/first/$(HOST)/fast/tailback sim $(CURDIR)/scenarios/linux.toml --set duration="20 s" \
-	--sweep link.queue='codel;fq_codel;pie;red;cake' --sweep tcp.controller='cubic;newreno;bbr1;bbr3' > /dev/null
-	$(PROFDATA) merge -o $(FAST)/seen.profdata $(FAST)/seen
-	RUSTFLAGS="-Cprofile-use=$(FAST)/seen.profdata" $(FAST_BUILD) $(FAST)/second
-	cp $(FAST)/second/$(HOST)/fast/tailback $(FAST)/tailback
 
 # Packages of a release, in target/dist. Not part of `make test`. Each static binary is one file that runs on any Linux of
 # its processor, routers included: small rather than fast. The same commit gives the same packages. Cargo ignores `strip` of

@@ -73,8 +73,6 @@ def dumbbells(args):
         print(f"ns-2: {'ns' if shutil.which('ns') else 'not installed'}; ns-3: {library or 'not installed'}\n")
         for number, scenario, tcl in [(1, "dumbbell.toml", "sim_speed/dumbbell.tcl"), (2, "ns2.toml", "sim_ns2/dumbbell.tcl")]:
             commands = {"tailback": [args.tailback, "sim", str(ROOT / "scenarios" / scenario), "--threads", "1"]}
-            if pathlib.Path(args.fast).exists():
-                commands["make fast"] = [args.fast, *commands["tailback"][1:]]
             if shutil.which("ns"):
                 commands["ns-2"] = ["ns", str(ROOT / "bench" / tcl)]
                 # A script that removes no headers.
@@ -220,7 +218,6 @@ def draw(file, found, counted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tailback", default=str(ROOT / "target/release/tailback"))
-    parser.add_argument("--fast", default=str(ROOT / "target/fast/tailback"), help="what `make fast` made")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ns3", metavar="DIRECTORY", help="with include/ns3 and lib, such as ns-3's build directory")
     parser.add_argument("--misses", action="store_true", help="count instructions and cache misses with valgrind: minutes")
