@@ -1650,6 +1650,7 @@ def fleet_report(
     *,
     data: Path | None = None,
     by: str | None = None,
+    point: str | None = None,
     from_: str | None = None,
     to: str | None = None,
     output: Path | None = None,
@@ -1660,6 +1661,7 @@ def fleet_report(
     Args:
         data: Directory of the hub [default: hub]
         by: Label that groups the points, such as provider
+        point: Follow this point over its days instead: delays of each day and weekday, its tests
         from_: First day (UTC), such as 2026-11-01
         to: Last day (UTC)
         output: Page (.html) to write, with the tables and the distributions of the round trips
@@ -1668,7 +1670,7 @@ def fleet_report(
     return _call(
         ("fleet", "report"),
         {},
-        {"data": data, "by": by, "from_": from_, "to": to, "output": output},
+        {"data": data, "by": by, "point": point, "from_": from_, "to": to, "output": output},
         not_json=(),
         progress=progress,
     )

@@ -302,9 +302,19 @@ fn table(all: &[Hour]) -> String {
             let above: f64 = these.iter().map(|h| h.above * h.loaded_s).sum();
             let blind: f64 = these.iter().map(|h| h.blind).sum();
             let error = sorted(|h| h.error_ms);
+            // Without control nothing is estimated.
+            let estimate = match law {
+                None => " | ".to_owned(),
+                Some(_) => format!(
+                    "{:.1}, {:.1} ms | {:.2} %",
+                    error.1,
+                    error.2,
+                    100.0 * blind / these.len() as f64
+                ),
+            };
             let _ = writeln!(
                 out,
-                "| {family} | {} | {} | {:.0} | {:.1}, {:.1} % | {:.1}, {:.1} ms | {:.1}, {:.1} ms | {:.2} % | {:.1}, {:.1} ms | {:.2} % |",
+                "| {family} | {} | {} | {:.0} | {:.1}, {:.1} % | {:.1}, {:.1} ms | {:.1}, {:.1} ms | {:.2} % | {estimate} |",
                 law.unwrap_or("off"),
                 these.len(),
                 sorted(|h| h.loaded_s).1,
@@ -315,9 +325,6 @@ fn table(all: &[Hour]) -> String {
                 p95.1,
                 p95.2,
                 100.0 * above / loaded,
-                error.1,
-                error.2,
-                100.0 * blind / these.len() as f64
             );
         }
     }
