@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(weekday("unknown"), None);
     }
 
-    /// Of 28 days that are alike one in a hundred stands out; one that is twice as long does, always.
+    /// One in a hundred of 28 days that are alike stands out; one that is twice as long does, always.
     #[test]
     fn a_day_stands_out_if_it_is_more_than_chance() {
         let (mut false_alarms, mut noticed) = (0, 0);

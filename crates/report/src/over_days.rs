@@ -118,10 +118,10 @@ fn tables(found: &OverDays) -> Vec<(String, Table, bool)> {
     let mut all = Vec::new();
     for target in &found.targets {
         let title = format!("Days of {}", target.target);
-        all.push((title.clone(), days(&title, &target.days), true));
+        all.push((title, days(&target.target, &target.days), true));
         if target.weekdays.len() > 1 {
             let title = format!("Days of the week of {}", target.target);
-            all.push((title.clone(), weekdays(&title, target), false));
+            all.push((title, weekdays(&target.target, target), false));
         }
     }
     if !found.tests.is_empty() {
