@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(weekday("unknown"), None);
     }
 
-    /// One in a hundred of 28 days that are alike stands out; one that is twice as long does, always.
+    /// Fewer than one in fifty of 28 days that are alike stand out; one that is twice as long does, always.
     #[test]
     fn a_day_stands_out_if_it_is_more_than_chance() {
         let (mut false_alarms, mut noticed) = (0, 0);

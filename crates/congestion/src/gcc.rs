@@ -28,7 +28,7 @@ pub mod trend;
 use base::{BitsPerSec, Bytes, Duration, Time};
 use rate::DelayBased;
 use std::collections::VecDeque;
-use trend::{Trend, Usage};
+use trend::Trend;
 
 /// Packet in a report of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,11 +148,6 @@ impl Gcc {
     /// Rate to send at.
     pub fn rate(&self) -> BitsPerSec {
         BitsPerSec::new(self.rate as u64)
-    }
-
-    /// State of the queue by the trend of the delays.
-    pub fn usage(&self) -> Usage {
-        self.trend.usage()
     }
 
     /// Probe to send now, if there is one.
@@ -287,6 +282,7 @@ fn growth(d: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trend::Usage;
 
     const LIMITS: Limits = Limits {
         start: BitsPerSec::new(300_000),
@@ -341,7 +337,7 @@ mod tests {
         second(&mut gcc, 0, 0, None);
         let before = gcc.rate;
         second(&mut gcc, 1000, 0, None);
-        assert_eq!(gcc.usage(), Usage::Normal);
+        assert_eq!(gcc.trend.usage(), Usage::Normal);
         assert!(
             (gcc.rate / before - 1.08).abs() < 1e-3,
             "{}",
@@ -374,7 +370,7 @@ mod tests {
         // Once it empties, the rate is held.
         let held = gcc.rate;
         second(&mut gcc, 23_300, -3000, None);
-        assert_eq!(gcc.usage(), Usage::Under);
+        assert_eq!(gcc.trend.usage(), Usage::Under);
         assert!(gcc.rate <= held * 1.001, "{} {held}", gcc.rate);
     }
 

@@ -1,6 +1,7 @@
 //! One measuring point over its days: tables for the terminal and the page, and the plots of the page.
 
 use crate::plot::{Axis, Panel, PlotSpec, Series, Shape, nice_top};
+use crate::points::against;
 use crate::sheet::{Section, Sheet};
 use crate::table::{Cell, Column, Notes, Table};
 use crate::terminal::{Page, Paint, Style};
@@ -102,15 +103,6 @@ fn lately(target: &TargetDays) -> String {
         _ => String::new(),
     };
     format!("{week}{change}.")
-}
-
-fn against(is: Is) -> &'static str {
-    match is {
-        Is::Better => "better",
-        Is::Worse => "worse",
-        Is::Same => "same",
-        Is::CannotTell => "-",
-    }
 }
 
 /// Tables with their headings; true for those whose newest row is the last.

@@ -126,7 +126,8 @@ fn tables(found: &Points, shown: Shown) -> Vec<(String, Table)> {
     all
 }
 
-fn against(is: Is) -> &'static str {
+/// Word for a comparison.
+pub(crate) fn against(is: Is) -> &'static str {
     match is {
         Is::Better => "better",
         Is::Worse => "worse",

@@ -335,7 +335,7 @@ fn table(all: &[Hour]) -> String {
 mod tests {
     use super::*;
 
-    /// In the first of these hours downloads end while uploads begin, as if the server's clock were set; in the second a route
+    /// Two hours: in the first downloads end while uploads begin, as if the server's clock were set; in the second a route
     /// becomes longer while next to nothing is sent. Either one once led the capacity astray, by five times and more.
     #[test]
     fn the_wait_stays_known_for_an_hour() {

@@ -14,12 +14,12 @@
 
 use super::{HEADERS, Law, Span};
 use base::rng::{Rng, Streams};
-use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
+use base::{Bytes, Duration, Ecn, Time};
 use congestion::gcc::{Arrival, Gcc, Limits, PROBE_PACKETS, PROBE_SPAN};
 use std::collections::VecDeque;
 
 /// RTP's header without extensions, bytes: RFC 3550 section 5.1.
-pub const RTP: u64 = 12;
+const RTP: u64 = 12;
 /// RTCP's packet of a report before its statuses, bytes: draft section 3.1. A status chunk of two bytes has seven packets, and
 /// each packet that came takes a byte.
 const REPORT: u64 = 20;
@@ -123,10 +123,6 @@ impl Call {
     /// Largest packet.
     pub fn largest(&self) -> Bytes {
         Bytes::new(self.shape.payload.get() + HEADERS + RTP).max(self.shape.speech)
-    }
-    /// Rate that the call may have.
-    pub fn rate(&self) -> BitsPerSec {
-        self.gcc.rate()
     }
 
     /// Time of the next packet or frame; none once the call is over and the pacer is empty.

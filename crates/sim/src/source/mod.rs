@@ -23,7 +23,7 @@ mod web;
 
 pub use backup::{Backup, Batches};
 pub use bulk::{Bulk, Transfers};
-pub use call::{Call, RTP, Shape};
+pub use call::{Call, Shape};
 pub use datagrams::{HEADERS, Pattern, SMALLEST, Source};
 pub use law::{Law, Tailed, TwoPareto};
 pub use sessions::Sessions;
@@ -175,9 +175,9 @@ impl Watched {
 /// Sender of datagrams.
 #[derive(Debug)]
 pub enum Sending {
-    /// By a law, whatever the network does.
+    /// Datagrams of a law, whatever the network does.
     Law(Box<Source>),
-    /// At a rate that follows the network.
+    /// Call whose rate follows the network.
     Call(Box<Call>),
 }
 
