@@ -42,21 +42,24 @@ impl Drop for Places {
     }
 }
 
-/// Waits until no other test needs real time, and takes the whole host. A thread that has it already goes on.
+/// Waits until no other test needs real time, and takes the whole host. A thread that has it already goes on. Tests that wait
+/// beside each other come first: no place is kept free for this one, or most of the host would idle until the last is free.
 ///
 /// # Panics
 /// If a lock's file in the temporary directory cannot be opened, or this thread holds one place only.
 pub fn alone() -> Places {
     let held = HELD.with(Cell::get);
     assert!(held == 0 || held == PLACES, "this test holds a place");
-    let wanted = PLACES - held;
-    let files = (0..wanted).map(|number| {
-        let file = place(number);
-        file.lock()
-            .unwrap_or_else(|e| panic!("cannot lock place {number}: {e}"));
-        file
-    });
-    taken(files.collect())
+    if held == PLACES {
+        return taken(Vec::new());
+    }
+    loop {
+        let free: Option<Vec<File>> = (0..PLACES).map(if_free).collect();
+        match free {
+            Some(files) => return taken(files),
+            None => std::thread::sleep(PATIENCE),
+        }
+    }
 }
 
 /// Waits for a place beside other tests that mostly wait, and takes it. A thread that has one already goes on.
@@ -68,15 +71,20 @@ pub fn beside() -> Places {
         return taken(Vec::new());
     }
     loop {
-        for number in 0..PLACES {
-            let file = place(number);
-            match file.try_lock() {
-                Ok(()) => return taken(vec![file]),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(e)) => panic!("cannot lock place {number}: {e}"),
-            }
+        match (0..PLACES).find_map(if_free) {
+            Some(file) => return taken(vec![file]),
+            None => std::thread::sleep(PATIENCE),
         }
-        std::thread::sleep(PATIENCE);
+    }
+}
+
+/// Place of that number, locked, unless a test holds it.
+fn if_free(number: usize) -> Option<File> {
+    let file = place(number);
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(e)) => panic!("cannot lock place {number}: {e}"),
     }
 }
 

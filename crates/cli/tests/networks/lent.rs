@@ -75,7 +75,7 @@ fn test(line: &Emulation, dir: &TempDir, ssh: &str) -> (Output, String) {
 
 #[test]
 fn the_second_machine_loads_the_link_and_the_figures_are_those_of_the_link() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let (up, down) = (
             ("4 Mbit/s", "fifo:bytes=60kB"),
             ("16 Mbit/s", "fifo:bytes=160kB"),

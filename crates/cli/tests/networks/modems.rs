@@ -81,7 +81,7 @@ fn json(out: &Output) -> Value {
 
 #[test]
 fn tests_and_probes_measure_the_link_of_their_interface() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         let Some((line, _holder)) = set_up() else {
             return;
         };

@@ -5,7 +5,7 @@ use crate::doubles::{figure, line_with, probe, says, serve};
 
 #[test]
 fn each_method_finds_the_lines_rate_and_round_trips_grow_by_what_the_queue_holds() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         // 60 kB at 6 Mbit/s are 80 ms, 100 kB at 20 Mbit/s are 40 ms.
         let (up, down) = (
             ("6 Mbit/s", "fifo:bytes=60kB"),

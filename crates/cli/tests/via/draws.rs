@@ -152,7 +152,7 @@ fn draw(
 
 #[test]
 fn an_iperf3_server_shows_rates_and_queues() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         draw("iperf3", |line, _| {
             let server = servers::iperf3(line.far());
             (
@@ -183,7 +183,7 @@ fn web(
 
 #[test]
 fn a_large_file_shows_the_downlink_to_handshakes_where_echo_is_not_answered() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         draw("file", |line, dir| {
             let silent = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
             line.far().run(silent).expect("enters").expect("no echo");
@@ -194,12 +194,12 @@ fn a_large_file_shows_the_downlink_to_handshakes_where_echo_is_not_answered() {
 
 #[test]
 fn a_responsiveness_server_shows_both_directions() {
-    testkit::real_time(|| draw("nq", |line, dir| web(line, dir, "/.well-known/nq")));
+    testkit::real_time_beside(|| draw("nq", |line, dir| web(line, dir, "/.well-known/nq")));
 }
 
 #[test]
 fn an_ndt7_server_shows_both_directions() {
-    testkit::real_time(|| {
+    testkit::real_time_beside(|| {
         draw("ndt7", |line, dir| {
             let trust = servers::trust(&[&FAR_V4.to_string()], &[b"http/1.1"]);
             let serving = servers::serve(line.far(), Speaks::Ndt7, Some(trust.server));
