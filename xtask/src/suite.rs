@@ -30,9 +30,10 @@ const WAITING: &[&str] = &[
     "live/netns",
     "live/probe",
 ];
-/// Binaries at once, and threads of each, while the processor is used and while tests wait.
+/// Binaries at once, and threads of each, while the processor is used and while tests wait. Of the latter some wait until no other
+/// test runs, and hold their threads meanwhile.
 const BUSY: (usize, usize) = (2, 2);
-const PATIENT: (usize, usize) = (6, 4);
+const PATIENT: (usize, usize) = (6, 8);
 /// A binary that prints nothing for longer hangs: it is ended, and named as such. A bound on its whole time would end what
 /// only works on a slow machine. Tests that need the host for themselves wait for all others.
 const SILENCE: Duration = Duration::from_secs(40 * 60);

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod baseline;
 pub mod capacity;
 pub mod download;
+mod margin;
 mod oneway;
 pub mod passed;
 pub mod queue;

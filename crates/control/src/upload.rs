@@ -17,6 +17,7 @@
 
 use crate::baseline::Base;
 use crate::capacity::{Capacity, ServiceCurve, Slope};
+use crate::margin::Margin;
 use crate::oneway::{OneWay, Probe};
 use crate::queue::{HiddenQueue, Sent};
 use crate::sawtooth::{MOST_SIGNALS, Sawtooth};
@@ -194,6 +195,7 @@ pub struct Controller {
     capacity: Option<Capacity>,
     pie: (pie::Params, PieLaw),
     sawtooth: Sawtooth,
+    margin: Margin,
     /// Time of the last report of such a host.
     reported: Time,
     /// Arrival and wait of the newest sample.
@@ -237,6 +239,7 @@ impl Controller {
             capacity,
             pie: (params, PieLaw::new(&params)),
             sawtooth: Sawtooth::default(),
+            margin: Margin::default(),
             settings,
             reported: Time::ZERO,
             newest: None,
@@ -284,12 +287,12 @@ impl Controller {
 
     /// Wait to hold: no sender sends less than a packet at a time, so a slow link takes the time of two.
     fn target(&self) -> Duration {
-        self.settings.target.max(self.frames(TARGET_FRAMES))
+        (self.settings.target + self.margin.get()).max(self.frames(TARGET_FRAMES))
     }
 
     /// Wait above which every packet is dropped.
     fn cap(&self) -> Duration {
-        self.settings.cap.max(self.frames(CAP_FRAMES))
+        (self.settings.cap + self.margin.get()).max(self.frames(CAP_FRAMES))
     }
 
     /// Time that the link takes for so many packets; zero while its capacity is unknown.
@@ -489,8 +492,9 @@ impl Controller {
         let probed = self.newest.map_or(Duration::ZERO, |n| n.1);
         self.trust = self.judge.judge(now, self.total(), probed);
         // A link that is loaded shows its queue; else waits have to show more than they scatter.
-        let loaded = |c: Capacity| self.judge.is_loaded(now, self.total(), c.value);
-        let noise = match self.capacity.is_some_and(loaded) {
+        let is_loaded =
+            (self.capacity).is_some_and(|c| self.judge.is_loaded(now, self.total(), c.value));
+        let noise = match is_loaded {
             true => Duration::ZERO,
             false => Duration::from_secs_f64(self.surprise.noise_s),
         };
@@ -515,6 +519,10 @@ impl Controller {
             let backlog = Bytes::new(self.queue.backlog(now).min(1e12) as u64);
             law.departed(params, now, Bytes::ZERO, wait, backlog);
             law.update(params, backlog);
+        }
+        if self.settings.law == Law::Sawtooth {
+            let wait = self.own_wait(now).filter(|_| is_loaded);
+            (self.margin).look(now, self.signals, wait, self.settings.target);
         }
         self.judge.signalled(self.signals);
         let why = Why::of(&Findings {

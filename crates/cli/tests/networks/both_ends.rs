@@ -6,7 +6,7 @@ use testkit::{Program, TempDir};
 
 #[test]
 fn captures_of_both_ends_tell_the_losses_and_waits_of_the_link() {
-    testkit::real_time_beside(|| {
+    testkit::real_time(|| {
         let program = Program::new(TAILBACK);
         if !program.can_emulate() {
             return testkit::skip("this host emulates no links");

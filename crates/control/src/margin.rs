@@ -1,0 +1,106 @@
+//! Wait that is held in addition to the target, because the link would run empty otherwise.
+//!
+//! **Method.** A signal makes senders slower. If the queue is empty afterwards although they still send, the wait was too
+//! short for their next increase, or for a link whose rate moves: the margin grows. While packets wait, it shrinks. Both
+//! balance where the queue is empty for [`EMPTY_SHARE`] of the time.
+//!
+//! **Limits.** A sender that pauses after a signal looks like one that was slowed down. It adds little: a link that is not
+//! loaded does not count.
+
+use base::{Duration, Time};
+
+/// Part of the loaded time in which the queue may be empty.
+const EMPTY_SHARE: f64 = 0.06;
+/// Growth of the margin while the queue is empty, seconds per second.
+const GROWTH: f64 = 0.04;
+/// Time after a signal in which an empty queue is its consequence.
+const CONSEQUENCE: Duration = Duration::from_secs(2);
+/// Wait below which a queue is empty.
+const EMPTY: Duration = Duration::from_millis(1);
+/// Longest time that one look stands for.
+const LOOK_S: f64 = 0.1;
+
+/// Margin of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Margin {
+    seconds: f64,
+    /// Time of the newest signal.
+    signalled: Option<Time>,
+    /// Time of the last look.
+    looked: Time,
+}
+
+impl Margin {
+    /// Looks at the queue: `signals` were given since the last look, and a packet now waits `wait`; `None` if that is
+    /// unknown, or the link is not loaded. The margin stays below `most`.
+    pub fn look(&mut self, now: Time, signals: u64, wait: Option<Duration>, most: Duration) {
+        let before = std::mem::replace(&mut self.looked, now);
+        if signals > 0 {
+            self.signalled = Some(now);
+        }
+        let slowed = (self.signalled).is_some_and(|at| now.saturating_since(at) < CONSEQUENCE);
+        let Some(wait) = wait.filter(|_| slowed) else {
+            return;
+        };
+        let speed = match wait < EMPTY {
+            true => GROWTH,
+            false => -GROWTH * EMPTY_SHARE / (1.0 - EMPTY_SHARE),
+        };
+        let span_s = now.saturating_since(before).as_secs_f64().min(LOOK_S);
+        self.seconds = (self.seconds + speed * span_s).clamp(0.0, most.as_secs_f64());
+    }
+
+    /// Wait in addition to the target.
+    pub fn get(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_millis(20);
+
+    /// Margin after 100 s of looks each 10 ms, in which every `of`-th meets an empty queue, with a signal each second.
+    fn after(of: u64, is_loaded: bool) -> f64 {
+        let mut margin = Margin::default();
+        for i in 1..10_000u64 {
+            let wait = Duration::from_millis(if i % of == 0 { 0 } else { 15 });
+            let signals = u64::from(i % 100 == 0);
+            margin.look(
+                Time::from_millis(10 * i),
+                signals,
+                is_loaded.then_some(wait),
+                MOST,
+            );
+        }
+        margin.get().as_millis_f64()
+    }
+
+    #[test]
+    fn it_grows_while_the_link_runs_empty_too_often_and_only_then() {
+        assert_eq!(after(10, true), 20.0);
+        assert!(after(40, true) < 1.0);
+        assert_eq!(after(10, false), 0.0);
+    }
+
+    #[test]
+    fn a_queue_that_is_empty_without_a_signal_was_not_emptied_by_one() {
+        let mut margin = Margin::default();
+        let look = |m: &mut Margin, i: u64, signals| {
+            m.look(
+                Time::from_millis(10 * i),
+                signals,
+                Some(Duration::ZERO),
+                MOST,
+            );
+        };
+        (1..1000).for_each(|i| look(&mut margin, i, 0));
+        assert_eq!(margin.get(), Duration::ZERO);
+        look(&mut margin, 1000, 1);
+        (1001..2000).for_each(|i| look(&mut margin, i, 0));
+        // 2 s of consequence would be 80 ms.
+        assert_eq!(margin.get(), MOST);
+    }
+}
