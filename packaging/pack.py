@@ -101,6 +101,11 @@ def licences(notices):
     return files | ({"THIRD-PARTY.txt": notices.read_bytes()} if notices else {})
 
 
+def dashboards():
+    """Returns the dashboards for Grafana by file name."""
+    return {path.name: path.read_bytes() for path in (ROOT / "packaging/grafana").glob("*.json")}
+
+
 def zipped(data, level=9):
     return gzip.compress(data, level, mtime=0)
 
@@ -122,6 +127,7 @@ def archive_files(binary, pages, shells, notices):
     plain |= {f"man/{name}": page for name, page in pages.items()}
     plain |= {f"completions/{COMPLETIONS[shell][0]}": text for shell, text in shells.items()}
     plain |= {f"systemd/{name}": unit for name, unit in units().items()}
+    plain |= {f"grafana/{name}": dashboard for name, dashboard in dashboards().items()}
     files |= {name: (data, 0o644) for name, data in plain.items()}
     return {f"tailback/{name}": file for name, file in files.items()}
 
@@ -133,6 +139,7 @@ def write_deb(path, arch, binary, pages, shells, notices, level):
     plain |= {COMPLETIONS[shell][1]: text for shell, text in shells.items()}
     # `make install` puts the binary into /usr/local, a package may not.
     plain |= {f"usr/lib/systemd/system/{name}": unit.replace(b"/usr/local/bin/", b"/usr/bin/") for name, unit in units().items()}
+    plain |= {f"usr/share/tailback/grafana/{name}": dashboard for name, dashboard in dashboards().items()}
     texts = licences(notices)
     copyright_text = b"Tailback is licensed under MIT or Apache-2.0 (/usr/share/common-licenses/Apache-2.0).\n\n" + texts["LICENSE-MIT"]
     plain["usr/share/doc/tailback/copyright"] = copyright_text

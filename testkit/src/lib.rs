@@ -11,6 +11,7 @@ mod machine;
 #[cfg(feature = "networks")]
 pub mod networks;
 mod program;
+pub mod prometheus;
 mod real_time;
 pub mod schema;
 mod service;

@@ -14,6 +14,7 @@ use std::process::{Child, Command};
 use std::time::Instant;
 use testkit::networks::house::{House, Load, Modem, WAN, end};
 use testkit::networks::network::sh;
+use testkit::prometheus::{dashboard_shows, serve_text};
 use testkit::{real_time, real_time_beside};
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
@@ -332,7 +333,7 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         return;
     };
     let server = house.serve();
-    let run = house.start(&["--apply", "--json"]);
+    let run = house.start(&["--apply", "--json", "--metrics", "c.prom"]);
     let far = FAR_V4.to_string();
     let second = house.output(&["run", "--wan", WAN, "--server", &far, "--apply"]);
     let told = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -371,6 +372,11 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         String::from_utf8_lossy(&plan.stdout)
     );
     server.stop();
+    let metrics = std::fs::read_to_string(house.dir.join("c.prom")).expect("metrics");
+    // A link without load, uploads only, and no shaper.
+    let absent = ["capacity", "rate_bits", "shaper", "_down_"];
+    let grafana = Path::new("../../packaging/grafana/control.json");
+    dashboard_shows(grafana, &serve_text(metrics), &absent);
 }
 
 #[test]

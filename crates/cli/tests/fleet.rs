@@ -394,8 +394,117 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
         let drawn = page(&web, "/p/village-17", "provider acme");
         assert!(drawn.contains("Health "), "{drawn}");
         page(&web, "/p/village-18", "there is no such point");
+        // Tests have no round trips of a day, and the plan has no budget.
+        let absent = ["tailback_point_rtt", "tailback_point_lost"];
+        let grafana = Path::new("../../packaging/grafana/fleet.json");
+        testkit::prometheus::dashboard_shows(grafana, &web, &absent);
         drop((point, hub));
     });
+}
+
+/// A run out of turn comes once, also if the agent starts anew, and what no point could run is refused.
+#[test]
+fn a_point_runs_what_it_is_asked_for_once() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-run-now");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let plan = r#"
+            report_every_s = 5
+            [[measurement]]
+            name = "cable"
+            every_s = 30000000
+            at_most_s = 60
+            run = "test --link cable --virtual --seed 3"
+            [[measurement]]
+            name = "other"
+            every_s = 30000000
+            at_most_s = 60
+            points = ["village-18"]
+            run = "test --link cable --virtual --seed 3"
+            [[measurement]]
+            name = "watch"
+            every_s = 30000000
+            at_most_s = 60
+            run = "monitor 192.0.2.1"
+        "#;
+        let (hub, address) = hub(&data, "127.0.0.1:0");
+        let (point, _) = join(&data, &home, &address, &dir.file("plan.toml", plan));
+        wait(&data, "a plan", |p| p["plan"] == 1);
+        let ask = |what: &str, name: &str| {
+            let args = ["fleet", "run-now", what, "--name", name, "--data", &data];
+            program().run(&[&args[..], &["--json"]].concat())
+        };
+        for (what, name, why) in [
+            ("nothing", "village-17", "the plan has no measurement"),
+            ("other", "village-17", "does not run other"),
+            ("watch", "village-17", "is a monitor"),
+            ("cable", "village-19", "there is no point village-19"),
+        ] {
+            let refused = ask(what, name);
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(2), "{said}");
+            assert!(said.contains(why), "{said}");
+        }
+        let asked = ask("cable", "village-17");
+        assert!(asked.status.success(), "{asked:?}");
+        keeps(
+            "fleet-run-now",
+            &serde_json::from_slice(&asked.stdout).expect("JSON"),
+        );
+        wait(&data, "the run", |p| p["recordings"] == 1);
+        assert!(point.end());
+        let point = agent(&home, &[]);
+        std::thread::sleep(Duration::from_secs(8));
+        wait(&data, "one run", |p| {
+            p["recordings"] == 1 && p["runs"]["done"] == 1
+        });
+        drop((point, hub));
+    });
+}
+
+/// Each reader has a token of their own, which opens the dashboard until it is ended or replaced.
+#[test]
+fn readers_of_a_dashboard_come_and_go() {
+    let dir = TempDir::new("fleet-readers");
+    let data = dir.at("hub");
+    let web = ["--web", "127.0.0.1:0", "--web-token", "0123"];
+    let args = [
+        &["hub", "--data", &data, "--listen", "127.0.0.1:0"],
+        &web[..],
+    ]
+    .concat();
+    let mut serving = program().command(&args);
+    let (hub, address) = Service::told(
+        serving.stderr(Stdio::piped()).spawn().unwrap(),
+        "dashboard: http://",
+    );
+    let web = address.split('/').next().expect("an address");
+    let code = |token: &str| {
+        let answer = page(web, &format!("/?token={token}"), "HTTP/1.1");
+        answer.split(' ').nth(1).expect("a code").to_owned()
+    };
+    let reader = |more: &[&str]| {
+        let args = ["hub", "reader", "--data", &data, "--name", "anna"];
+        program().run(&[&args[..], more].concat())
+    };
+    let token = || -> String {
+        let made: Value = serde_json::from_slice(&reader(&["--json"]).stdout).expect("JSON");
+        keeps("hub-reader", &made);
+        made["token"].as_str().expect("a token").to_owned()
+    };
+    let first = token();
+    assert_eq!(
+        [code("0123"), code(&first), code("x")],
+        ["200", "200", "401"]
+    );
+    let second = token();
+    assert_eq!([code(&first), code(&second)], ["401", "200"]);
+    assert!(reader(&["--end"]).status.success());
+    assert_eq!([code(&second), code("0123")], ["401", "200"]);
+    assert_eq!(reader(&["--end"]).status.code(), Some(2));
+    let log = program().json(&["fleet", "log", "--data", &data, "--json"]);
+    assert_eq!(log["changes"].as_array().map(Vec::len), Some(3), "{log}");
+    drop(hub);
 }
 
 /// Server on a free port of this machine, with its address.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::TempDir;
+use testkit::prometheus::{Prometheus, dashboard_shows};
 
 struct Running {
     child: Child,
@@ -276,74 +277,30 @@ fn an_open_address_needs_the_token_that_was_printed() {
 
 /// A real Prometheus scrapes both kinds of histograms; its own functions read the median of both.
 #[test]
-fn prometheus_scrapes_classic_and_native_histograms() {
-    if Command::new("prometheus")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        testkit::skip("no prometheus: `make deps` installs it");
-        return;
-    }
+fn prometheus_scrapes_classic_and_native_histograms_and_the_dashboard_shows_them() {
     let dir = TempDir::new("monitor-prometheus");
-    let running = start(&dir, &["--web", "127.0.0.1:0", "--quiet"]);
-    let config = format!(
-        "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: tailback\n    static_configs: [{{targets: ['{}']}}]\n",
-        running.host
-    );
-    let config = dir.file("prometheus.yml", config);
-    let medians: Vec<f64> = [false, true]
-        .map(|native| median_of_prometheus(&dir, &config, native))
-        .into();
-    // Both are of a round trip over loopback; buckets of three a decade and of 9 % differ in how well they know it.
-    assert!(
-        medians.iter().all(|m| (1e-6..0.01).contains(m)),
-        "{medians:?}"
-    );
-}
-
-/// Median round trip as Prometheus computes it, seconds.
-fn median_of_prometheus(dir: &TempDir, config: &str, native: bool) -> f64 {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
-    let port = port.expect("a free port").port();
-    let data = dir.at(if native { "native" } else { "classic" });
-    let mut command = Command::new("prometheus");
-    command
-        .arg(format!("--config.file={config}"))
-        .arg(format!("--storage.tsdb.path={data}"))
-        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let metric = match native {
-        true => {
-            command.arg("--enable-feature=native-histograms");
-            "tailback_rtt_seconds"
-        }
-        false => "tailback_rtt_seconds_bucket",
-    };
-    struct Killed(Child);
-    impl Drop for Killed {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
+    let web = ["--web", "127.0.0.1:0", "--interface", "lo", "--quiet"];
+    let running = start(&dir, &web);
+    let kinds: [(&str, &[&str]); 2] = [
+        ("tailback_rtt_seconds_bucket", &[]),
+        (
+            "tailback_rtt_seconds",
+            &["--enable-feature=native-histograms"],
+        ),
+    ];
+    for (metric, options) in kinds {
+        let Some(prometheus) = Prometheus::start(&running.host, options) else {
+            return;
+        };
+        let query = format!("histogram_quantile(0.5, rate({metric}[10s]))");
+        let median = until("median", || {
+            let answer = prometheus.query(&query)?;
+            let value = answer["data"]["result"][0]["value"][1].as_str()?;
+            value.parse::<f64>().ok().filter(|v| v.is_finite())
+        });
+        // Both are of a round trip over loopback; buckets of three a decade and of 9 % differ in how well they know it.
+        assert!((1e-6..0.01).contains(&median), "{metric}: {median}");
     }
-    let _server = Killed(command.spawn().expect("prometheus runs"));
-    let path = format!("/api/v1/query?query=histogram_quantile(0.5,rate({metric}%5B10s%5D))");
-    until("median", || {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let from = text.find('{')?;
-        let to = text.rfind('}')?;
-        let answer: Value = serde_json::from_str(&text[from..=to]).ok()?;
-        let value = answer["data"]["result"][0]["value"][1]
-            .as_str()?
-            .parse::<f64>()
-            .ok()?;
-        value.is_finite().then_some(value)
-    })
+    let dashboard = Path::new("../../packaging/grafana/monitor.json");
+    dashboard_shows(dashboard, &running.host, &[]);
 }

@@ -132,6 +132,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         0,
         "invitation",
     ),
+    ("hub reader --data @hub --name anna --json", 0, "hub-reader"),
     ("share @a.rec --dry-run --json", 0, "share"),
     ("control plan --wan lo --json", 0, "control-place"),
     ("list links --json", 0, "list"),
@@ -139,7 +140,7 @@ const ANSWERS: &[(&str, i32, &str)] = &[
 ];
 
 /// Verbs with JSON that is checked elsewhere, with the place.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     ("emulate", "below: it needs a network namespace"),
     ("serve", "tests/serve.rs: it runs until it is stopped"),
     ("control status", "tests/control.rs: a run must stand"),
@@ -150,6 +151,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("control run", "tests/control.rs: it needs a link"),
     ("control prove", "the same as of `prove`"),
     ("agent", "tests/fleet.rs: it runs until it is stopped"),
+    ("fleet run-now", "tests/fleet.rs: it needs a plan"),
     ("run", "the same as of the verb in its plan"),
 ];
 

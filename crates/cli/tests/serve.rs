@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testkit::TempDir;
+use testkit::prometheus::{dashboard_shows, serve_text};
 
 struct Served {
     child: Child,
@@ -192,6 +193,10 @@ fn the_log_is_json_and_the_counters_are_prometheus_text() {
         "{text}"
     );
     drop(served);
+    // What sessions alone bring is not there yet.
+    let absent = ["session", "refused", "user_bytes", "max_rate"];
+    let dashboard = repository("packaging/grafana/serve.json");
+    dashboard_shows(&dashboard, &serve_text(text), &absent);
 }
 
 /// A reader that stands still must not stop the service.

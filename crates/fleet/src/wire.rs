@@ -130,9 +130,19 @@ pub(crate) struct State {
     pub release_key: Option<ReleaseKey>,
     /// Release from which the point returned last.
     pub failed_release: Option<FailedRelease>,
+    /// Number of the last run out of turn that it was asked for and has taken.
+    pub asked_until: u64,
     /// Sentences about what waits, and why.
     pub remarks: Vec<String>,
     pub runs: Vec<Run>,
+}
+
+/// Run of a measurement out of its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AskedRun {
+    /// Place among all that the hub ever asked for, from 1.
+    pub number: u64,
+    pub measurement: String,
 }
 
 /// Release from which a point returned to its last program.
@@ -186,6 +196,9 @@ pub(crate) struct StateAnswer {
     pub runs_until: u64,
     #[serde(default)]
     pub release: Option<ReleaseOffer>,
+    /// Runs that the point is asked for and has not taken.
+    #[serde(default)]
+    pub asked: Vec<AskedRun>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! **Access.** On a loopback address everybody on this host may read, and a request has to name this host: a page of a
 //! stranger, whose name was made to resolve to 127.0.0.1, reads nothing (DNS rebinding). On any other address a request needs
-//! the token: as `?token=`, which sets a cookie, or as `Authorization: Bearer`.
+//! a token: as `?token=`, which sets a cookie, or as `Authorization: Bearer`.
 //!
 //! **Limits.** At most 64 connections at a time, each for two minutes: strangers cannot take the descriptors that probes need.
 
@@ -49,6 +49,11 @@ pub struct Reply {
 pub trait Site: Send + Sync + 'static {
     /// Returns the content of a path, or nothing if there is none. `accepts` is the header `Accept`.
     fn get(&self, path: &str, accepts: &str) -> Option<Reply>;
+
+    /// True for a further token that opens the site, where one is asked for.
+    fn knows(&self, _token: &str) -> bool {
+        false
+    }
 }
 
 /// Server of a site, until it is dropped.
@@ -169,14 +174,14 @@ async fn answer(State(asked): State<Arc<Asked>>, request: Request) -> Response {
         }
         None => {}
         Some(token) => {
-            let given = uri.query().and_then(token_of_query);
-            let by_query = given.is_some_and(|g| same(g, token));
-            if !by_query && !has_token(headers, token) {
-                let why = "Open the address that the monitor printed: it ends in ?token=...\n";
+            let opens = |given: &&str| same(given, token) || asked.site.knows(given);
+            let by_query = uri.query().and_then(token_of_query).filter(opens);
+            if by_query.is_none() && !tokens(headers).any(|given| opens(&given)) {
+                let why = "This address needs a token: open it with ?token=... at its end.\n";
                 return plain(StatusCode::UNAUTHORIZED, why);
             }
             let strict = "HttpOnly; SameSite=Strict; Path=/";
-            cookie = by_query.then(|| format!("{TOKEN_COOKIE}={token}; {strict}"));
+            cookie = by_query.map(|given| format!("{TOKEN_COOKIE}={given}; {strict}"));
         }
     }
     let accepts = text_of(headers, ACCEPT.as_str());
@@ -228,15 +233,17 @@ fn token_of_query(query: &str) -> Option<&str> {
         .find_map(|part| part.strip_prefix("token="))
 }
 
-fn has_token(headers: &HeaderMap, token: &str) -> bool {
+/// Tokens that the headers give: that of the authorization, and that of the cookie.
+fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let bearer = text_of(headers, AUTHORIZATION.as_str()).strip_prefix("Bearer ");
-    if bearer.is_some_and(|given| same(given.trim(), token)) {
-        return true;
-    }
     let cookies = text_of(headers, COOKIE.as_str()).split(';');
-    cookies
+    let ours = cookies
         .filter_map(|c| c.trim().split_once('='))
-        .any(|(name, value)| name == TOKEN_COOKIE && same(value, token))
+        .filter(|(name, _)| *name == TOKEN_COOKIE);
+    bearer
+        .map(str::trim)
+        .into_iter()
+        .chain(ours.map(|(_, value)| value))
 }
 
 /// Compares without a hint in its time at the first byte that differs.

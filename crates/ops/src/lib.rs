@@ -20,6 +20,7 @@ pub mod list;
 pub mod load;
 mod log_in;
 pub mod mark;
+pub mod metrics;
 pub mod model;
 pub mod monitor;
 pub mod neighbours;

@@ -5,12 +5,9 @@ use super::{print, print_json, stdout_style, table_width, task};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
-use fleet::hub::{Hub, Log, ReleaseStatus, Status};
+use fleet::hub::{Hub, about_point};
 use jiff::civil::Date;
 use ops::{Event, Progress};
-use report::table::{Cell, Column, Table};
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -49,6 +46,20 @@ enum Command {
         file: PathBuf,
         #[command(flatten)]
         of: Of,
+    },
+    /// Ask points for a run of a measurement now, out of its turn; they hear of it with their next report
+    RunNow {
+        /// Measurement of the plan, such as load
+        #[arg(value_name = "MEASUREMENT")]
+        measurement: String,
+        /// Names of the points, such as village-17,village-18
+        #[arg(long, value_name = "NAMES", required = true, value_delimiter = ',')]
+        name: Vec<String>,
+        #[command(flatten)]
+        of: Of,
+        /// Print JSON instead of lines
+        #[arg(long)]
+        json: bool,
     },
     /// Hand out a release: signed programs that replace those of the points, a few points first
     #[command(
@@ -131,20 +142,32 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             let status = Hub::open(&of.data, task::read)?.status()?;
             match json {
                 true => print_json(&serde_json::to_value(&status)?)?,
-                false => print(&text(&status))?,
+                false => print(&status.text(table_width()))?,
             }
         }
         Command::Log { of, json } => {
             let log = Hub::open(&of.data, task::read)?.log()?;
             match json {
                 true => print_json(&log)?,
-                false => print(&log_text(&log))?,
+                false => print(&log.text())?,
             }
         }
         Command::Plan { file, of } => {
             let text = ops::read_text(&file)?;
             let number = Hub::open(&of.data, task::read)?.publish(&text)?;
             print(&format!("plan {number}\n"))?;
+        }
+        Command::RunNow {
+            measurement,
+            name,
+            of,
+            json,
+        } => {
+            let asked = Hub::open(&of.data, task::read)?.run_now(&name, &measurement)?;
+            match json {
+                true => print_json(&asked)?,
+                false => print(&asked.text())?,
+            }
         }
         Command::Report {
             of,
@@ -251,135 +274,4 @@ fn report(
         console.tell(Event::Wrote(&output));
     }
     Ok(())
-}
-
-/// Sentences about a point's health and its runs.
-pub fn about_point(hub: &Hub, name: &str) -> anyhow::Result<Vec<String>> {
-    let status = hub.status()?;
-    let Some(p) = status.points.iter().find(|p| p.name == name) else {
-        return Ok(Vec::new());
-    };
-    let why = p.why.as_ref().map(|why| format!(": {why}"));
-    let mut says = vec![format!("Health {}{}.", p.health, why.unwrap_or_default())];
-    let runs: Vec<String> = p.runs.iter().map(|(how, n)| format!("{n} {how}")).collect();
-    if !runs.is_empty() {
-        says.push(format!("Runs: {}.", runs.join(", ")));
-    }
-    says.extend(p.remarks.iter().map(|remark| format!("{remark}.")));
-    Ok(says)
-}
-
-/// Time since something, in the unit that suits it.
-fn ago(s: i64) -> String {
-    match s {
-        ..120 => format!("{s} s ago"),
-        120..7200 => format!("{} min ago", s / 60),
-        7200..172_800 => format!("{} h ago", s / 3600),
-        172_800.. => format!("{} d ago", s / 86_400),
-    }
-}
-
-/// Table of the points.
-pub fn points(status: &Status) -> Table {
-    let columns = [
-        Column::words("point"),
-        Column::words("health"),
-        "reported".into(),
-        "measured".into(),
-        "recordings".into(),
-        "rows".into(),
-        "waiting".into(),
-        "plan".into(),
-    ];
-    let mut table = Table::new("", columns);
-    for p in &status.points {
-        let times = [p.reported_s_ago, p.measured_s_ago].map(|s| Cell::from(s.map(ago)));
-        let counts = [Some(p.recordings), Some(p.rows), p.spool_recordings, p.plan];
-        let cells = std::iter::once(p.health.to_string().into()).chain(times);
-        table.row(p.name.clone(), cells.chain(counts.map(Cell::from)));
-    }
-    table
-}
-
-/// Line for each change.
-fn log_text(log: &Log) -> String {
-    let mut out = String::new();
-    if log.changes.is_empty() {
-        out += "Nothing was changed yet.\n";
-    }
-    for line in &log.changes {
-        let at = jiff::Timestamp::from_second(line.time_s).unwrap_or_default();
-        let at = at.strftime("%Y-%m-%d %H:%M:%SZ");
-        let what = base::text::clean(&line.what);
-        let _ = writeln!(out, "{at}  {}: {what}", base::text::clean(&line.who));
-    }
-    out
-}
-
-/// Lines about the newest release.
-fn release_text(release: &ReleaseStatus) -> String {
-    let counts = release.points;
-    let parts = [
-        (counts.proven, "proven"),
-        (counts.trying, "trying"),
-        (counts.waiting, "waiting"),
-        (counts.failed, "failed"),
-    ];
-    let parts = parts.iter().filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = parts.map(|(n, word)| format!("{n} {word}")).collect();
-    let parts = match parts.is_empty() {
-        true => "no point can take it yet".to_owned(),
-        false => parts.join(", "),
-    };
-    let mut out = format!(
-        "release {}, {} % of the points since {} s: {parts}\n",
-        release.version, release.share, release.since_s
-    );
-    if let Some(halted) = &release.halted {
-        let _ = writeln!(out, "release {} is halted: {halted}", release.version);
-    }
-    out
-}
-
-/// Table of the points, and what is said of them, with empty lines in between.
-pub fn text(status: &Status) -> String {
-    let mut out = String::new();
-    let plan = status
-        .plan
-        .map_or("no plan".into(), |n| format!("plan {n}"));
-    let _ = writeln!(
-        out,
-        "{}, {plan}",
-        ops::counted(status.points.len() as u64, "point")
-    );
-    if status.points.is_empty() {
-        out += "Invite one: tailback hub invite --name NAME\n";
-        return out;
-    }
-    if let Some(release) = &status.release {
-        out += &release_text(release);
-    }
-    let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
-    for version in status.points.iter().filter_map(|p| p.agent.as_deref()) {
-        *versions.entry(version).or_default() += 1;
-    }
-    if versions.len() > 1 {
-        let each = versions.iter().map(|(v, n)| format!("{v} at {n}"));
-        let _ = writeln!(out, "versions: {}", each.collect::<Vec<_>>().join(", "));
-    }
-    out += "\n";
-    out += &points(status).text(table_width());
-    for p in &status.points {
-        if let Some(why) = &p.why {
-            let _ = writeln!(out, "\n{}: {why}", p.name);
-        }
-        for remark in &p.remarks {
-            let _ = writeln!(out, "\n{}: {remark}", p.name);
-        }
-        if p.quarantined > 0 {
-            let n = ops::counted(p.quarantined, "recording");
-            let _ = writeln!(out, "\n{}: {n} in quarantine", p.name);
-        }
-    }
-    out
 }

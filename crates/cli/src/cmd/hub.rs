@@ -1,11 +1,9 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
-use super::hub_public::Public;
-use super::hub_web::Dashboard;
 use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Hub, Invited, Quotas, Sharing, Started};
+use fleet::hub::{Dashboard, Hub, Invited, Public, Quotas, Sharing, Started};
 use ops::tell::Ways;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -89,6 +87,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print a token with which a person reads the dashboard; each has their own
+    Reader {
+        #[command(flatten)]
+        of: Of,
+        /// Name of the person: lower-case letters, digits and -
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// End this person's access instead
+        #[arg(long)]
+        end: bool,
+        /// Print the token as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// End the access of a point; its recordings stay
     Revoke {
         #[command(flatten)]
@@ -125,7 +137,7 @@ fn dashboard(
         None if !listen.ip().is_loopback() => Some(live::web::new_token()?),
         given => given,
     };
-    let dashboard = Dashboard::start(data, listen, token.clone())?;
+    let dashboard = Dashboard::start(data, task::read, listen, token.clone())?;
     let query = token.map(|t| format!("?token={t}")).unwrap_or_default();
     let address = format!("http://{}/{query}", dashboard.address());
     eprintln!("dashboard: {address}");
@@ -160,6 +172,26 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 ),
             }
         }
+        Some(Command::Reader {
+            of,
+            name,
+            end,
+            json,
+        }) => {
+            let hub = Hub::open(&of.data, task::read)?;
+            let reader = match end {
+                true => hub.end_reader(&name)?,
+                false => hub.add_reader(&name)?,
+            };
+            match (&reader.token, json) {
+                (_, true) => print_json(&reader)?,
+                (Some(token), false) => {
+                    print(&format!("{token}\n"))?;
+                    eprintln!("{name} opens the address of --web with ?token={token}");
+                }
+                (None, false) => eprintln!("{name} reads the dashboard no longer"),
+            }
+        }
         Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
         Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
         None => {
@@ -189,7 +221,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             }
             .unzip();
             let public = args.public.zip(args.public_by);
-            let public = public.map(|(listen, by)| Public::start(&args.data, listen, by));
+            let public =
+                public.map(|(listen, by)| Public::start(&args.data, task::read, listen, by));
             let public = public.transpose()?;
             if let Some(public) = &public {
                 eprintln!("public: http://{}/", public.address());

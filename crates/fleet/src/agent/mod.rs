@@ -23,7 +23,9 @@ use crate::release::{ReleaseKey, Version, target};
 use crate::schedule::hash;
 use crate::task::ReadTask;
 use crate::unix_s;
-use crate::wire::{Enrol, Enrolled, Have, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict};
+use crate::wire::{
+    AskedRun, Enrol, Enrolled, Have, Run, RunEnd, SignedPlan, State, StateAnswer, Verdict,
+};
 use crate::{consent, durable};
 use anyhow::Context;
 use hyper::Method;
@@ -34,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use spending::{Limits, Spending};
 use spool::{Spool, read, write_json};
 use start::Wait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +84,12 @@ struct Runs {
     /// Number of runs ever started: no two recordings have the same name, whatever the clock says.
     #[serde(default)]
     started: u64,
+    /// Number of the last run out of turn that the agent has taken.
+    #[serde(default)]
+    asked_until: u64,
+    /// Measurements that the operator asked for and that have not been attended to.
+    #[serde(default)]
+    asked: BTreeSet<String>,
 }
 
 /// Recording of a run that has ended.
@@ -678,18 +686,33 @@ impl Agent {
             recordings_closed,
             spent_today: self.spending.spent().0,
             spent_this_month: self.spending.spent().1,
+            asked_until: self.runs.asked_until,
             remarks: self.remarks(),
             runs,
         };
         let answer: StateAnswer =
             client.call(Method::POST, "/v1/state", None, serde_json::to_vec(&state)?)?;
         self.told = Some((answer.unix_s, live::clock::mono_ns()));
+        self.take(&answer.asked)?;
         let before = self.runs.waiting.len();
         self.runs.waiting.retain(|r| r.index >= answer.runs_until);
         if self.runs.waiting.len() != before {
             write_json(&self.home.join("runs.json"), &self.runs)?;
         }
         Ok(answer)
+    }
+
+    /// Takes the runs that the operator asks for. They are on the disk before the hub hears that they are taken.
+    fn take(&mut self, asked: &[AskedRun]) -> anyhow::Result<()> {
+        let fresh = asked.iter().filter(|a| a.number > self.runs.asked_until);
+        let fresh: Vec<&AskedRun> = fresh.collect();
+        let Some(last) = fresh.iter().map(|a| a.number).max() else {
+            return Ok(());
+        };
+        self.runs.asked_until = last;
+        let names = fresh.into_iter().map(|a| a.measurement.clone());
+        self.runs.asked.extend(names);
+        write_json(&self.home.join("runs.json"), &self.runs)
     }
 
     /// Keeps a plan on the disk, and the one by which the agent measured until now.

@@ -39,6 +39,8 @@ pub(super) struct Wait {
     wants: Option<String>,
     /// Server at which the hub gave the turn.
     turn: Option<String>,
+    /// True if the operator asked for it out of turn.
+    is_asked: bool,
 }
 
 impl Wait {
@@ -55,6 +57,7 @@ impl Wait {
             ask_turn: Instant::now(),
             wants: None,
             turn: None,
+            is_asked: false,
         }
     }
 }
@@ -78,6 +81,10 @@ impl Agent {
             // The agent was off for starts before that.
             let since = now_s.saturating_sub(m.patience_s());
             let due = next_start((&point, &m.name), (m.every_s, m.jitter_s), since, last);
+            if let Some(asked) = self.asked_for(m, due)? {
+                self.attend(&plan, (m, task), asked, news)?;
+                continue;
+            }
             if let Some(wait) = self.waits.remove(&m.name) {
                 match wait.due == due {
                     true => drop(self.waits.insert(m.name.clone(), wait)),
@@ -92,6 +99,31 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Start out of turn that the operator asked for: a new one, or one that waits. `next` is the next one in turn.
+    fn asked_for(&mut self, m: &Measurement, next: Due) -> anyhow::Result<Option<Due>> {
+        let is_new = self.runs.asked.remove(&m.name);
+        if is_new {
+            write_json(&self.home.join("runs.json"), &self.runs)?;
+        }
+        if let Some(wait) = self.waits.get(&m.name) {
+            // One that is due anyway, and waits, stands for the run that was asked for.
+            return Ok(wait.is_asked.then_some(wait.due));
+        }
+        if !is_new {
+            return Ok(None);
+        }
+        let due = Due {
+            number: next.number.saturating_sub(1),
+            at_s: self.now_s(),
+        };
+        let wait = Wait {
+            is_asked: true,
+            ..Wait::new(due)
+        };
+        self.waits.insert(m.name.clone(), wait);
+        Ok(Some(due))
     }
 
     /// Starts a monitor before its turn if it goes on without a gap and none runs: the agent or the run has ended, or the plan is

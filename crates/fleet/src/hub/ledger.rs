@@ -11,7 +11,7 @@ pub use releases::{Counts, PointRelease};
 use super::LogLine;
 use crate::identity::PublicKey;
 use crate::manifest::Manifest;
-use crate::wire::{Receipt, Run, SignedPlan, State, Verdict};
+use crate::wire::{AskedRun, Receipt, Run, SignedPlan, State, Verdict};
 use anyhow::{Context, anyhow};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
@@ -45,6 +45,11 @@ create table if not exists turn (
 create table if not exists turn_wanted (
     server text not null, point text not null, asked_s integer not null, had_s integer not null default 0,
     primary key (server, point)) strict;
+create table if not exists reader (
+    name text primary key, trace text not null, made_s integer not null) strict;
+create table if not exists asked_run (
+    number integer primary key autoincrement, point text not null, measurement text not null, asked_s integer not null,
+    until_s integer not null) strict;
 create table if not exists told (
     name text primary key, state text not null, since_s integer not null) strict;
 create table if not exists audit (
@@ -263,7 +268,7 @@ impl Ledger {
             "update recording set verdict = 'withdrawn', bytes = 0, rows = 0 where point = ?1",
             [name],
         )?;
-        for table in ["state"].iter().chain(&digests::OF_A_POINT) {
+        for table in ["state", "asked_run"].iter().chain(&digests::OF_A_POINT) {
             change.execute(&format!("delete from {table} where point = ?1"), [name])?;
         }
         change.execute(
@@ -522,6 +527,96 @@ impl Ledger {
         };
         change.commit()?;
         Ok(taken)
+    }
+
+    /// Keeps the trace of a reader's token, in place of the one before.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn add_reader(&mut self, name: &str, trace: &str, now_s: i64) -> rusqlite::Result<()> {
+        let change = self.change()?;
+        let add = "insert or replace into reader values (?1, ?2, ?3)";
+        change.execute(add, params![name, trace, now_s])?;
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, format!("gave the reader {name} a token")],
+        )?;
+        change.commit()
+    }
+
+    /// Ends a reader's access. False if there is no such reader.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn end_reader(&mut self, name: &str, now_s: i64) -> rusqlite::Result<bool> {
+        let change = self.change()?;
+        if change.execute("delete from reader where name = ?1", [name])? == 0 {
+            return Ok(false);
+        }
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, format!("ended the access of the reader {name}")],
+        )?;
+        change.commit()?;
+        Ok(true)
+    }
+
+    /// True if a reader's token has this trace.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn has_reader(&self, trace: &str) -> rusqlite::Result<bool> {
+        let query = "select exists (select 1 from reader where trace = ?1)";
+        self.0
+            .prepare_cached(query)?
+            .query_row([trace], |row| row.get(0))
+    }
+
+    /// Asks a point for a run of a measurement, which it may start until then.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn ask_run(
+        &mut self,
+        (point, measurement): (&str, &str),
+        now_s: i64,
+        until_s: i64,
+    ) -> rusqlite::Result<()> {
+        let change = self.change()?;
+        change.execute(
+            "insert into asked_run (point, measurement, asked_s, until_s) values (?1, ?2, ?3, ?4)",
+            params![point, measurement, now_s, until_s],
+        )?;
+        let what = format!("asked {point} for a run of {measurement}");
+        change.execute(
+            "insert into audit values (?1, 'operator', ?2)",
+            params![now_s, what],
+        )?;
+        change.commit()
+    }
+
+    /// Runs that a point is asked for at this time, those up to number `taken` left out.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn asked_runs(
+        &self,
+        point: &str,
+        now_s: i64,
+        taken: u64,
+    ) -> rusqlite::Result<Vec<AskedRun>> {
+        let mut query = self.0.prepare_cached(
+            "select number, measurement from asked_run
+             where point = ?1 and until_s > ?2 and number > ?3 order by number limit 64",
+        )?;
+        let taken = i64::try_from(taken).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![point, now_s, taken], |row| {
+            Ok(AskedRun {
+                number: row.get::<_, i64>(0)?.unsigned_abs(),
+                measurement: row.get(1)?,
+            })
+        })?;
+        rows.collect()
     }
 
     /// Bytes of all recordings that the hub keeps, of one point or of all.

@@ -4,21 +4,29 @@
 //! store: recordings as every verb reads them), `quarantine/`.
 
 mod alerts;
+mod dashboard;
 mod digests;
 mod intake;
 mod ledger;
+mod readers;
 mod releases;
 mod routes;
+mod run_now;
 mod serve;
 pub(crate) mod share;
 mod status;
+mod text;
 
+pub use dashboard::{Dashboard, Public};
 pub use digests::Measured;
 pub use intake::IntakeError;
+pub use readers::Reader;
 pub use releases::ReleaseStatus;
+pub use run_now::{AllAsked, Asked};
 pub use serve::serve;
 pub use share::Sharing;
 pub use status::{Health, PointStatus, Status};
+pub use text::about_point;
 
 use crate::durable;
 use crate::identity::{Identity, PublicKey};
@@ -106,11 +114,13 @@ pub struct Log {
 }
 
 /// Names and schemas of what `tailback hub` and `tailback fleet` print with --json.
-pub fn schemas() -> [(&'static str, schemars::Schema); 4] {
+pub fn schemas() -> [(&'static str, schemars::Schema); 6] {
     [
         ("fleet-log", schemars::schema_for!(Log)),
+        ("fleet-run-now", schemars::schema_for!(AllAsked)),
         ("fleet-status", schemars::schema_for!(Status)),
         ("hub", schemars::schema_for!(Started)),
+        ("hub-reader", schemars::schema_for!(Reader)),
         ("invitation", schemars::schema_for!(Invited)),
     ]
 }

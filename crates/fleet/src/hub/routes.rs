@@ -240,6 +240,7 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
             plan: hub.ledger().plan()?.map_or(0, |p| p.number),
             runs_until,
             release,
+            asked: (hub.ledger()).asked_runs(&asked.point, now, told.asked_until)?,
         })
     })
     .await?;

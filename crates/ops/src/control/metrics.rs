@@ -1,113 +1,109 @@
-//! State of a gateway in the text format of Prometheus.
-//!
-//! **Source.** Prometheus documentation, "Exposition formats", text-based format 0.0.4.
+//! State of a gateway for Prometheus.
 
 use super::Status;
-use std::fmt::Write;
+use crate::metrics::{Family, Kind, Point, Value, text};
 
 /// Metric: its name after `tailback_control_`, its type, its help, and its value; none if unknown.
-type Metric = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Status) -> Option<f64>,
-);
+type Metric = (&'static str, Kind, &'static str, fn(&Status) -> Option<f64>);
 
 /// All metrics, in the order of the text.
 const METRICS: &[Metric] = &[
     (
         "applied",
-        "gauge",
+        Kind::Gauge,
         "1 if orders are carried out, 0 in a dry run",
         |s| Some(f64::from(u8::from(s.applied))),
     ),
     (
         "acting",
-        "gauge",
+        Kind::Gauge,
         "1 while the wait is known and trusted, 0 while every packet passes",
         |s| Some(f64::from(u8::from(s.why.is_own()))),
     ),
     (
         "wait_seconds",
-        "gauge",
+        Kind::Gauge,
         "Estimated wait in the hidden queue",
         |s| s.wait_ms.map(|w| w * 1e-3),
     ),
     (
         "probed_wait_seconds",
-        "gauge",
+        Kind::Gauge,
         "Wait that the newest probe met",
         |s| s.probed_wait_ms.map(|w| w * 1e-3),
     ),
     (
         "capacity_bits_per_second",
-        "gauge",
+        Kind::Gauge,
         "Estimated capacity of the uplink",
         |s| s.capacity_bps,
     ),
     (
         "rate_bits_per_second",
-        "gauge",
+        Kind::Gauge,
         "Rate that passes the interface, mean of the last second",
         |s| s.rate_bps,
     ),
     (
         "passed_bytes_total",
-        "counter",
+        Kind::Counter,
         "Bytes that passed the interface",
         |s| Some(s.passed_bytes as f64),
     ),
     (
         "signals_total",
-        "counter",
+        Kind::Counter,
         "Signals that the law ordered",
         |s| Some(s.signals as f64),
     ),
-    ("marks_total", "counter", "Packets marked with CE", |s| {
-        Some(s.marks as f64)
-    }),
-    ("drops_total", "counter", "Packets dropped", |s| {
+    (
+        "marks_total",
+        Kind::Counter,
+        "Packets marked with CE",
+        |s| Some(s.marks as f64),
+    ),
+    ("drops_total", Kind::Counter, "Packets dropped", |s| {
         Some(s.drops as f64)
     }),
     (
         "shaper_bits_per_second",
-        "gauge",
+        Kind::Gauge,
         "Rate of the shaper of uploads",
         |s| s.shaper_bps,
     ),
     (
         "down_shaper_bits_per_second",
-        "gauge",
+        Kind::Gauge,
         "Rate of the shaper of downloads",
         |s| s.down.as_ref()?.shaper_bps,
     ),
     (
         "down_wait_seconds",
-        "gauge",
+        Kind::Gauge,
         "Wait of downloads in the provider's queue",
         |s| s.down.as_ref()?.wait_ms.map(|w| w * 1e-3),
     ),
     (
         "down_capacity_bits_per_second",
-        "gauge",
+        Kind::Gauge,
         "Estimated capacity of the downlink",
         |s| s.down.as_ref()?.capacity_bps,
     ),
     (
         "down_passed_bytes_total",
-        "counter",
+        Kind::Counter,
         "Bytes received at the interface",
         |s| Some(s.down.as_ref()?.passed_bytes as f64),
     ),
     (
         "down_marks_total",
-        "counter",
+        Kind::Counter,
         "Packets of downloads marked with CE",
         |s| Some(s.down.as_ref()?.marks as f64),
     ),
     (
         "down_drops_total",
-        "counter",
+        Kind::Counter,
         "Packets of downloads dropped",
         |s| Some(s.down.as_ref()?.drops as f64),
     ),
@@ -115,25 +111,20 @@ const METRICS: &[Metric] = &[
 
 /// Text of all metrics; what is unknown is left out.
 pub fn render(status: &Status) -> String {
-    let mut out = String::new();
-    // Interface names have no quotes and no backslashes of their own; a strange one must not break the text.
-    let wan: String = status
-        .wan
-        .chars()
-        .filter(|c| !"\"\\\n".contains(*c))
-        .collect();
-    for (name, kind, help, value) in METRICS {
-        let Some(value) = value(status).filter(|v| v.is_finite()) else {
-            continue;
-        };
-        let _ = writeln!(out, "# HELP tailback_control_{name} {help}");
-        let _ = writeln!(out, "# TYPE tailback_control_{name} {kind}");
-        let _ = writeln!(
-            out,
-            "tailback_control_{name}{{interface=\"{wan}\"}} {value}"
-        );
-    }
-    out
+    let family = |(name, kind, help, value): &Metric| {
+        let value = value(status).filter(|v| v.is_finite())?;
+        Some(Family {
+            name: format!("tailback_control_{name}").into(),
+            help,
+            kind: *kind,
+            points: vec![Point {
+                labels: vec![("interface".into(), status.wan.clone())],
+                value: Value::Number(value),
+            }],
+        })
+    };
+    let families: Vec<Family> = METRICS.iter().filter_map(family).collect();
+    text(&families)
 }
 
 #[cfg(test)]
@@ -142,9 +133,9 @@ mod tests {
     use live::control::Why;
 
     #[test]
-    fn unknown_figures_are_left_out_and_names_cannot_break_the_text() {
+    fn unknown_figures_are_left_out() {
         let status = Status {
-            wan: "eth0\"\n".into(),
+            wan: "eth0".into(),
             server: ([192, 0, 2, 1], 7117).into(),
             applied: true,
             elapsed_s: 3.0,

@@ -6,7 +6,7 @@
 //! **Source.** OpenMetrics 1.0: families in one piece, series in one piece, times that grow.
 
 use super::{Written, in_one_file, probes};
-use crate::monitor::escaped;
+use crate::metrics::escaped;
 use crate::scan::Source;
 use base::record::{Delay, Status};
 use live::monitor::LIMITS;

@@ -24,7 +24,6 @@ use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, Targe
 use live::notify::Manager;
 use live::outlet::Outlet;
 use live::web::Web;
-pub(crate) use metrics::escaped;
 use readings::Reader;
 use serde::{Deserialize, Serialize};
 use site::Site;
@@ -505,7 +504,7 @@ impl Watch<'_> {
         let Some(file) = &self.plan.metrics else {
             return;
         };
-        match metrics::write(file, &metrics::text(status)) {
+        match metrics::write(file, &crate::metrics::text(&metrics::families(status))) {
             Ok(()) => self.metrics_failed = false,
             Err(_) if self.metrics_failed => {}
             Err(why) => {

@@ -6,7 +6,8 @@
 //! again until they are there.
 
 use super::history::{History, Second};
-use super::metrics;
+use super::metrics::families;
+use crate::metrics::{PROTOBUF, TEXT, protobuf, text};
 use crate::progress::Shared;
 use crate::report;
 use ::report::data::PageProbes;
@@ -266,12 +267,12 @@ impl Site {
         let wants_protobuf = accepts.contains("application/vnd.google.protobuf");
         Some(match wants_protobuf {
             true => Reply {
-                kind: metrics::PROTOBUF,
-                body: metrics::protobuf(status),
+                kind: PROTOBUF,
+                body: protobuf(&families(status)),
             },
             false => Reply {
-                kind: metrics::TEXT,
-                body: metrics::text(status).into_bytes(),
+                kind: TEXT,
+                body: text(&families(status)).into_bytes(),
             },
         })
     }

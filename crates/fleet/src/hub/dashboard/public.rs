@@ -1,9 +1,9 @@
 //! Public page of a hub: groups of points that are large enough that nothing about a single one shows. Read-only, without a token.
 
-use super::hub_web::{HEAD, HTML, escaped};
 use super::painter::Painter;
-use super::task;
-use fleet::hub::Hub;
+use super::{HEAD, HTML, escaped};
+use crate::hub::Hub;
+use crate::task::ReadTask;
 use live::web::{Reply, Site, Web};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,8 +31,13 @@ impl Public {
     ///
     /// # Errors
     /// An address that cannot be bound; the hub cannot be opened.
-    pub fn start(data: &Path, listen: SocketAddr, by: String) -> anyhow::Result<Public> {
-        let hub = Hub::open(data, task::read)?;
+    pub fn start(
+        data: &Path,
+        read: ReadTask,
+        listen: SocketAddr,
+        by: String,
+    ) -> anyhow::Result<Public> {
+        let hub = Hub::open(data, read)?;
         let shown = Arc::new(Shown::default());
         let web = Web::open(listen, shown.clone())?;
         let mut last: Option<Instant> = None;

@@ -1,13 +1,19 @@
-//! Dashboard of a hub: the state of all points, reports over them, and the page of each measurement's latest recording.
-//! Read-only.
+//! Dashboard of a hub: the state of all points, reports over them, the page of each measurement's latest recording, and
+//! metrics. Read-only.
 //!
-//! A thread of low priority draws what somebody has asked for in the last minute. All answers come from memory.
+//! A thread of low priority draws what somebody has asked for in the last minute. All pages come from memory.
 
-use super::fleet::{about_point, points, text};
-use super::painter::Painter;
-use super::task;
-use fleet::hub::Hub;
+mod metrics;
+mod painter;
+mod public;
+
+pub use public::Public;
+
+use super::{Hub, about_point};
+use crate::task::ReadTask;
+use crate::unix_s;
 use live::web::{Reply, Site, Web};
+use painter::Painter;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,10 +22,12 @@ use std::time::{Duration, Instant};
 
 /// Time since the last request for a page after which nobody looks at it.
 const LOOKING: Duration = Duration::from_secs(60);
+/// Time for which metrics hold: shorter than between two scrapes.
+const SCRAPE: Duration = Duration::from_secs(5);
 /// Pages at a time.
 const PAGES: usize = 32;
-pub(super) const HTML: &str = "text/html; charset=utf-8";
-pub(super) const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+const HTML: &str = "text/html; charset=utf-8";
+const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
     <style>:root{color-scheme:light dark}body{font-family:sans-serif;margin:2rem}\
     td,th{padding:.2rem 1rem .2rem 0;text-align:left}</style>";
 
@@ -31,9 +39,11 @@ struct Page {
     html: Option<Arc<Vec<u8>>>,
 }
 
-#[derive(Default)]
 struct Pages {
+    hub: Hub,
     pages: Mutex<BTreeMap<String, Page>>,
+    /// Metrics that were read last, and when.
+    metrics: Mutex<Option<(Instant, String)>>,
 }
 
 /// Dashboard, until it is dropped.
@@ -49,14 +59,18 @@ impl Dashboard {
     /// An address that cannot be bound, and one that others reach without a token.
     pub fn start(
         data: &Path,
+        read: ReadTask,
         listen: SocketAddr,
         token: Option<String>,
     ) -> anyhow::Result<Dashboard> {
-        let pages = Arc::new(Pages::default());
+        let pages = Arc::new(Pages {
+            hub: Hub::open(data, read)?,
+            pages: Mutex::default(),
+            metrics: Mutex::default(),
+        });
         let web = Web::start(listen, token, pages.clone())?;
-        let hub = Hub::open(data, task::read)?;
         let scratch = data.join("dashboard.html");
-        let painter = Painter::start("dashboard", move || pages.paint(&hub, &scratch))?;
+        let painter = Painter::start("dashboard", move || pages.paint(&scratch))?;
         Ok(Dashboard {
             web,
             _painter: painter,
@@ -75,7 +89,8 @@ impl Pages {
     }
 
     /// Draws the pages that are looked at and out of date; forgets the others.
-    fn paint(&self, hub: &Hub, scratch: &Path) {
+    fn paint(&self, scratch: &Path) {
+        let hub = &self.hub;
         let wanted: Vec<(String, String)> = {
             let mut all = self.all();
             all.retain(|_, page| page.asked.elapsed() < LOOKING);
@@ -139,7 +154,7 @@ impl View<'_> {
     }
 }
 
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -157,7 +172,7 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
         "<p><a href=\"/report\">Report</a>{}",
         by.collect::<String>()
     );
-    html += &points(&status).html("points").into_string();
+    html += &status.table().html("points").into_string();
     for point in &status.points {
         let mut links = String::new();
         for name in hub.latest(&point.name)?.keys() {
@@ -165,12 +180,8 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
         }
         html += &format!("<p><a href=\"/p/{0}\">{0}</a>:{links}", point.name);
     }
-    let words = text(&status);
-    let remarks = words
-        .split("\n\n")
-        .filter(|part| !part.starts_with("point "))
-        .map(escaped);
-    remarks.for_each(|remark| html += &format!("<p>{remark}"));
+    let says = std::iter::once(status.head()).chain(status.remarks());
+    says.for_each(|says| html += &format!("<p>{}", escaped(&says)));
     Ok(html)
 }
 
@@ -223,8 +234,37 @@ fn recording(
     Ok(Some((latest.clone(), html)))
 }
 
+impl Pages {
+    /// Metrics of this moment; those of the last [`SCRAPE`] will do. Of 10,000 points they take a second to read.
+    fn metrics(&self) -> Option<Reply> {
+        let mut last = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |(at, _): &(Instant, String)| at.elapsed() < SCRAPE;
+        if !last.as_ref().is_some_and(is_fresh) {
+            match metrics::read(&self.hub, unix_s()) {
+                Ok(text) => *last = Some((Instant::now(), text)),
+                Err(e) => {
+                    eprintln!("tailback hub: no metrics: {e:#}");
+                    return None;
+                }
+            }
+        }
+        let (_, text) = last.as_ref()?;
+        Some(Reply {
+            kind: ops::metrics::TEXT,
+            body: text.clone().into_bytes(),
+        })
+    }
+}
+
 impl Site for Pages {
+    fn knows(&self, token: &str) -> bool {
+        self.hub.is_reader(token)
+    }
+
     fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
+        if path == "/metrics" {
+            return self.metrics();
+        }
         let mut all = self.all();
         let is_known = View::of(path).is_some();
         if !is_known || all.len() >= PAGES && !all.contains_key(path) {
