@@ -11,20 +11,29 @@ type Labels = Vec<(Cow<'static, str>, String)>;
 
 /// Shares of the round trips that are told.
 const SHARES: [(f64, &str); 2] = [(0.5, "0.5"), (0.95, "0.95")];
-/// Figures of the latest test: name of the metric, help, direction of each figure with its key, and its unit in the metric's.
-const TESTS: [(&str, &str, [(&str, &str); 2], f64); 2] = [
-    (
-        "tailback_point_test_added_delay_seconds",
-        "Delay that load added in the latest test, 95 % point.",
-        [("up", "added_up_p95_ms"), ("down", "added_down_p95_ms")],
-        1e-3,
-    ),
-    (
-        "tailback_point_test_goodput_bits_per_second",
-        "Goodput of the latest test.",
-        [("up", "goodput_up_bps"), ("down", "goodput_down_bps")],
-        1.0,
-    ),
+/// Figures of the latest test in both directions, as one metric.
+struct OfTest {
+    name: &'static str,
+    help: &'static str,
+    /// Keys of the figures up and down.
+    keys: [&'static str; 2],
+    /// Unit of the figures in that of the metric.
+    unit: f64,
+}
+
+const TESTS: [OfTest; 2] = [
+    OfTest {
+        name: "tailback_point_test_added_delay_seconds",
+        help: "Delay that load added in the latest test, 95 % point.",
+        keys: ["added_up_p95_ms", "added_down_p95_ms"],
+        unit: 1e-3,
+    },
+    OfTest {
+        name: "tailback_point_test_goodput_bits_per_second",
+        help: "Goodput of the latest test.",
+        keys: ["goodput_up_bps", "goodput_down_bps"],
+        unit: 1.0,
+    },
 ];
 
 /// Reads the ledger, and returns the metrics as text.
@@ -163,14 +172,14 @@ fn families(status: &Status, measured: &Measured, now_s: i64) -> Vec<Family> {
         let Some(latest) = p.rounds.iter().max_by_key(|round| round.started_ns) else {
             continue;
         };
-        for (name, help, figures, unit) in TESTS {
-            for (direction, key) in figures {
+        for test in TESTS {
+            for (direction, key) in ["up", "down"].into_iter().zip(test.keys) {
                 let labels = vec![
                     ("point".into(), p.name.clone()),
                     ("direction".into(), direction.to_owned()),
                 ];
-                let value = latest.figure(key).value().map(|v| v * unit);
-                all.gauge(name, help, labels, value);
+                let value = latest.figure(key).value().map(|v| v * test.unit);
+                all.gauge(test.name, test.help, labels, value);
             }
         }
     }
