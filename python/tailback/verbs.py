@@ -31,11 +31,13 @@ __all__ = [
     "fleet_log",
     "fleet_plan",
     "fleet_report",
+    "fleet_run_now",
     "fleet_status",
     "fleet_upgrade",
     "hub",
     "hub_forget",
     "hub_invite",
+    "hub_reader",
     "hub_revoke",
     "import_",
     "list_",
@@ -1478,6 +1480,30 @@ def hub_invite(
     )
 
 
+def hub_reader(
+    *,
+    name: str,
+    data: Path | None = None,
+    end: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Print a token with which a person reads the dashboard; each has their own.
+
+    Args:
+        name: Name of the person: lower-case letters, digits and -
+        data: Directory of the hub [default: hub]
+        end: End this person's access instead [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub", "reader"),
+        {},
+        {"name": name, "data": data, "end": end},
+        not_json=(),
+        progress=progress,
+    )
+
+
 def hub_revoke(
     *,
     name: str,
@@ -1610,6 +1636,30 @@ def fleet_plan(
         {"file": file},
         {"data": data},
         not_json=None,
+        progress=progress,
+    )
+
+
+def fleet_run_now(
+    measurement: str,
+    *,
+    name: Iterable[str] | str,
+    data: Path | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Ask points for a run of a measurement now, out of its turn; they hear of it with their next report.
+
+    Args:
+        measurement: Measurement of the plan, such as load
+        name: Names of the points, such as village-17,village-18
+        data: Directory of the hub [default: hub]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("fleet", "run-now"),
+        {"measurement": measurement},
+        {"name": name, "data": data},
+        not_json=(),
         progress=progress,
     )
 

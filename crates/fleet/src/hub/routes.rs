@@ -235,12 +235,13 @@ async fn state(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
         let now = unix_s();
         let runs_until = hub.ledger().add_state(&asked.point, now, &told)?;
         let release = hub.release_for(&asked.point, &told)?;
+        let ledger = hub.ledger();
         Ok(StateAnswer {
             unix_s: now,
-            plan: hub.ledger().plan()?.map_or(0, |p| p.number),
+            plan: ledger.plan()?.map_or(0, |p| p.number),
             runs_until,
             release,
-            asked: (hub.ledger()).asked_runs(&asked.point, now, told.asked_until)?,
+            asked: ledger.asked_runs(&asked.point, now, told.asked_until)?,
         })
     })
     .await?;

@@ -136,7 +136,7 @@ impl Status {
         table
     }
 
-    /// What is said of each point that is not well or waits for something.
+    /// Sentences about each point that is not well or waits for something.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         for p in &self.points {

@@ -1,6 +1,7 @@
 //! State of a fleet for Prometheus: `/metrics` of the dashboard.
 //!
-//! Delays and losses are those of the present day (UTC), as far as recordings have come back. Tests are the latest ones.
+//! Delays and losses are those of the present day (UTC), as far as recordings have come back. Of tests, the
+//! latest one of thirty days counts.
 
 use super::super::{Hub, Measured, Status};
 use ops::metrics::{Family, Kind, Point, Value, text};
@@ -36,10 +37,20 @@ const TESTS: [OfTest; 2] = [
     },
 ];
 
+/// Age of the oldest test that counts as the latest one, s.
+const OLDEST_S: i64 = 30 * 86_400;
+
 /// Reads the ledger, and returns the metrics as text.
 pub(super) fn read(hub: &Hub, now_s: i64) -> anyhow::Result<String> {
-    let today = jiff::Timestamp::from_second(now_s)?.strftime("%Y-%m-%d");
-    let measured = hub.measured((&today.to_string(), ""))?;
+    let date = |s: i64| -> anyhow::Result<String> {
+        let date = jiff::Timestamp::from_second(s)?.strftime("%Y-%m-%d");
+        Ok(date.to_string())
+    };
+    let today = date(now_s)?;
+    let mut measured = hub.measured((&date(now_s - OLDEST_S)?, ""))?;
+    for point in &mut measured.points {
+        point.days.retain(|day| day.date == today);
+    }
     Ok(text(&families(&hub.status()?, &measured, now_s)))
 }
 
