@@ -360,6 +360,7 @@ fn every_schema_is_of_something_that_is_printed_and_the_book_names_it() {
             "server",
             "hub",
             "agent-news",
+            "fleet-run-now",
         ]
         .contains(&name.as_str());
         assert!(

@@ -520,9 +520,9 @@ impl Controller {
             law.departed(params, now, Bytes::ZERO, wait, backlog);
             law.update(params, backlog);
         }
-        if self.settings.law == Law::Sawtooth {
+        if let (Law::Sawtooth, Some(c)) = (self.settings.law, self.capacity) {
             let wait = self.own_wait(now).filter(|_| is_loaded);
-            (self.margin).look(now, self.signals, wait, self.settings.target);
+            (self.margin).look(now, self.signals, (wait, c.value), self.settings.target);
         }
         self.judge.signalled(self.signals);
         let why = Why::of(&Findings {

@@ -66,7 +66,8 @@ fn about(found: &Points) -> String {
     };
     let sum = |all: &[Tests]| all.iter().map(|t| t.tests).sum::<u64>();
     let tests = sum(&found.tests).max(sum(&found.group_tests));
-    format!("{points} points{days} · {tests} tests")
+    let of = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    format!("{}{days} · {}", of(points, "point"), of(tests, "test"))
 }
 
 /// Sentence about each target: the median point, the slowest and the fastest.

@@ -38,7 +38,7 @@ pub struct Settings {
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape_down: Option<String>,
-    /// Wait to hold [default: 20 ms; 10 ms of a shaper]
+    /// Wait to hold [default: 20 ms; 10 ms of a shaper]; the sawtooth of uploads allows up to twice as long on a link whose rate moves
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Duration>,

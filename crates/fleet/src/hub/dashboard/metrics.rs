@@ -288,10 +288,21 @@ mod tests {
             ..Day::default()
         };
         day.rtts.add_many(20_000_000, 198);
+        let test = |started_ns: i64, ms: f64| {
+            let figures = serde_json::json!({
+                "added_up_p95_ms": { "value": ms, "low": ms, "high": ms },
+                "goodput_down_bps": { "value": 2e6, "low": 1e6, "high": 3e6 },
+            });
+            serde_json::json!({
+                "title": "load", "started_ns": started_ns, "grade": "C", "complete": true, "figures": figures,
+            })
+        };
+        let tests = serde_json::json!([test(7, 250.0), test(5, 90.0)]);
         let measuring = Measuring {
             name: "village-17".into(),
             labels: BTreeMap::from([("pro-vider".into(), "A \"quoted\" one".into())]),
             days: vec![day],
+            rounds: serde_json::from_value(tests).expect("tests"),
             ..Measuring::default()
         };
         let measured = Measured {
@@ -305,6 +316,8 @@ mod tests {
             "tailback_point_runs_total{point=\"village-17\",outcome=\"done\"} 3",
             "tailback_point_info{point=\"village-17\",label_pro_vider=\"A \\\"quoted\\\" one\"} 1",
             "tailback_point_lost_ratio{point=\"village-17\",target=\"udp\"} 0.01",
+            "tailback_point_test_added_delay_seconds{point=\"village-17\",direction=\"up\"} 0.25",
+            "tailback_point_test_goodput_bits_per_second{point=\"village-17\",direction=\"down\"} 2000000",
         ] {
             assert!(all.lines().any(|l| l == line), "{line} in\n{all}");
         }
