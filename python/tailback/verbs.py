@@ -662,7 +662,8 @@ def control_run(
         shape_up: Change the rate of the HTB, TBF or CAKE at this interface instead of signalling uploads
         shape_down: Change the rate of the HTB, TBF or CAKE at this IFB interface instead of signalling
             downloads
-        target: Wait to hold [default: 20 ms; 10 ms of a shaper]
+        target: Wait to hold [default: 20 ms; 10 ms of a shaper]; the sawtooth of uploads allows up to twice as
+            long on a link whose rate moves
         cap: Wait above which every packet of an upload is dropped [default: 40 ms]
         capacity: Capacity of the uplink to start with [default: learned]
         no_ecn: Drop ECN-capable packets instead of marking them
