@@ -347,6 +347,14 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         (&status["wan"], &status["applied"]),
         (&WAN.into(), &true.into())
     );
+    let (metrics, began) = (house.dir.join("c.prom"), Instant::now());
+    let metrics = loop {
+        if let Ok(text) = std::fs::read_to_string(&metrics) {
+            break text;
+        }
+        assert!(began.elapsed() < 10 * SECOND, "no metrics");
+        std::thread::sleep(SECOND / 20);
+    };
     assert!(house.output(&["stop", "--wan", WAN]).status.success());
     assert!(house.programs().is_empty());
     let ended = run.wait_with_output().expect("it ends");
@@ -372,7 +380,6 @@ fn one_run_holds_the_interface_until_it_is_stopped() {
         String::from_utf8_lossy(&plan.stdout)
     );
     server.stop();
-    let metrics = std::fs::read_to_string(house.dir.join("c.prom")).expect("metrics");
     // A link without load, uploads only, and no shaper.
     let absent = ["capacity", "rate_bits", "shaper", "_down_"];
     let grafana = Path::new("../../packaging/grafana/control.json");
