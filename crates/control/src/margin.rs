@@ -102,7 +102,11 @@ mod tests {
             let wait = Duration::from_millis(if i % of == 0 { 0 } else { 15 });
             let wait = is_loaded.then_some(wait);
             let signals = u64::from(i % 100 == 0);
-            let sign = if i / 100 % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if (i / 100).is_multiple_of(2) {
+                1.0
+            } else {
+                -1.0
+            };
             let capacity = RATE * (1.0 + sign * moves);
             margin.look(Time::from_millis(10 * i), signals, (wait, capacity), MOST);
         }
@@ -121,7 +125,11 @@ mod tests {
     fn a_queue_that_is_empty_without_a_signal_was_not_emptied_by_one() {
         let mut margin = Margin::default();
         let look = |m: &mut Margin, i: u64, signals| {
-            let sign = if i / 100 % 2 == 0 { 1.3 } else { 0.7 };
+            let sign = if (i / 100).is_multiple_of(2) {
+                1.3
+            } else {
+                0.7
+            };
             let seen = (Some(Duration::ZERO), RATE * sign);
             m.look(Time::from_millis(10 * i), signals, seen, MOST);
         };
