@@ -1,8 +1,8 @@
 //! Wait that is held in addition to the target, because the link would run empty otherwise.
 //!
 //! **Method.** A signal makes senders slower. If the queue is empty afterwards although they still send, the wait was too
-//! short for a link whose rate moves: the margin grows. While packets wait, it shrinks. Both
-//! balance where the queue is empty for [`EMPTY_SHARE`] of the time.
+//! short for a link whose rate moves: the margin grows. While packets wait, it shrinks. Both balance where the queue is empty
+//! for [`EMPTY_SHARE`] of the time.
 //!
 //! **Limits.** A sender that pauses after a signal looks like one that was slowed down. It adds little: a link that is not
 //! loaded does not count.
@@ -71,6 +71,9 @@ impl Margin {
     /// Part of the margin that is allowed: none on a link whose rate stays. There a long queue is no remedy: another load, or
     /// more flows, would find it long.
     fn moves(&mut self, capacity: f64, span_s: f64) -> f64 {
+        if capacity <= 0.0 || !capacity.is_finite() {
+            return 0.0;
+        }
         if self.capacity == 0.0 {
             self.capacity = capacity;
         }

@@ -72,6 +72,9 @@ impl Agent {
         if self.ended || plan.expires.is_some_and(is_over) {
             return Ok(());
         }
+        // What the plan does not have any longer must not wait for a later plan.
+        let is_planned = |name: &String| plan.measurements().any(|(m, _)| m.name == *name);
+        self.runs.asked.retain(is_planned);
         let point = self.joined.point.clone();
         if self.trial_due {
             return self.start_trial_run(&plan, now_s, news);
