@@ -93,7 +93,8 @@ pub struct PhaseAnswer {
     pub goodput_down_bps: Option<Figure>,
     /// Payload rate of the upload.
     pub goodput_up_bps: Option<Figure>,
-    /// Traffic of others on the interface while the test ran.
+    /// Traffic of others on the interface while the test ran; null if no interface was watched, or if the link's queues
+    /// held the load of an earlier phase for most of it.
     pub cross_traffic_bps: Option<f64>,
     /// Share of probes answered within each limit, loss counted as not answered.
     pub reliability: Vec<Reliability>,

@@ -15,6 +15,7 @@ use crate::answer::Discipline;
 use crate::baseline::Baseline;
 use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
+use crate::instrument;
 use crate::loss;
 use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
@@ -24,6 +25,9 @@ use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// Share of an earlier load's round trips, and their least, below which a link's queues are empty again.
+const DRAINED: f64 = 0.02;
+const DRAINED_MS: f64 = 3.0;
 /// Time of a packet above which the hosts' own delays do not hide it, ms.
 const STILL_MS: f64 = 0.5;
 /// Share by which a later flood has to be faster for the link's rate to have moved.
@@ -130,15 +134,45 @@ impl Scene<'_> {
         waits
     }
 
+    /// Cross traffic in a phase; see [`instrument::cross_traffic_bps`].
+    pub fn cross_traffic_bps(&self, phase: &Phase) -> Option<f64> {
+        let drained = self.drained_ns(phase);
+        instrument::cross_traffic_bps(self.rec, phase, drained, self.probe_ip_bytes)
+    }
+
+    /// Time from which the link's queues hold nothing of the load before `phase`: that of the first probe after it whose
+    /// round trip is nearly the base. Until then, the sender may still have had data to send, too. `None` if no probe was
+    /// that fast before the phase ended.
+    fn drained_ns(&self, phase: &Phase) -> Option<i64> {
+        let all = phases::phases(self.rec, None);
+        let before = all
+            .iter()
+            .filter(|p| p.is_loaded() && p.to_ns <= phase.from_ns)
+            .max_by_key(|p| p.to_ns);
+        let (Some(before), Some(_)) = (before, self.base_rtt_ms) else {
+            return Some(phase.from_ns);
+        };
+        let above = |d: &Delay| {
+            Some(d.rtt_ms()? - self.base_rtt_ms? - self.baseline.rtt_shift_ms(d.sent_ns))
+        };
+        let stood: Vec<f64> = phases::own_probes(self.rec, before.whole())
+            .into_iter()
+            .filter_map(above)
+            .collect();
+        let full = stats::quantile_of_sorted(&stats::sorted(&stood), 0.95).unwrap_or(0.0);
+        let empty = (DRAINED * full).max(DRAINED_MS);
+        phases::own_probes(self.rec, before.to_ns..phase.to_ns)
+            .into_iter()
+            .filter(|d| above(d).is_some_and(|ms| ms <= empty))
+            .map(|d| d.sent_ns)
+            .min()
+    }
+
     /// Cross traffic beside the load of a phase, on this host's interface and in the link's queue at rest.
     fn others(&self, phase: &Phase, direction: Direction, packet_ms: f64) -> rate::Others {
         let known = |bps: Option<f64>| bps.unwrap_or(0.0);
         rate::Others {
-            bps: known(crate::instrument::cross_traffic_bps(
-                self.rec,
-                phase,
-                self.probe_ip_bytes,
-            )),
+            bps: known(self.cross_traffic_bps(phase)),
             unexplained_bps: known(crate::instrument::unexplained_bps(
                 self.rec,
                 phase,

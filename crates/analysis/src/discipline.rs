@@ -187,6 +187,12 @@ fn of_load(b: &Bottleneck) -> DisciplineGuess {
     }
     // Where flows are kept apart, only the load's own packets see the queue that matters.
     let behaviour = behaviour(b, apart == Some(true), &mut evidence);
+    if apart.is_none() && behaviour == Behaviour::Ceiling && leans_apart(b) {
+        return cannot(
+            evidence,
+            "a train of datagrams above the link's rate beside small ones: either a plain queue is short, or each flow's own is",
+        );
+    }
     let is = match (apart, behaviour) {
         (Some(true), Behaviour::Controlled) => Discipline::FairQueueingAqm,
         (Some(true), _) => Discipline::FairQueueing,
@@ -224,27 +230,37 @@ fn flood_apart(o: &Overload, evidence: &mut Vec<String>) -> Option<bool> {
     Some(apart)
 }
 
+/// Mean waits of probes and load, ms, in the quarter of the time in which the load itself waited longest: there the two
+/// differ if they ever do.
+fn longest(b: &Bottleneck) -> Option<(f64, f64)> {
+    let mut pairs = b.side_by_side();
+    pairs.sort_by(|x, y| y.1.total_cmp(&x.1));
+    pairs.truncate((pairs.len() / 4).max(1));
+    let n = pairs.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
+    (!pairs.is_empty()).then(|| (mean(|p| p.0), mean(|p| p.1)))
+}
+
+/// Share of the load's wait below which probes do not seem to be in its queue.
+const UNLIKE: f64 = 0.4;
+
+/// True if probes waited so much less than the load that a queue of their own is as likely as one for all.
+fn leans_apart(b: &Bottleneck) -> bool {
+    longest(b).is_some_and(|(probe, load)| probe < UNLIKE * load && load - probe > b.packet_ms)
+}
+
 /// True if probes and load wait in different queues; `None` if the data do not tell.
 fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
     if let Some(apart) = b.overload.as_ref().and_then(|o| flood_apart(o, evidence)) {
         return Some(apart);
     }
-    let mut pairs = b.side_by_side();
-    if pairs.is_empty() {
+    let Some((probe, load)) = longest(b) else {
         evidence.push(
             "the load's sender reported no round-trip times, so fair queueing cannot be seen"
                 .into(),
         );
         return None;
-    }
-    // The quarter in which the load itself waited longest: there the two differ if they ever do.
-    pairs.sort_by(|x, y| y.1.total_cmp(&x.1));
-    pairs.truncate((pairs.len() / 4).max(1));
-    let n = pairs.len() as f64;
-    let (probe, load) = (
-        pairs.iter().map(|p| p.0).sum::<f64>() / n,
-        pairs.iter().map(|p| p.1).sum::<f64>() / n,
-    );
+    };
     // Delayed acknowledgements alone make up to a packet's time a flow, and the hosts some.
     let margin = (1.0 + b.flows.clamp(1, 4) as f64) * b.packet_ms + 3.0;
     let said = format!(
@@ -259,7 +275,7 @@ fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
     // They wait for a packet or two of others, and on a full line for part of one. A load at rest shows its hosts' delays and not the queue's.
     let filled = quantile(&b.waits, 0.5) >= 0.25 * b.packet_ms;
     let turn = filled && quantile(&b.waits, 0.95) <= 2.5 * b.packet_ms + 1.0;
-    if load - probe > margin && probe < 0.4 * load && never && turn && b.busy >= BUSY {
+    if load - probe > margin && probe < UNLIKE * load && never && turn && b.busy >= BUSY {
         evidence.push(format!("{said}: flows are kept apart"));
         return Some(true);
     }

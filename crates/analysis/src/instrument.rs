@@ -161,10 +161,11 @@ fn uncounted(rec: &Recording, range: &Range<i64>) -> f64 {
         .sum()
 }
 
-/// Segments that uploads retransmitted within `range`.
-fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
+/// Segments of loads in `direction` that were retransmitted within `range`. Uploads send these through the interface
+/// twice; of downloads it is not known which arrive twice.
+fn retransmitted(rec: &Recording, direction: Direction, range: &Range<i64>) -> f64 {
     let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-    for f in phases::flows(rec, Direction::Up, range.clone()) {
+    for f in phases::flows(rec, direction, range.clone()) {
         if let Some(n) = f.retransmits {
             let (first, last) = flows.entry(f.flow).or_insert((n, n));
             (*first, *last) = ((*first).min(n), (*last).max(n));
@@ -181,10 +182,16 @@ fn is_private(rec: &Recording) -> bool {
     rec.meta.origin == Origin::Emulated && rec.meta.verb == "test"
 }
 
-/// Rate of cross traffic on the busiest interface in the steady part of a phase; `None` if no interface was watched. A
-/// private link has none, whatever the test's own share leaves open.
-pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
-    let range = phase.steady();
+/// Rate of cross traffic on the busiest interface in the steady part of a phase; `None` if no interface was watched, or
+/// if the link's queues held an earlier load for most of it. From `drained` on they do not. A private link has none,
+/// whatever the test's own share leaves open.
+pub fn cross_traffic_bps(
+    rec: &Recording,
+    phase: &Phase,
+    drained: Option<i64>,
+    probe_ip_bytes: f64,
+) -> Option<f64> {
+    let range = phase.warm_ns.max(drained.unwrap_or(phase.warm_ns))..phase.to_ns;
     let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for t in rec
         .traffic
@@ -208,6 +215,10 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     if is_private(rec) {
         return Some(0.0);
     }
+    if drained.is_none() || range.end.saturating_sub(range.start) * 2 < phase.to_ns - phase.warm_ns
+    {
+        return None;
+    }
     let own = |direction| {
         let mss = rate::mss(rec, direction, phase.whole());
         // The load's segments, and one pure acknowledgement for two of them the other way.
@@ -215,9 +226,8 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
             + rate::header_bytes(mss)
             + LINK_HEADER
             + (rate::header_bytes(mss) + LINK_HEADER) / 2.0;
-        // What an upload sends twice passes the interface twice; what a download does is lost before it.
         let again = match direction {
-            Direction::Up => retransmitted(rec, &range),
+            Direction::Up => retransmitted(rec, direction, &range),
             Direction::Down => 0.0,
         };
         rate::carried(rec, direction, range.clone())
@@ -230,12 +240,15 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
         .iter()
         .filter(|d| d.status.was_sent())
         .count() as f64;
-    let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
+    let length = range.end.saturating_sub(range.start) as f64 / 1e9;
     let own = own(Direction::Up)
         + own(Direction::Down)
         + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER) * 2.0;
     let others = bytes / seconds - own;
-    let growth = uncounted(rec, &range) / seconds.max(1e-3);
+    let mss = rate::mss(rec, Direction::Down, phase.whole());
+    let twice =
+        retransmitted(rec, Direction::Down, &range) * (mss + rate::header_bytes(mss) + LINK_HEADER);
+    let growth = (uncounted(rec, &range) + twice) / length.max(1e-3);
     Some(if others > 0.1 * own + growth + 1_000.0 {
         others * 8.0
     } else {
@@ -275,12 +288,13 @@ pub fn unexplained_bps(
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let carried = rate::carried(rec, direction, range.clone()).filter(|c| c.seconds() > 0.0)?;
     let mss = rate::mss(rec, direction, phase.whole());
-    let again = match direction {
-        Direction::Up => retransmitted(rec, &range),
-        Direction::Down => 0.0,
+    let full = mss + rate::header_bytes(mss) + LINK_HEADER;
+    let again = retransmitted(rec, direction, &range);
+    let (sent_twice, perhaps) = match direction {
+        Direction::Up => (again, 0.0),
+        Direction::Down => (0.0, again),
     };
-    let segments = (carried.bytes() / mss + again) * (mss + rate::header_bytes(mss) + LINK_HEADER)
-        / carried.seconds();
+    let segments = (carried.bytes() / mss + sent_twice) * full / carried.seconds();
     let probes = phases::own_probes(rec, range)
         .iter()
         .filter(|d| d.status.was_sent())
@@ -288,11 +302,13 @@ pub fn unexplained_bps(
     let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
     let own = segments + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER);
     let rest = bytes / seconds.max(1e-3) - own;
-    Some(if rest > UNCERTAIN * own {
-        rest * 8.0
-    } else {
-        0.0
-    })
+    Some(
+        if rest > UNCERTAIN * own + perhaps * full / length.max(1e-3) {
+            rest * 8.0
+        } else {
+            0.0
+        },
+    )
 }
 
 /// Share of the test's own traffic that its counts leave open.
@@ -337,7 +353,7 @@ mod tests {
                 traffic: (1..10).map(row).collect(),
                 ..Recording::default()
             };
-            let found = cross_traffic_bps(&rec, &phase, 92.0);
+            let found = cross_traffic_bps(&rec, &phase, Some(0), 92.0);
             assert_eq!(
                 found.map(|bps| bps > 0.0),
                 Some(others),

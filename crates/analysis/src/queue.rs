@@ -68,6 +68,14 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
         Discipline::FairQueueingAqm => (in_flow(b), QueueIs::Controlled),
         Discipline::CannotTell => (at_least(b), QueueIs::AtLeast),
     };
+    let (ms, is) = match (is, ms) {
+        // What the base may have moved by is much of the level itself.
+        (QueueIs::Size, Figure::Is { value, low, .. }) if b.base_doubt_ms > DOUBT * value => (
+            bound((low - b.base_doubt_ms).max(0.0), 0.0),
+            QueueIs::AtLeast,
+        ),
+        (is, ms) => (ms, is),
+    };
     let ms = match (is, ms) {
         (QueueIs::AtLeast, ms) => ms,
         (_, Figure::Is { value, low, high }) => Figure::Is {
@@ -95,11 +103,16 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     }
 }
 
-/// Level of a flood less the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
+/// Share of a level above which what the base may have moved by leaves nothing of it.
+const DOUBT: f64 = 0.25;
+/// The same of the wait of the load's own packets, and how far down its interval reaches.
+const WIDE: f64 = 0.5;
+
+/// Level of a flood less half the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
 fn less_own_tokens(level: Figure, packet_ms: f64) -> Figure {
     match level {
         Figure::Is { value, low, high } => Figure::Is {
-            value,
+            value: (value - packet_ms / 2.0).max(0.0),
             low: (low - packet_ms).max(0.0),
             high,
         },
@@ -154,12 +167,25 @@ fn in_flow(b: &Bottleneck) -> Figure {
     }
     let delayed = b.flows as f64 * b.packet_ms;
     match stats::quantile_figure(&b.steady(&b.in_flow), 0.95) {
-        Figure::Is { value, low, high } => Figure::Is {
-            value,
-            low: (low - delayed).max(0.0),
-            high,
-        },
+        Figure::Is { value, low, high } => {
+            let low = (low - delayed).max(0.0);
+            if value - low > WIDE * value {
+                return Figure::cannot_tell(format!(
+                    "the load's round trips leave it between {low:.1} and {high:.1} ms, up to {delayed:.1} ms of them for delayed acknowledgements"
+                ));
+            }
+            Figure::Is { value, low, high }
+        }
         other => other,
+    }
+}
+
+/// A bound from below, of which `doubt` is in doubt.
+fn bound(level: f64, doubt: f64) -> Figure {
+    Figure::Is {
+        value: level,
+        low: (level - doubt).max(0.0),
+        high: level,
     }
 }
 
@@ -175,11 +201,7 @@ fn at_least(b: &Bottleneck) -> Figure {
     });
     let held = b.held().into_iter().chain(flood).reduce(f64::max);
     match held {
-        Some(held) => Figure::Is {
-            value: held,
-            low: (held - b.packet_ms).max(0.0),
-            high: held,
-        },
+        Some(held) => bound((held - b.base_doubt_ms).max(0.0), b.packet_ms),
         None => Figure::cannot_tell("no delay was measured under load in this direction"),
     }
 }

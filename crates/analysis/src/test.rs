@@ -352,11 +352,7 @@ impl Context<'_> {
             loss: loss::loss(&probes, &seen),
             goodput_down_bps: goodput(Direction::Down),
             goodput_up_bps: goodput(Direction::Up),
-            cross_traffic_bps: instrument::cross_traffic_bps(
-                self.scene.rec,
-                phase,
-                self.options.probe_ip_bytes,
-            ),
+            cross_traffic_bps: self.scene.cross_traffic_bps(phase),
             reliability: reliability::reliability(&probes, &self.options.limits_ms),
         };
         self.withheld(phase).phase(&mut answer);
