@@ -2,7 +2,8 @@
 //!
 //! **Method.** Three questions are asked.
 //! 1. Do probes on their own flow wait as long as the load's own packets in the same seconds? If the load waits several
-//!    packets' time longer, flows are kept apart: fair queueing.
+//!    packets' time longer, flows are kept apart: fair queueing. If it waits much longer, but not by
+//!    enough packets, a ceiling does not tell a plain queue from short ones of each flow.
 //! 2. How full was the queue when the load met congestion? Always at one sharp ceiling, the highest level ever seen:
 //!    drop-tail.
 //! 3. Did the load meet congestion far below the highest level, and did the delay fall after it? Then it is an AQM.

@@ -10,6 +10,9 @@
 //! **Source.** Borlaug 2014, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
 //!
+//! Not told: the size if the base moved by more than a quarter of it meanwhile (a bound remains), and the wait of the
+//! load's own packets if delayed acknowledgements leave half of it open.
+//!
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as probes are: the size
 //! is right for the mix that was in it.
 
