@@ -39,6 +39,26 @@ pub struct Day {
     pub rtts: Rtts,
 }
 
+/// Round trips of an hour, ns, coarse because there are many hours; quantiles within 1.6 %.
+pub type HourRtts = Sketch<5>;
+
+/// Hour (UTC) of a point's probes to a target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hour {
+    /// Name of the target.
+    pub target: String,
+    /// Date, such as 2026-11-24.
+    pub date: String,
+    /// Hour of the day, 0 to 23.
+    pub hour: u64,
+    /// Probes whose fate is known.
+    pub judged: u64,
+    /// Probes not answered in time.
+    pub missed: u64,
+    /// Round trips of the others.
+    pub rtts: HourRtts,
+}
+
 /// Point with all that is known of it.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
@@ -48,6 +68,8 @@ pub struct Point {
     pub labels: BTreeMap<String, String>,
     /// Its days.
     pub days: Vec<Day>,
+    /// Its hours, where somebody asked for them.
+    pub hours: Vec<Hour>,
     /// Its tests.
     pub rounds: Vec<Round>,
     /// Rates that its provider promises up and down, bit/s.

@@ -6,8 +6,9 @@ use base::rng::{Rng, Streams};
 use base::sketch::quantile;
 use fleet::hub::Hub;
 use fleet::{Manifest, PublicKey, Task};
-use ops::points::{Delays, Points, run};
+use ops::points::{Delays, Points, point, run};
 use rand::RngExt;
+use std::collections::BTreeMap;
 use testkit::TempDir;
 
 const NOON: i64 = 1_795_608_000_000_000_000;
@@ -23,6 +24,8 @@ fn no_runs(_: &str) -> anyhow::Result<Task> {
 struct Truth {
     rtts: Vec<u64>,
     missed: u64,
+    /// Round trips and misses of each hour.
+    hours: BTreeMap<i64, (Vec<u64>, u64)>,
 }
 
 /// Uploads a recording of an hour with random round trips, and notes them.
@@ -48,6 +51,10 @@ fn upload(
     let scale = rng.random_range(5e6..50e6);
     for i in 0..360 {
         let sent = Delay::unanswered(started_ns + i * 10 * SECOND, i, "udp".into());
+        let hour = truth
+            .hours
+            .entry(sent.sent_ns / (3600 * SECOND))
+            .or_default();
         let rtt = (scale * (1.0 + rng.random_range(0.0f64..3.0).powi(3))) as i64;
         let probe = match rng.random_range(0..100) {
             0..3 => Delay {
@@ -65,6 +72,7 @@ fn upload(
             },
             _ => {
                 truth.rtts.push(rtt.unsigned_abs());
+                hour.0.push(rtt.unsigned_abs());
                 Delay {
                     rtt_ns: Some(rtt),
                     status: Status::Ok,
@@ -72,7 +80,9 @@ fn upload(
                 }
             }
         };
-        truth.missed += u64::from(matches!(probe.status, Status::Lost | Status::Late));
+        let missed = u64::from(matches!(probe.status, Status::Lost | Status::Late));
+        truth.missed += missed;
+        hour.1 += missed;
         writer.push(probe).expect("it is written");
     }
     writer.close(meta).expect("it is closed");
@@ -110,8 +120,9 @@ fn a_report_has_the_figures_of_all_probes_and_each_recording_once() {
             .expect("a label");
         let mut truth = Truth::default();
         for hour in 0..rng.random_range(1..6) {
-            // Some cross midnight, some share a day.
-            let started = NOON + i64::from(number) * DAY + hour * 5 * 3600 * SECOND;
+            // Some cross midnight, some share a day, some an hour.
+            let after = if hour == 3 { 1800 } else { hour * 5 * 3600 };
+            let started = NOON + i64::from(number) * DAY + after * SECOND;
             upload(&hub, &dir, &name, started, &mut rng, &mut truth);
             if rng.random_bool(0.5) {
                 hub.digest(&mut ()).expect("digests");
@@ -161,9 +172,71 @@ fn a_report_has_the_figures_of_all_probes_and_each_recording_once() {
         check(group, &[&truths[first], &truths[first + 2]]);
     }
 
+    for (number, truth) in truths.iter().enumerate() {
+        let name = format!("p{number}");
+        let all = hub
+            .measured_with_hours(&name, ("", ""))
+            .expect("it is read");
+        let own = all
+            .points
+            .iter()
+            .find(|p| p.name == name)
+            .expect("it is there");
+        assert_eq!(own.hours.len(), truth.hours.len(), "{name}");
+        for (hour, (number, (rtts, missed))) in own.hours.iter().zip(&truth.hours) {
+            let at = jiff::Timestamp::from_second(number * 3600).expect("a time");
+            let said = format!("{} {:02}", hour.date, hour.hour);
+            assert_eq!(said, at.strftime("%Y-%m-%d %H").to_string());
+            let judged = rtts.len() as u64 + missed;
+            assert_eq!(
+                (hour.judged, hour.missed),
+                (judged, *missed),
+                "{name} {said}"
+            );
+            let mut rtts = rtts.clone();
+            rtts.sort_unstable();
+            for p in [0.5, 0.95] {
+                let exact = quantile(rtts.len() as u64, p, |k| rtts[k as usize] as f64)
+                    .expect("there are some");
+                let got = hour.rtts.quantile(p).expect("there are some");
+                assert!(
+                    (got - exact).abs() < exact * 0.02,
+                    "{name} {said} {p}: {got} {exact}"
+                );
+            }
+        }
+        let page = point(&all.points, &name, &[]).expect("a page");
+        assert!(page.page().contains("Hours of the day of udp"), "{name}");
+    }
+
     hub.forget("p1").expect("it is forgotten");
+    let gone = hub.measured_with_hours("p1", ("", "")).expect("it is read");
+    assert!(gone.points.iter().all(|p| p.hours.is_empty()));
     let left = report(&hub, None);
     assert_eq!(left.targets[0].points.len(), 3);
+}
+
+/// Probes of 70 days: the hours of the newest 62 stay, and all days.
+#[test]
+fn hours_of_old_days_are_forgotten_and_days_are_not() {
+    let dir = TempDir::new("hours");
+    let hub = Hub::open(dir.at("hub").as_ref(), no_runs).expect("a hub");
+    let code = hub.invite("p").expect("a code");
+    hub.enrol(&code.secret, &PublicKey([1; 32]), "v")
+        .expect("it joins");
+    let mut rng = Streams::new(1).stream("hours");
+    // The newest one comes first, as after weeks without a hub.
+    for day in (0..70).rev() {
+        let started = NOON + day * DAY;
+        upload(&hub, &dir, "p", started, &mut rng, &mut Truth::default());
+        hub.digest(&mut ()).expect("digests");
+    }
+    let all = hub.measured_with_hours("p", ("", "")).expect("it is read");
+    let own = &all.points[0];
+    assert_eq!(own.days.len(), 70);
+    let kept: Vec<&String> = own.hours.iter().map(|h| &h.date).collect();
+    let newest: Vec<&String> = own.days[8..].iter().map(|d| &d.date).collect();
+    assert_eq!(kept, newest);
 }
 
 #[test]

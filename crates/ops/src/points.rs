@@ -6,25 +6,29 @@ use crate::scan::{self, Source};
 use crate::{Progress, usage};
 use analysis::before_after::Round;
 use analysis::over_days::over_days;
-use analysis::points::{Rtts, compare, distributions};
+use analysis::points::{compare, distributions};
 use base::record::{Status, TableId, Text};
+use base::sketch::Sketch;
 use report::terminal::Style;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 pub use analysis::over_days::OverDays;
-pub use analysis::points::{Day, Delays, Point, Points};
+pub use analysis::points::{Day, Delays, Hour, Point, Points};
 
 /// Digest of a recording: all that a report keeps of it.
 #[derive(Default)]
 pub struct Digest {
     /// Days of a monitor's probes.
     pub days: Vec<Day>,
+    /// Hours of the same probes.
+    pub hours: Vec<Hour>,
     /// A test's figures.
     pub round: Option<Round>,
 }
 
-const DAY_NS: i64 = 86_400_000_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
 
 /// Makes the digest of a recording. Experiments leave nothing.
 ///
@@ -39,40 +43,51 @@ pub fn digest(path: &Path, progress: &mut dyn Progress) -> anyhow::Result<Digest
     let mut digest = Digest::default();
     match &*scan::meta(from)?.verb {
         "test" => digest.round = Some(Round::of(&analyse::test(from)?.0)),
-        "monitor" => digest.days = days(from)?,
+        "monitor" => (digest.days, digest.hours) = probes(from)?,
         _ => {}
     }
     Ok(digest)
 }
 
-/// Days of the probes to each target.
-fn days(from: Source<'_>) -> anyhow::Result<Vec<Day>> {
+/// Days and hours of the probes to each target.
+fn probes(from: Source<'_>) -> anyhow::Result<(Vec<Day>, Vec<Hour>)> {
     let mut is_thinned = false;
     scan::scan(from, TableId::Distribution, &["t_ns"], &mut |rows| {
         is_thinned |= !rows.is_empty();
     })?;
     anyhow::ensure!(!is_thinned, "its oldest probes were thinned");
-    let mut all: BTreeMap<(Text, i64), Day> = BTreeMap::new();
+    let mut days: BTreeMap<(Text, i64), Day> = BTreeMap::new();
+    let mut hours: BTreeMap<(Text, i64), Hour> = BTreeMap::new();
     scan::probes(from, |target, sent_ns, rtt_ns, status| {
         let missed = match status {
             Status::Ok => false,
             Status::Late | Status::Lost | Status::LostUp | Status::LostDown => true,
             Status::Duplicate | Status::Invalid | Status::NotSent => return,
         };
-        let key = (target.clone(), sent_ns.div_euclid(DAY_NS));
-        let day = all.entry(key).or_default();
+        let at = |length: i64| (target.clone(), sent_ns.div_euclid(length));
+        let day = days.entry(at(DAY_NS)).or_default();
+        let hour = hours.entry(at(HOUR_NS)).or_default();
         day.judged += 1;
+        hour.judged += 1;
         day.missed += u64::from(missed);
+        hour.missed += u64::from(missed);
         if let (false, Some(rtt)) = (missed, rtt_ns) {
             day.rtts.add(rtt.unsigned_abs());
+            hour.rtts.add(rtt.unsigned_abs());
         }
     })?;
-    let named = all.into_iter().map(|((target, number), day)| Day {
+    let days = days.into_iter().map(|((target, number), day)| Day {
         target: target.to_string(),
         date: date(number.saturating_mul(DAY_NS)),
         ..day
     });
-    Ok(named.collect())
+    let hours = hours.into_iter().map(|((target, number), hour)| Hour {
+        target: target.to_string(),
+        date: date(number.saturating_mul(HOUR_NS)),
+        hour: number.rem_euclid(24).unsigned_abs(),
+        ..hour
+    });
+    Ok((days.collect(), hours.collect()))
 }
 
 /// Date (UTC) of a time, UNIX ns.
@@ -205,14 +220,14 @@ impl Answer {
     }
 }
 
-/// Round trips of a day as steps: value and count, ns.
-pub fn steps(rtts: &Rtts) -> Vec<(u64, u64)> {
+/// Round trips as steps: value and count, ns.
+pub fn steps<const BITS: u32>(rtts: &Sketch<BITS>) -> Vec<(u64, u64)> {
     rtts.counts().collect()
 }
 
 /// Round trips of such steps.
-pub fn of_steps(steps: &[(u64, u64)]) -> Rtts {
-    let mut rtts = Rtts::default();
+pub fn of_steps<const BITS: u32>(steps: &[(u64, u64)]) -> Sketch<BITS> {
+    let mut rtts = Sketch::default();
     steps
         .iter()
         .for_each(|(value, count)| rtts.add_many(*value, *count));

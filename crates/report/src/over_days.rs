@@ -6,7 +6,7 @@ use crate::sheet::{Section, Sheet};
 use crate::table::{Cell, Column, Notes, Table};
 use crate::terminal::{Page, Paint, Style};
 use analysis::before_after::{FIGURES, Is};
-use analysis::over_days::{DatedTest, DayDelays, OverDays, TargetDays};
+use analysis::over_days::{DatedTest, DayDelays, HourOfDay, OverDays, TargetDays};
 use base::print::{DELAY, RPM_SHORT, percent};
 use jiff::civil::Date;
 use stats::Figure;
@@ -17,7 +17,7 @@ const ROWS: usize = 14;
 const DATES: usize = 6;
 
 /// Explains the columns of the days.
-const EXPLAINED: &str = "Days are those of UTC. Against others: worse or better if the day's 95 % point differs from the median of the \
+const EXPLAINED: &str = "Days and hours are those of UTC. An hour's 95 % is the mean of its 95 % points over days. Against others: worse or better if the day's 95 % point differs from the median of the \
      other days by more than three times their scatter, and by more than a tenth. Intervals hold the mean with 95 % confidence, as \
      far as days are independent.";
 
@@ -115,6 +115,10 @@ fn tables(found: &OverDays) -> Vec<(String, Table, bool)> {
             let title = format!("Days of the week of {}", target.target);
             all.push((title, weekdays(&target.target, target), false));
         }
+        if target.hours.len() > 1 {
+            let title = format!("Hours of the day of {}", target.target);
+            all.push((title, hours(&target.target, &target.hours), false));
+        }
     }
     if !found.tests.is_empty() {
         all.push(("Tests".into(), tests(&found.tests), true));
@@ -144,6 +148,19 @@ fn weekdays(title: &str, target: &TargetDays) -> Table {
     for day in &target.weekdays {
         let cells = vec![day.days.into(), Cell::figure(&day.p95_day_ms, DELAY)];
         table.row(day.name.clone(), cells);
+    }
+    table
+}
+
+fn hours(title: &str, all: &[HourOfDay]) -> Table {
+    let mut heads = vec![Column::words("")];
+    heads.extend(["Days", "Lost", "Hour's median", "Hour's 95 %"].map(Column::from));
+    let mut table = Table::new(title, heads);
+    for h in all {
+        let lost = format!("{} %", percent(h.lost_percent / 100.0));
+        let mut cells: Vec<Cell> = vec![h.days.into(), lost.into()];
+        cells.extend([&h.median_hour_ms, &h.p95_hour_ms].map(|f| Cell::figure(f, DELAY)));
+        table.row(format!("{:02}:00", h.hour), cells);
     }
     table
 }
@@ -259,6 +276,49 @@ fn plot(target: &TargetDays) -> Option<PlotSpec> {
     })
 }
 
+/// Plots the hours of the day, the interval of each hour's 95 % point as a band.
+fn plot_of_hours(target: &TargetDays) -> Option<PlotSpec> {
+    let known: Vec<(f64, f64, f64, f64)> = target
+        .hours
+        .iter()
+        .filter_map(|h| match h.p95_hour_ms {
+            Figure::Is { value, low, high } => Some((h.hour as f64, value, low, high)),
+            Figure::CannotTell { .. } => None,
+        })
+        .collect();
+    let most = known.iter().map(|k| k.3).fold(1.0, f64::max);
+    // Each figure holds for its whole hour; hours without one interrupt line and band.
+    let mut band = Vec::new();
+    let mut line = Vec::new();
+    for (i, (hour, value, low, high)) in known.iter().enumerate() {
+        if i > 0 && hour - known[i - 1].0 > 1.5 {
+            band.push(None);
+            line.push((*hour, None));
+        }
+        for x in [*hour, hour + 1.0] {
+            band.push(Some((x, *low, *high)));
+            line.push((x, Some(*value)));
+        }
+    }
+    let marks = (0..=24).step_by(3);
+    let marks = marks.map(|hour| (f64::from(hour), format!("{hour:02}:00")));
+    (known.len() > 1).then(|| PlotSpec {
+        untitled: true,
+        title: format!("Hours of the day of {}", target.target),
+        x: Axis::even("time of day (UTC)", 0.0, 24.0).marked(marks.collect()),
+        panels: vec![Panel {
+            y: Axis::even("Round-trip time, ms", 0.0, nice_top(most * 1.05)),
+            height: 180.0,
+            series: vec![
+                Series::new("95 % interval", "range", Shape::Band(band)).sampled("swatch"),
+                Series::new("an hour's 95 % point, mean", "fine s3", Shape::Knots(line)),
+            ],
+            ..Panel::default()
+        }],
+        ..PlotSpec::default()
+    })
+}
+
 /// Renders the page; `says` are sentences of the fleet about the point, such as its health.
 pub fn page(found: &OverDays, says: &[String]) -> String {
     let mut sections: Vec<Section> = found
@@ -267,7 +327,7 @@ pub fn page(found: &OverDays, says: &[String]) -> String {
         .map(|t| Section {
             heading: format!("Delays to {}", t.target),
             says: vec![lately(t)],
-            plots: plot(t).into_iter().collect(),
+            plots: plot(t).into_iter().chain(plot_of_hours(t)).collect(),
             ..Section::default()
         })
         .collect();
@@ -298,7 +358,7 @@ pub fn page(found: &OverDays, says: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analysis::points::{Day, Point};
+    use analysis::points::{Day, Hour, Point};
 
     fn point(days: &[(&str, f64)]) -> OverDays {
         let days = days.iter().map(|(date, ms)| {
@@ -331,6 +391,43 @@ mod tests {
         };
         let xs: Vec<Option<f64>> = band.iter().map(|b| b.map(|b| b.0)).collect();
         assert_eq!(xs, [Some(0.0), Some(1.0), None, Some(4.0)]);
+    }
+
+    /// Hours of two days, with a gap: each figure holds for its whole hour, and nothing is drawn between.
+    #[test]
+    fn hours_without_probes_leave_a_gap_in_the_plot() {
+        let mut all = Point::default();
+        for (date, hour) in [1, 2].iter().flat_map(|d| [0, 1, 5].map(|h| (d, h))) {
+            let mut own = Hour {
+                target: "udp".into(),
+                date: format!("2026-11-{date:02}"),
+                hour,
+                judged: 100,
+                ..Hour::default()
+            };
+            own.rtts.add_many(1_000_000 * (10 + date), 100);
+            all.hours.push(own);
+            let mut day = Day {
+                target: "udp".into(),
+                date: format!("2026-11-{date:02}"),
+                judged: 300,
+                ..Day::default()
+            };
+            day.rtts.add_many(10_000_000, 300);
+            all.days.push(day);
+        }
+        let found = analysis::over_days::over_days(&all);
+        let spec = plot_of_hours(&found.targets[0]).expect("there are hours");
+        let Shape::Band(band) = &spec.panels[0].series[0].shape else {
+            panic!("the first series is the band")
+        };
+        let xs: Vec<Option<f64>> = band.iter().map(|b| b.map(|b| b.0)).collect();
+        let [at_5, at_6] = [Some(5.0), Some(6.0)];
+        assert_eq!(
+            xs,
+            [Some(0.0), Some(1.0), Some(1.0), Some(2.0), None, at_5, at_6]
+        );
+        assert_eq!(hours("udp", &found.targets[0].hours).rows.len(), 3);
     }
 
     #[test]

@@ -239,7 +239,10 @@ fn report(
 ) -> anyhow::Result<()> {
     let mut console = Console::new();
     hub.digest(&mut console)?;
-    let measured = hub.measured(dates)?;
+    let measured = match view {
+        View::Points(_) => hub.measured(dates),
+        View::Point(name) => hub.measured_with_hours(name, dates),
+    }?;
     for left_out in &measured.left_out {
         eprintln!("tailback: {}", base::text::clean(left_out));
     }

@@ -66,6 +66,18 @@ impl Hub {
         })
     }
 
+    /// One point with its hours, beside all points with what they measured within these dates.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn measured_with_hours(&self, name: &str, dates: Dates<'_>) -> anyhow::Result<Measured> {
+        let mut measured = self.measured(dates)?;
+        if let Some(point) = measured.points.iter_mut().find(|p| p.name == name) {
+            point.hours = self.ledger().hours(name, dates)?;
+        }
+        Ok(measured)
+    }
+
     /// Names of all labels.
     ///
     /// # Errors

@@ -202,7 +202,7 @@ fn point(hub: &Hub, name: &str, drawn: &str) -> anyhow::Result<Option<(String, S
     if drawn == minute.to_string() {
         return Ok(None);
     }
-    let measured = hub.measured(("", ""))?;
+    let measured = hub.measured_with_hours(name, ("", ""))?;
     let answer = ops::points::point(&measured.points, name, &about_point(hub, name)?)?;
     Ok(Some((minute.to_string(), answer.page().to_owned())))
 }

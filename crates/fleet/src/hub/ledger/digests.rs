@@ -1,9 +1,9 @@
 //! Digests of recordings in the ledger: days of probes, figures of tests; and what the operator says of the points.
 
 use super::Ledger;
-use ops::points::{Day, Digest, Point, of_steps, steps};
+use ops::points::{Day, Digest, Hour, Point, of_steps, steps};
 use rusqlite::{OptionalExtension, Transaction, params};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const SCHEMA: &str = "
 create table if not exists digest (
@@ -11,6 +11,9 @@ create table if not exists digest (
 create table if not exists delay_day (
     point text not null, target text not null, date text not null, judged integer not null, missed integer not null,
     steps text not null, primary key (point, target, date)) strict;
+create table if not exists delay_hour (
+    point text not null, target text not null, date text not null, hour integer not null, judged integer not null,
+    missed integer not null, steps text not null, primary key (point, target, date, hour)) strict, without rowid;
 create table if not exists round (
     point text not null, recording text not null, date text not null, round text not null,
     primary key (point, recording)) strict;
@@ -19,7 +22,10 @@ create table if not exists label (
 ";
 
 /// Tables whose rows go when a point's recordings are deleted.
-pub(super) const OF_A_POINT: [&str; 4] = ["digest", "delay_day", "round", "label"];
+pub(super) const OF_A_POINT: [&str; 5] = ["digest", "delay_day", "delay_hour", "round", "label"];
+
+/// Days whose hours are kept: they take more room than days, and old ones tell little of today's.
+const DAYS_OF_HOURS: u64 = 62;
 
 /// Dates, UTC, both included; empty for no limit.
 pub type Dates<'d> = (&'d str, &'d str);
@@ -65,6 +71,14 @@ impl Ledger {
                 .days
                 .iter()
                 .try_for_each(|day| add_day(&change, point, day))?;
+            digest
+                .hours
+                .iter()
+                .try_for_each(|hour| add_hour(&change, point, hour))?;
+            let targets: BTreeSet<&str> = digest.hours.iter().map(|h| &*h.target).collect();
+            targets
+                .into_iter()
+                .try_for_each(|target| forget_hours(&change, point, target))?;
             if let Some(round) = &digest.round {
                 change.execute(
                     "insert into round values (?1, ?2, ?3, ?4)",
@@ -170,6 +184,76 @@ impl Ledger {
         }
         Ok(point)
     }
+
+    /// Hours of a point within these dates, of the newest days alone.
+    ///
+    /// # Errors
+    /// The ledger cannot be read, or a row of it is damaged.
+    pub fn hours(&self, name: &str, (from, to): Dates<'_>) -> anyhow::Result<Vec<Hour>> {
+        let mut query = self.0.prepare_cached(
+            "select target, date, hour, judged, missed, steps from delay_hour
+             where point = ?1 and date >= ?2 and (?3 = '' or date <= ?3) order by target, date, hour",
+        )?;
+        let mut rows = query.query([name, from, to])?;
+        let mut hours = Vec::new();
+        while let Some(row) = rows.next()? {
+            let text = row.get_ref(5)?.as_str()?;
+            hours.push(Hour {
+                target: row.get(0)?,
+                date: row.get(1)?,
+                hour: row.get::<_, i64>(2)?.unsigned_abs(),
+                judged: row.get::<_, i64>(3)?.unsigned_abs(),
+                missed: row.get::<_, i64>(4)?.unsigned_abs(),
+                rtts: of_steps(&serde_json::from_str::<Vec<(u64, u64)>>(text)?),
+            });
+        }
+        Ok(hours)
+    }
+}
+
+/// Count as the ledger has it.
+fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Adds probes to an hour of a point.
+fn add_hour(change: &Transaction<'_>, point: &str, hour: &Hour) -> anyhow::Result<()> {
+    let key = params![point, hour.target, hour.date, number(hour.hour)];
+    let before: Option<(i64, i64, String)> = change
+        .query_row(
+            "select judged, missed, steps from delay_hour where point = ?1 and target = ?2 and date = ?3 and hour = ?4",
+            key,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .optional()?;
+    let (mut judged, mut missed, mut rtts) = (hour.judged, hour.missed, hour.rtts.clone());
+    if let Some((j, m, text)) = before {
+        judged = judged.saturating_add(j.unsigned_abs());
+        missed = missed.saturating_add(m.unsigned_abs());
+        rtts.merge(&of_steps(&serde_json::from_str::<Vec<(u64, u64)>>(&text)?));
+    }
+    change.execute(
+        "insert or replace into delay_hour values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            point,
+            hour.target,
+            hour.date,
+            number(hour.hour),
+            number(judged),
+            number(missed),
+            serde_json::to_string(&steps(&rtts))?
+        ],
+    )?;
+    Ok(())
+}
+
+/// Deletes the hours of all but the newest days.
+fn forget_hours(change: &Transaction<'_>, point: &str, target: &str) -> rusqlite::Result<usize> {
+    change.execute(
+        "delete from delay_hour where point = ?1 and target = ?2 and date <= (
+             select distinct date from delay_hour where point = ?1 and target = ?2 order by date desc limit 1 offset ?3)",
+        params![point, target, number(DAYS_OF_HOURS)],
+    )
 }
 
 /// Adds probes to a day of a point.
@@ -187,7 +271,6 @@ fn add_day(change: &Transaction<'_>, point: &str, day: &Day) -> anyhow::Result<(
         missed = missed.saturating_add(m.unsigned_abs());
         rtts.merge(&of_steps(&serde_json::from_str::<Vec<(u64, u64)>>(&text)?));
     }
-    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     change.execute(
         "insert or replace into delay_day values (?1, ?2, ?3, ?4, ?5, ?6)",
         params![
