@@ -4,11 +4,14 @@
 use base::record::{Delay, Meta, Status};
 use base::rng::{Rng, Streams};
 use base::sketch::quantile;
-use fleet::hub::Hub;
+use fleet::hub::{Dashboard, Hub};
 use fleet::{Manifest, PublicKey, Task};
 use ops::points::{Delays, Points, point, run};
 use rand::RngExt;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 use testkit::TempDir;
 
 const NOON: i64 = 1_795_608_000_000_000_000;
@@ -214,6 +217,96 @@ fn a_report_has_the_figures_of_all_probes_and_each_recording_once() {
     assert!(gone.points.iter().all(|p| p.hours.is_empty()));
     let left = report(&hub, None);
     assert_eq!(left.targets[0].points.len(), 3);
+}
+
+/// Status and body that the dashboard answers to the holder of a token; a page that is still being drawn is waited for.
+fn ask(dashboard: &Dashboard, path: &str, token: &str) -> (u16, String) {
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(dashboard.address()).expect("it listens");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("it is asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        if !answer.contains("Drawing …") {
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+            let status = head.split(' ').nth(1).expect("a status");
+            return (status.parse().expect("a number"), body.to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{path} is not drawn within 30 s")
+}
+
+/// Two providers' points on one hub: a reader of one of them finds no name of the other's points on any page, whatever
+/// the path says, and loses a point whose label changes.
+#[test]
+fn a_reader_of_one_label_sees_no_other_point() {
+    let dir = TempDir::new("readers");
+    let data = std::path::PathBuf::from(dir.at("hub"));
+    let hub = Hub::open(&data, no_runs).expect("a hub");
+    let mut rng = Streams::new(2).stream("readers");
+    for number in 0..4u8 {
+        let name = format!("quarry-{number}");
+        let code = hub.invite(&name).expect("a code");
+        hub.enrol(&code.secret, &PublicKey([number + 1; 32]), "v")
+            .expect("it joins");
+        hub.label(&name, &[format!("provider=isp-{}", number % 2)])
+            .expect("a label");
+        upload(&hub, &dir, &name, NOON, &mut rng, &mut Truth::default());
+    }
+    hub.digest(&mut ()).expect("digests");
+    let token = |name: &str, only| {
+        let reader = hub.add_reader(name, only).expect("a reader");
+        reader.token.expect("a token")
+    };
+    assert!(hub.add_reader("anna", Some("provider")).is_err());
+    assert!(hub.add_reader("anna", Some("provider=")).is_err());
+    let (anna, all) = (token("anna", Some("provider=isp-0")), token("otto", None));
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let dashboard =
+        Dashboard::start(&data, no_runs, listen, Some("0123".into())).expect("a dashboard");
+    let names = |path: &str, token: &str| -> Vec<usize> {
+        let (status, body) = ask(&dashboard, path, token);
+        assert_eq!(status, 200, "{path}: {body}");
+        (0..4)
+            .filter(|n| body.contains(&format!("quarry-{n}")))
+            .collect()
+    };
+    for path in ["/", "/report", "/report/provider"] {
+        assert_eq!(names(path, &all), [0, 1, 2, 3], "{path}");
+        assert_eq!(names(path, &anna), [0, 2], "{path}");
+        assert_eq!(names(path, "0123"), [0, 1, 2, 3], "{path}");
+    }
+    for path in ["/p/quarry-0", "/p/quarry-0/watch"] {
+        let (_, body) = ask(&dashboard, path, &anna);
+        assert!(body.contains("svg"), "{path}: {body}");
+    }
+    for path in ["/p/quarry-1", "/p/quarry-1/watch", "/p/nowhere"] {
+        let (_, body) = ask(&dashboard, path, &anna);
+        assert!(
+            body.contains("there is no point") && !body.contains("svg"),
+            "{path}: {body}"
+        );
+    }
+    assert_eq!(ask(&dashboard, "/metrics", &anna).0, 404);
+    assert_eq!(ask(&dashboard, "/metrics", &all).0, 200);
+
+    hub.label("quarry-0", &["provider=isp-1".into()])
+        .expect("a label");
+    let until = Instant::now() + Duration::from_secs(30);
+    while ask(&dashboard, "/p/quarry-0", &anna).1.contains("svg") {
+        assert!(
+            Instant::now() < until,
+            "the page of a point that changed its label stays"
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // A new token without a scope shows all again, and the old one holds no longer.
+    let wide = token("anna", None);
+    assert_eq!(ask(&dashboard, "/", &anna).0, 401);
+    assert_eq!(names("/", &wide), [0, 1, 2, 3]);
 }
 
 /// Probes of 70 days: the hours of the newest 62 stay, and all days.

@@ -47,8 +47,9 @@ pub struct Reply {
 
 /// Content of a site, which is asked in the server's thread and must answer from memory.
 pub trait Site: Send + Sync + 'static {
-    /// Returns the content of a path, or nothing if there is none. `accepts` is the header `Accept`.
-    fn get(&self, path: &str, accepts: &str) -> Option<Reply>;
+    /// Returns the content of a path, or nothing if there is none. `accepts` is the header `Accept`; `token` the further token
+    /// that opened the site, if it was one.
+    fn get(&self, path: &str, accepts: &str, token: Option<&str>) -> Option<Reply>;
 
     /// True for a further token that opens the site, where one is asked for.
     fn knows(&self, _token: &str) -> bool {
@@ -167,6 +168,7 @@ async fn answer(State(asked): State<Arc<Asked>>, request: Request) -> Response {
     }
     let (headers, uri) = (request.headers(), request.uri());
     let mut cookie = None;
+    let mut further = None;
     match &asked.token {
         None if !names_this_host(headers) => {
             let why = "Name this host by its address, or as localhost.\n";
@@ -176,16 +178,17 @@ async fn answer(State(asked): State<Arc<Asked>>, request: Request) -> Response {
         Some(token) => {
             let opens = |given: &&str| same(given, token) || asked.site.knows(given);
             let by_query = uri.query().and_then(token_of_query).filter(opens);
-            if by_query.is_none() && !tokens(headers).any(|given| opens(&given)) {
+            let Some(given) = by_query.or_else(|| tokens(headers).find(opens)) else {
                 let why = "This address needs a token: open it with ?token=... at its end.\n";
                 return plain(StatusCode::UNAUTHORIZED, why);
-            }
+            };
+            further = (!same(given, token)).then_some(given);
             let strict = "HttpOnly; SameSite=Strict; Path=/";
             cookie = by_query.map(|given| format!("{TOKEN_COOKIE}={given}; {strict}"));
         }
     }
     let accepts = text_of(headers, ACCEPT.as_str());
-    match asked.site.get(uri.path(), accepts) {
+    match asked.site.get(uri.path(), accepts, further) {
         Some(reply) => response(StatusCode::OK, reply.kind, reply.body, cookie),
         None => plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
     }
@@ -335,7 +338,7 @@ mod tests {
     struct Fixed;
 
     impl Site for Fixed {
-        fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
+        fn get(&self, path: &str, _accepts: &str, _token: Option<&str>) -> Option<Reply> {
             (path == "/").then(|| Reply {
                 kind: "text/plain; charset=utf-8",
                 body: b"the site".to_vec(),

@@ -94,6 +94,9 @@ enum Command {
         /// Name of the person: lower-case letters, digits and -
         #[arg(long, value_name = "NAME")]
         name: String,
+        /// Show the points with this label alone, such as provider=acme [default: all points]
+        #[arg(long, value_name = "KEY=VALUE", conflicts_with = "end")]
+        only: Option<String>,
         /// End this person's access instead
         #[arg(long)]
         end: bool,
@@ -175,13 +178,14 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(Command::Reader {
             of,
             name,
+            only,
             end,
             json,
         }) => {
             let hub = Hub::open(&of.data, task::read)?;
             let reader = match end {
                 true => hub.end_reader(&name)?,
-                false => hub.add_reader(&name)?,
+                false => hub.add_reader(&name, only.as_deref())?,
             };
             match (&reader.token, json) {
                 (_, true) => print_json(&reader)?,

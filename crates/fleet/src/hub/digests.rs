@@ -96,11 +96,7 @@ impl Hub {
         }
         let mut parsed = Vec::new();
         for label in labels {
-            let (key, value) = label.split_once('=').ok_or_else(|| {
-                ops::usage(format!("{label:?}: give KEY=VALUE, such as provider=Acme"))
-            })?;
-            check(key, value)?;
-            parsed.push((key, value));
+            parsed.push(parse_label(label)?);
         }
         let ledger = self.ledger();
         parsed
@@ -109,6 +105,15 @@ impl Hub {
         let what = format!("labelled {name}: {}", labels.join(", "));
         Ok(ledger.audit(crate::unix_s(), "operator", &what)?)
     }
+}
+
+/// Splits `KEY=VALUE`, and checks both.
+pub(super) fn parse_label(label: &str) -> anyhow::Result<(&str, &str)> {
+    let (key, value) = label
+        .split_once('=')
+        .ok_or_else(|| ops::usage(format!("{label:?}: give KEY=VALUE, such as provider=Acme")))?;
+    check(key, value)?;
+    Ok((key, value))
 }
 
 fn check(key: &str, value: &str) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ pub use digests::Dates;
 pub use releases::{Counts, PointRelease};
 
 use super::LogLine;
+use super::readers::Scope;
 use crate::identity::PublicKey;
 use crate::manifest::Manifest;
 use crate::wire::{AskedRun, Receipt, Run, SignedPlan, State, Verdict};
@@ -47,6 +48,8 @@ create table if not exists turn_wanted (
     primary key (server, point)) strict;
 create table if not exists reader (
     name text primary key, trace text not null, made_s integer not null) strict;
+create table if not exists reader_scope (
+    name text primary key, key text not null, value text not null) strict;
 create table if not exists asked_run (
     number integer primary key autoincrement, point text not null, measurement text not null, asked_s integer not null,
     until_s integer not null) strict;
@@ -529,17 +532,30 @@ impl Ledger {
         Ok(taken)
     }
 
-    /// Keeps the trace of a reader's token, in place of the one before.
+    /// Keeps the trace of a reader's token and what it shows, in place of those before.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn add_reader(&mut self, name: &str, trace: &str, now_s: i64) -> rusqlite::Result<()> {
+    pub fn add_reader(
+        &mut self,
+        name: &str,
+        trace: &str,
+        scope: &Scope,
+        now_s: i64,
+    ) -> rusqlite::Result<()> {
         let change = self.change()?;
         let add = "insert or replace into reader values (?1, ?2, ?3)";
         change.execute(add, params![name, trace, now_s])?;
+        change.execute("delete from reader_scope where name = ?1", [name])?;
+        let mut what = format!("gave the reader {name} a token");
+        if let Scope::Label(key, value) = scope {
+            let add = "insert into reader_scope values (?1, ?2, ?3)";
+            change.execute(add, [name, key, value])?;
+            what += &format!(" for the points with {key}={value}");
+        }
         change.execute(
             "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, format!("gave the reader {name} a token")],
+            params![now_s, what],
         )?;
         change.commit()
     }
@@ -553,6 +569,7 @@ impl Ledger {
         if change.execute("delete from reader where name = ?1", [name])? == 0 {
             return Ok(false);
         }
+        change.execute("delete from reader_scope where name = ?1", [name])?;
         change.execute(
             "insert into audit values (?1, 'operator', ?2)",
             params![now_s, format!("ended the access of the reader {name}")],
@@ -561,15 +578,21 @@ impl Ledger {
         Ok(true)
     }
 
-    /// True if a reader's token has this trace.
+    /// Points that the reader sees whose token has this trace; none if there is no such reader.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn has_reader(&self, trace: &str) -> rusqlite::Result<bool> {
-        let query = "select exists (select 1 from reader where trace = ?1)";
+    pub fn scope_of(&self, trace: &str) -> rusqlite::Result<Option<Scope>> {
+        let query = "select s.key, s.value from reader r left join reader_scope s on s.name = r.name where r.trace = ?1";
         self.0
             .prepare_cached(query)?
-            .query_row([trace], |row| row.get(0))
+            .query_row([trace], |row| {
+                let (key, value): (Option<String>, Option<String>) = (row.get(0)?, row.get(1)?);
+                Ok(key
+                    .zip(value)
+                    .map_or(Scope::All, |(k, v)| Scope::Label(k, v)))
+            })
+            .optional()
     }
 
     /// Asks a point for a run of a measurement, which it may start until then.

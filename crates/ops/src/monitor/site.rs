@@ -279,7 +279,7 @@ impl Site {
 }
 
 impl WebSite for Site {
-    fn get(&self, path: &str, accepts: &str) -> Option<Reply> {
+    fn get(&self, path: &str, accepts: &str, _token: Option<&str>) -> Option<Reply> {
         match path {
             "/" => Some(Reply {
                 kind: "text/html; charset=utf-8",

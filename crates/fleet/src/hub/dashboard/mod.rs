@@ -1,5 +1,5 @@
 //! Dashboard of a hub: the state of all points, reports over them, the page of each measurement's latest recording, and
-//! metrics. Read-only.
+//! metrics. Read-only. A reader sees the points of their scope, and of no other point a name.
 //!
 //! A thread of low priority draws what somebody has asked for in the last minute. All pages come from memory.
 
@@ -9,7 +9,8 @@ mod public;
 
 pub use public::Public;
 
-use super::{Hub, about_point};
+use super::readers::Scope;
+use super::{Hub, Measured, about_point};
 use crate::task::ReadTask;
 use crate::unix_s;
 use live::web::{Reply, Site, Web};
@@ -41,7 +42,8 @@ struct Page {
 
 struct Pages {
     hub: Hub,
-    pages: Mutex<BTreeMap<String, Page>>,
+    /// Pages by what their readers see and their path.
+    pages: Mutex<BTreeMap<(Scope, String), Page>>,
     /// Metrics that were read last, and when.
     metrics: Mutex<Option<(Instant, String)>>,
 }
@@ -84,30 +86,30 @@ impl Dashboard {
 }
 
 impl Pages {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Page>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(Scope, String), Page>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Draws the pages that are looked at and out of date; forgets the others.
     fn paint(&self, scratch: &Path) {
         let hub = &self.hub;
-        let wanted: Vec<(String, String)> = {
+        let wanted: Vec<((Scope, String), String)> = {
             let mut all = self.all();
             all.retain(|_, page| page.asked.elapsed() < LOOKING);
             all.iter()
-                .map(|(path, page)| (path.clone(), page.of.clone()))
+                .map(|(key, page)| (key.clone(), page.of.clone()))
                 .collect()
         };
-        for (path, drawn_of) in wanted {
-            let painted = match View::of(&path) {
+        for (key, drawn_of) in wanted {
+            let (scope, path) = &key;
+            let painted = match View::of(path) {
                 None | Some(View::Overview) => {
-                    overview(hub).map(|html| Some((String::new(), html)))
+                    overview(hub, scope).map(|html| Some((String::new(), html)))
                 }
-                Some(View::Report(by)) => report(hub, by, &drawn_of),
-                Some(View::Point(name)) => point(hub, name, &drawn_of),
-                Some(View::Recording(point, name)) => {
-                    recording(hub, (point, name), &drawn_of, scratch)
-                }
+                Some(View::Report(by)) => report(hub, scope, by, &drawn_of),
+                Some(View::Point(name)) => point(hub, scope, name, &drawn_of),
+                Some(View::Recording(point, name)) => seen(hub, scope, point)
+                    .and_then(|()| recording(hub, (point, name), &drawn_of, scratch)),
             };
             let (of, html) = match painted {
                 Ok(Some(painted)) => painted,
@@ -120,7 +122,7 @@ impl Pages {
                     ),
                 ),
             };
-            if let Some(page) = self.all().get_mut(&path) {
+            if let Some(page) = self.all().get_mut(&key) {
                 (page.of, page.html) = (of, Some(Arc::new(html.into_bytes())));
             }
         }
@@ -160,11 +162,36 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-fn overview(hub: &Hub) -> anyhow::Result<String> {
-    let status = hub.status()?;
+/// Refuses a point that a reader does not see, as one that is not there.
+fn seen(hub: &Hub, scope: &Scope, point: &str) -> anyhow::Result<()> {
+    let labels = hub.ledger().labels(point)?;
+    anyhow::ensure!(scope.holds(&labels), "there is no point {point}");
+    Ok(())
+}
+
+/// Points that a reader sees, with what they measured.
+fn measured(hub: &Hub, scope: &Scope) -> anyhow::Result<Measured> {
+    let mut measured = hub.measured(("", ""))?;
+    measured.points.retain(|p| scope.holds(&p.labels));
+    Ok(measured)
+}
+
+fn overview(hub: &Hub, scope: &Scope) -> anyhow::Result<String> {
+    let mut status = hub.status()?;
+    let mut points = Vec::new();
+    for point in status.points {
+        if scope.holds(&hub.ledger().labels(&point.name)?) {
+            points.push(point);
+        }
+    }
+    status.points = points;
     let mut html = format!("{HEAD}<title>Fleet</title><h1>Fleet</h1>");
     html += "<meta http-equiv=\"refresh\" content=\"5\">";
-    let labels = hub.label_keys()?;
+    let labels = match scope {
+        Scope::All => hub.label_keys()?,
+        // Names of labels that only other points have are not theirs to read.
+        Scope::Label(key, _) => vec![key.clone()],
+    };
     let by = labels
         .iter()
         .map(|key| format!(" · <a href=\"/report/{key}\">by {key}</a>"));
@@ -181,28 +208,42 @@ fn overview(hub: &Hub) -> anyhow::Result<String> {
         html += &format!("<p><a href=\"/p/{0}\">{0}</a>:{links}", point.name);
     }
     let says = std::iter::once(status.head()).chain(status.remarks());
+    // A release and its points are the operator's.
+    let says = says.filter(|_| *scope == Scope::All);
     says.for_each(|says| html += &format!("<p>{}", escaped(&says)));
     Ok(html)
 }
 
 /// Draws a report over all points, once a minute.
-fn report(hub: &Hub, by: Option<&str>, drawn: &str) -> anyhow::Result<Option<(String, String)>> {
+fn report(
+    hub: &Hub,
+    scope: &Scope,
+    by: Option<&str>,
+    drawn: &str,
+) -> anyhow::Result<Option<(String, String)>> {
     let minute = jiff::Timestamp::now().as_second() / 60;
     if drawn == minute.to_string() {
         return Ok(None);
     }
-    let measured = hub.measured(("", ""))?;
+    let measured = measured(hub, scope)?;
     let answer = ops::points::run(&measured.points, by)?;
     Ok(Some((minute.to_string(), answer.page().to_owned())))
 }
 
 /// Draws a point over its days, once a minute.
-fn point(hub: &Hub, name: &str, drawn: &str) -> anyhow::Result<Option<(String, String)>> {
+fn point(
+    hub: &Hub,
+    scope: &Scope,
+    name: &str,
+    drawn: &str,
+) -> anyhow::Result<Option<(String, String)>> {
+    seen(hub, scope, name)?;
     let minute = jiff::Timestamp::now().as_second() / 60;
     if drawn == minute.to_string() {
         return Ok(None);
     }
-    let measured = hub.measured_with_hours(name, ("", ""))?;
+    let mut measured = hub.measured_with_hours(name, ("", ""))?;
+    measured.points.retain(|p| scope.holds(&p.labels));
     let answer = ops::points::point(&measured.points, name, &about_point(hub, name)?)?;
     Ok(Some((minute.to_string(), answer.page().to_owned())))
 }
@@ -258,19 +299,24 @@ impl Pages {
 
 impl Site for Pages {
     fn knows(&self, token: &str) -> bool {
-        self.hub.is_reader(token)
+        self.hub.scope_of(token).is_some()
     }
 
-    fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
+    fn get(&self, path: &str, _accepts: &str, token: Option<&str>) -> Option<Reply> {
+        let scope = match token {
+            Some(token) => self.hub.scope_of(token)?,
+            None => Scope::All,
+        };
         if path == "/metrics" {
-            return self.metrics();
+            return (scope == Scope::All).then(|| self.metrics()).flatten();
         }
         let mut all = self.all();
         let is_known = View::of(path).is_some();
-        if !is_known || all.len() >= PAGES && !all.contains_key(path) {
+        let key = (scope, path.to_owned());
+        if !is_known || all.len() >= PAGES && !all.contains_key(&key) {
             return None;
         }
-        let page = all.entry(path.into()).or_insert_with(|| Page {
+        let page = all.entry(key).or_insert_with(|| Page {
             asked: Instant::now(),
             of: String::new(),
             html: None,

@@ -78,7 +78,7 @@ fn page(hub: &Hub, by: &str) -> Vec<u8> {
 }
 
 impl Site for Shown {
-    fn get(&self, path: &str, _accepts: &str) -> Option<Reply> {
+    fn get(&self, path: &str, _accepts: &str, _token: Option<&str>) -> Option<Reply> {
         let html = self.html.lock().unwrap_or_else(PoisonError::into_inner);
         (path == "/").then(|| Reply {
             kind: HTML,
