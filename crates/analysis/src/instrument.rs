@@ -215,8 +215,8 @@ pub fn cross_traffic_bps(
     if is_private(rec) {
         return Some(0.0);
     }
-    if drained.is_none() || range.end.saturating_sub(range.start) * 2 < phase.to_ns - phase.warm_ns
-    {
+    let span = |range: &Range<i64>| range.end.saturating_sub(range.start);
+    if drained.is_none() || span(&range) < span(&phase.steady()) / 2 {
         return None;
     }
     let own = |direction| {

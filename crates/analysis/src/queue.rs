@@ -10,7 +10,7 @@
 //! **Source.** Borlaug 2014, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
 //!
-//! Not told: the size if the base moved by more than a quarter of it meanwhile (a bound remains), and the wait of the
+//! Not told: the size if the base moved by more than a fifth of it meanwhile (a bound remains), and the wait of the
 //! load's own packets if delayed acknowledgements leave half of it open.
 //!
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as probes are: the size
@@ -107,7 +107,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
 }
 
 /// Share of a level above which what the base may have moved by leaves nothing of it.
-const DOUBT: f64 = 0.25;
+const DOUBT: f64 = 0.2;
 /// The same of the wait of the load's own packets, and how far down its interval reaches.
 const WIDE: f64 = 0.5;
 

@@ -248,12 +248,13 @@ fn add_hour(change: &Transaction<'_>, point: &str, hour: &Hour) -> anyhow::Resul
 }
 
 /// Deletes the hours of all but the newest days.
-fn forget_hours(change: &Transaction<'_>, point: &str, target: &str) -> rusqlite::Result<usize> {
+fn forget_hours(change: &Transaction<'_>, point: &str, target: &str) -> rusqlite::Result<()> {
     change.execute(
         "delete from delay_hour where point = ?1 and target = ?2 and date <= (
              select distinct date from delay_hour where point = ?1 and target = ?2 order by date desc limit 1 offset ?3)",
         params![point, target, number(DAYS_OF_HOURS)],
-    )
+    )?;
+    Ok(())
 }
 
 /// Adds probes to a day of a point.
