@@ -22,6 +22,7 @@ use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};
 use stats::Figure;
+use std::ops::Range;
 
 /// Stage name of the trains in a recording.
 pub const STAGE: &str = "overload";
@@ -128,6 +129,12 @@ pub struct Overload {
     /// whole packets. A token bucket makes later floods slower; only a rate that varies makes them faster.
     pub rises: f64,
 }
+
+/// Gaps from which pauses show, and the least usual one, ms: shorter ones are those of hosts.
+const FEWEST_GAPS: usize = 20;
+const STAMPS_MS: f64 = 2.0;
+/// Mean gap in terms of the median where a link pauses.
+const PAUSES: Range<f64> = 1.04..1.6;
 
 fn is_flood(t: &Train) -> bool {
     t.facts.program.largest_payload() > 4 * SPARSE_PAYLOAD
@@ -397,6 +404,20 @@ impl Flood<'_> {
         }
     }
 
+    /// True if the link had nothing to send between some packets that arrived: a law dropped so much of the flood that it
+    /// left the link idle. Most packets then follow each other in the time of one on the link, and the mean gap is longer.
+    /// Where packets come in bunches, or in the time of a host's stamps, gaps do not tell.
+    fn pauses(&self) -> bool {
+        let all = trains::arrivals(self.train);
+        let gaps: Vec<f64> = (all.windows(2))
+            .map(|w| (w[1].0 - w[0].0) as f64 / 1e6)
+            .collect();
+        let (Some(usual), Some(m)) = (stats::median(&gaps), stats::moments(&gaps)) else {
+            return false;
+        };
+        gaps.len() >= FEWEST_GAPS && usual > STAMPS_MS && PAUSES.contains(&(m.mean / usual))
+    }
+
     /// Rate over the overloaded part: from the first sign of a queue or a loss to the last arrival.
     fn rate(&self, packet_ms: f64) -> Figure {
         let began = self.train.began_ns().unwrap_or(0);
@@ -545,7 +566,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
 
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
     Some(Overload {
-        confirmed: last.confirms() && last.keeps_its_rate(),
+        confirmed: last.confirms() && last.keeps_its_rate() && !last.pauses(),
         rate_bps,
         at_least_bps,
         plateau_ms,
