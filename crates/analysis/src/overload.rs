@@ -130,11 +130,11 @@ pub struct Overload {
     pub rises: f64,
 }
 
-/// Gaps from which pauses show, and the least usual one, ms: shorter ones are those of hosts.
+/// Gaps from which pauses show, and the least usual one, ms: jitter and hosts make shorter ones uneven.
 const FEWEST_GAPS: usize = 20;
-const STAMPS_MS: f64 = 2.0;
+const EVEN_MS: f64 = 10.0;
 /// Mean gap in terms of the median where a link pauses.
-const PAUSES: Range<f64> = 1.04..1.6;
+const PAUSES: Range<f64> = 1.05..1.6;
 
 fn is_flood(t: &Train) -> bool {
     t.facts.program.largest_payload() > 4 * SPARSE_PAYLOAD
@@ -406,7 +406,7 @@ impl Flood<'_> {
 
     /// True if the link had nothing to send between some packets that arrived: a law dropped so much of the flood that it
     /// left the link idle. Most packets then follow each other in the time of one on the link, and the mean gap is longer.
-    /// Where packets come in bunches, or in the time of a host's stamps, gaps do not tell.
+    /// Where packets come in bunches, or faster than jitter is, gaps do not tell.
     fn pauses(&self) -> bool {
         let all = trains::arrivals(self.train);
         let gaps: Vec<f64> = (all.windows(2))
@@ -415,7 +415,7 @@ impl Flood<'_> {
         let (Some(usual), Some(m)) = (stats::median(&gaps), stats::moments(&gaps)) else {
             return false;
         };
-        gaps.len() >= FEWEST_GAPS && usual > STAMPS_MS && PAUSES.contains(&(m.mean / usual))
+        gaps.len() >= FEWEST_GAPS && usual > EVEN_MS && PAUSES.contains(&(m.mean / usual))
     }
 
     /// Rate over the overloaded part: from the first sign of a queue or a loss to the last arrival.
