@@ -1485,6 +1485,7 @@ def hub_reader(
     *,
     name: str,
     data: Path | None = None,
+    only: Pairs | None = None,
     end: bool = False,
     progress: Progress = None,
 ) -> Answer:
@@ -1493,13 +1494,14 @@ def hub_reader(
     Args:
         name: Name of the person: lower-case letters, digits and -
         data: Directory of the hub [default: hub]
+        only: Show the points with this label alone, such as provider=acme [default: all points]
         end: End this person's access instead [default: false]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("hub", "reader"),
         {},
-        {"name": name, "data": data, "end": end},
+        {"name": name, "data": data, "only": only, "end": end},
         not_json=(),
         progress=progress,
     )
