@@ -8,7 +8,7 @@ use fleet::hub::{Dashboard, Hub};
 use fleet::{Manifest, PublicKey, Task};
 use ops::points::{Delays, Points, point, run};
 use rand::RngExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -209,7 +209,12 @@ fn a_report_has_the_figures_of_all_probes_and_each_recording_once() {
             }
         }
         let page = point(&all.points, &name, &[]).expect("a page");
-        assert!(page.page().contains("Hours of the day of udp"), "{name}");
+        let of_the_day: BTreeSet<u64> = own.hours.iter().map(|h| h.hour).collect();
+        // One hour alone is none of the day's; of two, one may have too few probes.
+        if of_the_day.len() != 2 {
+            let shown = page.page().contains("Hours of the day of udp");
+            assert_eq!(shown, of_the_day.len() > 2, "{name}");
+        }
     }
 
     hub.forget("p1").expect("it is forgotten");

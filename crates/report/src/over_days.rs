@@ -311,7 +311,7 @@ fn plot_of_hours(target: &TargetDays) -> Option<PlotSpec> {
             height: 180.0,
             series: vec![
                 Series::new("95 % interval", "range", Shape::Band(band)).sampled("swatch"),
-                Series::new("an hour's 95 % point, mean", "fine s3", Shape::Knots(line)),
+                Series::new("an hour's 95 % point, mean", "fine s3", Shape::Line(line)),
             ],
             ..Panel::default()
         }],

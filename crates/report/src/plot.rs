@@ -244,7 +244,7 @@ pub enum Shape {
     Line(Vec<(f64, Option<f64>)>),
     /// Stairs through (x, y): each value holds up to the next, as the shares of a distribution do.
     Stairs(Vec<(f64, f64)>),
-    /// Line between few values, each with a dot.
+    /// Line between few values, each with a dot, interrupted at missing values.
     Knots(Vec<(f64, Option<f64>)>),
     /// Dots of two pixels; points on the same pixel are drawn once.
     Dots(Vec<(f64, Option<f64>)>),

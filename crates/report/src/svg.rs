@@ -454,7 +454,7 @@ impl Placed<'_> {
             Shape::Stairs(points) => path(self.places(&stairs(points))),
             Shape::Knots(points) => {
                 let dots = self.spots(points).map(|(x, y)| circle(x, y));
-                path(self.spots(points).map(|(x, y)| (x, Some(y)))) + &dots.collect::<String>()
+                path(self.places(points)) + &dots.collect::<String>()
             }
             Shape::Dots(points) => dots(self.spots(points)),
             Shape::Crosses(points) => self.spots(points).map(|(x, y)| cross(x, y)).collect(),
@@ -573,6 +573,25 @@ mod tests {
             vec![(-1.0, Some(1.0)), (5.0, Some(1.0)), (11.0, Some(1.0))],
         );
         assert_eq!(svg.matches("m0 -10").count(), 1);
+    }
+
+    /// Three values and a gap before the last: the line begins twice, and there are three dots.
+    #[test]
+    fn a_missing_value_interrupts_a_line_of_few_values() {
+        let points = vec![
+            (1.0, Some(1.0)),
+            (2.0, Some(2.0)),
+            (3.0, None),
+            (4.0, Some(3.0)),
+        ];
+        let svg = chart(Draw::Knots, points);
+        let curve = (svg.split(" d=\"").skip(1))
+            .map(|d| d.split('"').next().unwrap_or_default())
+            .find(|d| d.matches("a3 3").count() == 6)
+            .expect("a curve with three dots");
+        let line = curve.split('a').next().expect("a line");
+        // The last M is that of the first dot.
+        assert_eq!(line.matches('M').count(), 3, "{curve}");
     }
 
     #[test]
