@@ -104,7 +104,9 @@ fn signal_and_handovers_of_a_modem_stand_beside_the_probes() {
         assert_eq!((least, most), (Some(-102.0), Some(-100.0)), "{radio}");
         let [readings, handovers, cells] =
             ["readings", "handovers", "cells"].map(|k| radio[k].as_u64().expect("a number"));
-        assert!(readings >= 5 && cells == readings.div_ceil(2), "{radio}");
+        // A reading that was cut off has moved the program on by one.
+        let told = readings.div_ceil(2);
+        assert!(readings >= 5 && (told..=told + 1).contains(&cells), "{radio}");
         assert_eq!(handovers, cells - 1, "{radio}");
         assert_eq!(radio["operators"][0], "TheOperator");
         assert_eq!(radio["beside"][0]["target"], "icmp:127.0.0.1", "{radio}");
