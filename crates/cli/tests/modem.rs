@@ -106,7 +106,10 @@ fn signal_and_handovers_of_a_modem_stand_beside_the_probes() {
             ["readings", "handovers", "cells"].map(|k| radio[k].as_u64().expect("a number"));
         // A reading that was cut off has moved the program on by one.
         let told = readings.div_ceil(2);
-        assert!(readings >= 5 && (told..=told + 1).contains(&cells), "{radio}");
+        assert!(
+            readings >= 5 && (told..=told + 1).contains(&cells),
+            "{radio}"
+        );
         assert_eq!(handovers, cells - 1, "{radio}");
         assert_eq!(radio["operators"][0], "TheOperator");
         assert_eq!(radio["beside"][0]["target"], "icmp:127.0.0.1", "{radio}");
