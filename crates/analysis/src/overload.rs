@@ -406,7 +406,7 @@ impl Flood<'_> {
 
     /// True if the link had nothing to send between some packets that arrived: a law dropped so much of the flood that it
     /// left the link idle. Most packets then follow each other in the time of one on the link, and the mean gap is longer.
-    /// Where packets come in bunches, or faster than jitter is, gaps do not tell.
+    /// Gaps do not tell if packets come in bunches, or faster than jitter is.
     fn pauses(&self) -> bool {
         let all = trains::arrivals(self.train);
         let gaps: Vec<f64> = (all.windows(2))

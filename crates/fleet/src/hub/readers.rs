@@ -16,7 +16,7 @@ pub enum Scope {
     /// All of them.
     #[default]
     All,
-    /// Those with this value of a label.
+    /// Points with this value of a label.
     Label(String, String),
 }
 
