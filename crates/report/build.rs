@@ -7,6 +7,7 @@ fn main() {
         "page.js",
         "live.js",
         "film.js",
+        "tail.js",
         "page.css",
         "uplot-licence.txt",
     ];

@@ -406,6 +406,102 @@ fn the_dashboard_has_all_points_and_draws_their_latest_recordings() {
     });
 }
 
+/// Live values of the point since a number: the answer, and its probes as number and round trip in ns by run.
+fn live(web: &str, since: u64) -> (Value, Vec<(String, i64, i64)>) {
+    let answer = page(web, &format!("/live/village-17/{since}"), "\"next\":");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let said: Value = serde_json::from_str(body).unwrap();
+    let probes = said["probes"].as_array().unwrap().iter().map(|p| {
+        let rtt_ns = (p["rtt_ms"].as_f64().unwrap() * 1e6).round() as i64;
+        let run = p["run"].as_str().unwrap().to_owned();
+        (run, p["seq"].as_i64().unwrap(), rtt_ns)
+    });
+    let probes = probes.collect();
+    (said, probes)
+}
+
+/// The point reports once a day. Plans, runs out of turn and looks reach it at once nevertheless. What a look shows are the probes
+/// of the recordings, each once. A plan without `push` ends the connection.
+#[test]
+fn news_reach_a_point_between_its_reports_and_its_probes_are_seen_live() {
+    testkit::real_time_beside(|| {
+        let dir = TempDir::new("fleet-live");
+        let (data, home) = (dir.at("hub"), dir.at("agent"));
+        let (server, at) = server(&dir);
+        let plan = |push: bool, every_s: u64| {
+            let plan = format!(
+                "report_every_s = 86400\npush = {push}\n[[measurement]]\nname = \"watch\"\nevery_s = {every_s}\n\
+                 at_most_s = {every_s}\nrun = \"monitor {at} --interval 20ms\"\n[[measurement]]\nname = \"cable\"\n\
+                 every_s = 30000000\nat_most_s = 60\nrun = \"test --link cable --virtual --seed 3\"\n"
+            );
+            dir.file("plan.toml", &plan)
+        };
+        let mut serving = program().command(&["hub", "--data", &data, "--listen", "127.0.0.1:0"]);
+        serving.args(["--web", "127.0.0.1:0", "--json"]);
+        let serving = serving.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut hub = Service(serving.spawn().unwrap());
+        let started = first_document(&mut hub.0);
+        let web = started["dashboard"].as_str().unwrap();
+        let web = web.trim_start_matches("http://").trim_end_matches('/');
+        let address = started["listen"].as_str().unwrap();
+        let (point, _) = join(&data, &home, address, &plan(true, 5));
+        wait(&data, "a plan", |p| p["plan"] == 1);
+        page(web, "/", "/live/village-17");
+        page(web, "/live/village-17", "id=\"tail\"");
+        page(web, "/live/village-18", "404");
+
+        // A look shows what the monitors record, over the change from one to the next.
+        let began = Instant::now();
+        let (mut next, mut seen) = (0, Vec::new());
+        while began.elapsed() < Duration::from_secs(12) {
+            let (said, probes) = live(web, next);
+            next = said["next"].as_u64().unwrap();
+            seen.extend(probes);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let count = seen.len();
+        println!("{count} probes in {:?}", began.elapsed());
+        assert!(count > 400, "{count}");
+
+        let within = |what: &str, is_so: &dyn Fn(&Value) -> bool| {
+            let began = Instant::now();
+            wait(&data, what, is_so);
+            println!("{what} after {:?}", began.elapsed());
+            assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        };
+        let publish = |plan: &str| program().run(&["fleet", "plan", plan, "--data", &data]);
+        assert!(publish(&plan(true, 6)).status.success());
+        within("the second plan", &|p| p["plan"] == 2);
+        let done = status(&data)["points"][0]["runs"]["done"].as_u64().unwrap();
+        let asked = ["fleet", "run-now", "cable", "--name", "village-17"];
+        let asked = program().run(&[&asked[..], &["--data", &data]].concat());
+        assert!(asked.status.success(), "{asked:?}");
+        within("the run", &|p| p["runs"]["done"].as_u64() > Some(done));
+        assert!(publish(&plan(false, 6)).status.success());
+        within("the third plan", &|p| p["plan"] == 3);
+        let began = Instant::now();
+        while live(web, next).0["connected"] == true {
+            assert!(began.elapsed() < Duration::from_secs(30), "still connected");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        assert!(point.end());
+        drop((hub, server));
+
+        let mut recorded = std::collections::BTreeMap::new();
+        for path in stored(&data) {
+            let run = path.file_name().unwrap().to_string_lossy().into_owned();
+            for row in store::read(&path).unwrap().delay {
+                recorded.insert((run.clone(), row.seq), row.rtt_ns);
+            }
+        }
+        let all: std::collections::BTreeSet<_> = seen.iter().map(|(r, n, _)| (r, n)).collect();
+        assert_eq!(all.len(), count, "a probe came twice");
+        for (run, seq, rtt_ns) in seen {
+            assert_eq!(recorded[&(run, seq)], Some(rtt_ns));
+        }
+    });
+}
+
 /// A run out of turn comes once, also if the agent starts anew, and what no point could run is refused.
 #[test]
 fn a_point_runs_what_it_is_asked_for_once() {

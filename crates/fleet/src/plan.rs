@@ -28,6 +28,9 @@ pub struct FleetPlan {
     /// Time between two reports of a point's state, s.
     #[serde(default = "report_every")]
     pub report_every_s: u64,
+    /// True if points keep a connection to the hub, so that they hear of plans and runs at once and their live values can be seen.
+    #[serde(default = "push")]
+    pub push: bool,
     /// Traffic of a point in a day and in a month (UTC), uploads included; no limit if absent.
     #[serde(default)]
     pub day_budget: Option<Bytes>,
@@ -53,6 +56,10 @@ fn upgrade_within() -> u64 {
 
 fn report_every() -> u64 {
     300
+}
+
+fn push() -> bool {
+    true
 }
 
 fn wait() -> u64 {

@@ -201,6 +201,55 @@ pub(crate) struct StateAnswer {
     pub asked: Vec<AskedRun>,
 }
 
+/// Time for which the hub holds a point's question for news, s: shorter than middleboxes forget an idle connection.
+pub(crate) const HELD_S: u64 = 240;
+/// Most probes in one message of live values.
+pub(crate) const LIVE_PROBES: usize = 500;
+
+/// Question of a point between its reports: is there news?
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WaitRequest {
+    /// Number of the newest plan that the point knows.
+    pub plan: u64,
+    /// Number of the last run out of turn that it has taken.
+    pub asked_until: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct WaitAnswer {
+    /// Time within which the point is to report, s, as there is a plan or a run for it: a large fleet comes one after the other.
+    pub report_within_s: Option<u64>,
+    /// True if somebody looks at the point's live values.
+    pub live: bool,
+}
+
+/// Probes that a point's runs have recorded since its last message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LiveValues {
+    pub probes: Vec<LiveProbe>,
+}
+
+/// Probe as it was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LiveProbe {
+    /// Recording of the run.
+    pub run: String,
+    pub target: String,
+    /// Number of the probe in its run; numbers of a target have no gaps.
+    pub seq: i64,
+    /// Time at which it was sent by the point's clock, UNIX ms.
+    pub sent_ms: i64,
+    /// Round-trip time; null if the probe is lost or was not sent.
+    pub rtt_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LiveAnswer {
+    /// True while somebody looks.
+    pub go_on: bool,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Have {
     pub bytes: u64,

@@ -270,8 +270,8 @@ fn a_reader_of_one_label_sees_no_other_point() {
     assert!(hub.add_reader("anna", Some("provider=")).is_err());
     let (anna, all) = (token("anna", Some("provider=isp-0")), token("otto", None));
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let dashboard =
-        Dashboard::start(&data, no_runs, listen, Some("0123".into())).expect("a dashboard");
+    let dashboard = Dashboard::start(&data, no_runs, listen, Some("0123".into()), hub.push())
+        .expect("a dashboard");
     let names = |path: &str, token: &str| -> Vec<usize> {
         let (status, body) = ask(&dashboard, path, token);
         assert_eq!(status, 200, "{path}: {body}");

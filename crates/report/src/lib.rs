@@ -31,6 +31,7 @@ pub mod statistics;
 pub mod svg;
 pub mod table;
 mod tables;
+pub mod tail;
 pub mod terminal;
 pub mod test_plots;
 pub mod tidy;

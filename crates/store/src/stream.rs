@@ -13,7 +13,7 @@ use arrow_ipc::{MetadataVersion, root_as_message};
 use arrow_schema::{ArrowError, DataType};
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -88,24 +88,46 @@ pub fn read(
     path: &Path,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> io::Result<Tail> {
+    read_from(path, 0, each).map(|(_, tail)| tail)
+}
+
+/// Passes the batches after the first `from` bytes, as an earlier call returned them; 0 for all. Returns the end of the last
+/// complete batch.
+///
+/// # Errors
+/// The errors of the operating system.
+pub fn read_on(
+    path: &Path,
+    from: u64,
+    each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> io::Result<u64> {
+    read_from(path, from, each).map(|(end, _)| end)
+}
+
+fn read_from(
+    path: &Path,
+    from: u64,
+    each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> io::Result<(u64, Tail)> {
     let file = disk::open_read(path)?;
     let len = file.metadata()?.len();
     let progress = Rc::new(RefCell::new(Progress::default()));
     let frames = WholeFrames {
         file: BufReader::new(file),
         left: len,
+        goes_on_at: (0 < from && from <= len).then_some((from, len)),
         frame: Vec::new(),
         at: 0,
         columns: Vec::new(),
         sealed: false,
         progress: progress.clone(),
     };
-    // Bytes of the accepted batches; everything after them is the tail.
+    // End of the accepted batches; everything after them is the tail.
     let mut taken = 0;
     let mut fault = None;
     match StreamReader::try_new(frames, None) {
         Ok(reader) => {
-            taken = progress.borrow().whole;
+            taken = progress.borrow().whole.max(from.min(len));
             for batch in reader {
                 if let Err(why) = batch.map_err(|e| e.to_string()).and_then(&mut *each) {
                     fault = Some(why);
@@ -125,19 +147,20 @@ pub fn read(
         .take()
         .or(fault)
         .unwrap_or_else(|| "it goes on after its end marker".into());
-    Ok(Tail {
+    let tail = Tail {
         bytes: len - taken,
         why: match len {
             0 => "it is empty; what rows it had are lost".into(),
             _ if len == taken => String::new(),
             _ => why,
         },
-    })
+    };
+    Ok((taken, tail))
 }
 
 #[derive(Default)]
 struct Progress {
-    /// Bytes of the frames that were passed on complete.
+    /// End of the last frame that was passed on complete.
     whole: u64,
     torn: Option<String>,
     os_error: Option<io::Error>,
@@ -148,6 +171,8 @@ struct Progress {
 struct WholeFrames {
     file: BufReader<File>,
     left: u64,
+    /// Place of the file at which reading goes on after the schema, and the file's length.
+    goes_on_at: Option<(u64, u64)>,
     frame: Vec<u8>,
     at: usize,
     /// Types of the columns, once the schema has passed.
@@ -162,6 +187,13 @@ impl WholeFrames {
     fn next(&mut self) -> io::Result<bool> {
         self.frame.clear();
         self.at = 0;
+        if !self.columns.is_empty()
+            && let Some((from, len)) = self.goes_on_at.take()
+        {
+            self.file.seek(SeekFrom::Start(from))?;
+            self.left = len - from;
+            self.progress.borrow_mut().whole = from;
+        }
         if self.left == 0 {
             return Ok(false);
         }

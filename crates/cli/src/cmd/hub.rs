@@ -3,10 +3,11 @@
 use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Dashboard, Hub, Invited, Public, Quotas, Sharing, Started};
+use fleet::hub::{Dashboard, Hub, Invited, Public, Push, Quotas, Sharing, Started};
 use ops::tell::Ways;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(clap::Args)]
 #[command(
@@ -135,12 +136,13 @@ fn dashboard(
     data: &Path,
     listen: SocketAddr,
     token: Option<String>,
+    push: Arc<Push>,
 ) -> anyhow::Result<(Dashboard, String)> {
     let token = match token {
         None if !listen.ip().is_loopback() => Some(live::web::new_token()?),
         given => given,
     };
-    let dashboard = Dashboard::start(data, task::read, listen, token.clone())?;
+    let dashboard = Dashboard::start(data, task::read, listen, token.clone(), push)?;
     let query = token.map(|t| format!("?token={t}")).unwrap_or_default();
     let address = format!("http://{}/{query}", dashboard.address());
     eprintln!("dashboard: {address}");
@@ -220,7 +222,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             let key = hub.pin().to_string();
             eprintln!("key {key}");
             let (_web, dashboard) = match args.web {
-                Some(listen) => Some(dashboard(&args.data, listen, args.web_token)?),
+                Some(listen) => Some(dashboard(&args.data, listen, args.web_token, hub.push())?),
                 None => None,
             }
             .unzip();

@@ -82,6 +82,8 @@ pub struct Client {
     host: String,
     /// Bytes of all requests and answers, without headers.
     pub(super) sent: u64,
+    /// Longest time for an answer.
+    answer: Duration,
 }
 
 async fn connect(address: &Address, pin: Pin) -> anyhow::Result<SendRequest<Full<Bytes>>> {
@@ -136,7 +138,13 @@ impl Client {
             signer,
             host: address.0.clone(),
             sent: 0,
+            answer: ANSWER,
         })
+    }
+
+    /// Sets the longest time for an answer.
+    pub(super) fn answers_within(&mut self, time: Duration) {
+        self.answer = time;
     }
 
     /// Sends a request and reads the answer.
@@ -189,6 +197,7 @@ impl Client {
         }
         self.sent += body.len() as u64;
         let request = request.body(Full::new(Bytes::from(body)))?;
+        let within = self.answer;
         let Client {
             runtime, sender, ..
         } = self;
@@ -201,11 +210,11 @@ impl Client {
                 let body = body.map_err(|e| anyhow!("the answer broke off: {e}"))?;
                 anyhow::Ok((status, body.to_bytes()))
             };
-            match timeout(ANSWER, answer).await {
+            match timeout(within, answer).await {
                 Ok(done) => done.context("the connection to the hub broke"),
                 Err(_) => Err(anyhow!(
                     "the hub does not answer within {} s",
-                    ANSWER.as_secs()
+                    within.as_secs()
                 )),
             }
         })?;

@@ -3,11 +3,13 @@
 //! Its directory holds `agent.key` (its private key), `hub.json` (the hub it joined), `plan.json` (the last plan whose signature
 //! held), `plan.before.json` (the one before it), `runs.json` (ends of runs that the hub does not have yet), `spending.json` (bytes of
 //! today and this month), `program.json` and `programs/` (releases that replace the program), and the spool. It works for weeks
-//! without the hub, and with a wrong clock: once the hub has told the time, starts follow that.
+//! without the hub, and with a wrong clock: once the hub has told the time, starts follow that. Between its reports, a thread asks
+//! the hub for news.
 
 mod client;
 mod idle;
 mod program;
+mod push;
 mod runner;
 mod spending;
 pub(crate) mod spool;
@@ -31,6 +33,7 @@ use anyhow::Context;
 use hyper::Method;
 use measure::keys::{Pin, hex};
 use program::Programs;
+use push::Push;
 use runner::Running;
 use serde::{Deserialize, Serialize};
 use spending::{Limits, Spending};
@@ -40,6 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 const TICK: Duration = Duration::from_millis(200);
@@ -172,6 +176,10 @@ pub struct Agent {
     release_waits: Option<String>,
     /// Last start of each monitor out of its turn.
     resumed: BTreeMap<String, Instant>,
+    /// Number of the newest plan that the hub has told of.
+    heard_of: u64,
+    /// True while a report is under way because the hub has news.
+    reports_for_news: bool,
 }
 
 /// Time since the clock was synchronised, as systemd-timesyncd notes it; none where it does not run.
@@ -323,6 +331,8 @@ impl Agent {
             next_program: None,
             release_waits: None,
             resumed: BTreeMap::new(),
+            heard_of: 0,
+            reports_for_news: false,
         })
     }
 
@@ -378,13 +388,18 @@ impl Agent {
         let mut next_tidy = Instant::now();
         let mut failed = String::new();
         let began = Instant::now();
+        let push = Push::start(self.joined.clone(), self.identity.clone())
+            .context("cannot start a thread")?;
         while !stop() {
+            self.hear(&push);
             if began.elapsed() > program::LIVED {
                 self.has_lived()?;
             }
             if let Some(version) = self.next_program
                 && self.make_way()
             {
+                // The release keeps a connection of its own.
+                push.allowed.store(false, Ordering::Relaxed);
                 self.try_release(version, news, stop)?;
                 return Ok(());
             }
@@ -411,6 +426,35 @@ impl Agent {
         // What was measured until now goes to the hub, if it is there.
         self.contact(news);
         self.has_lived()
+    }
+
+    /// Exchanges state with the thread that keeps the connection to the hub.
+    fn hear(&mut self, push: &Push) {
+        let bytes = push.bytes.swap(0, Ordering::Relaxed);
+        if bytes > 0 {
+            self.spending.charge(self.now_s(), bytes);
+        }
+        let (now_s, limits) = (self.now_s(), self.limits());
+        let affordable = self
+            .spending
+            .left(now_s, limits)
+            .is_none_or(|b| b.get() > 0);
+        let plan = self.plan.as_ref().map(|(_, plan)| plan);
+        let allowed = plan.is_none_or(|p| p.push) && affordable && !self.ended;
+        push.allowed.store(allowed, Ordering::Relaxed);
+        let spool = |run: &Running| self.spool.recording(&run.recording);
+        push.set_runs(self.running.iter().map(spool).collect());
+        push.plan.store(self.heard_of, Ordering::Relaxed);
+        push.asked_until
+            .store(self.runs.asked_until, Ordering::Relaxed);
+        if push.report.load(Ordering::Relaxed) && self.failures == 0 {
+            match self.reports_for_news {
+                false => self.next_contact = Instant::now(),
+                // What that report brought is known by now.
+                true => push.report.store(false, Ordering::Relaxed),
+            }
+            self.reports_for_news = !self.reports_for_news;
+        }
     }
 
     fn step(
@@ -693,6 +737,7 @@ impl Agent {
         let answer: StateAnswer =
             client.call(Method::POST, "/v1/state", None, serde_json::to_vec(&state)?)?;
         self.told = Some((answer.unix_s, live::clock::mono_ns()));
+        self.heard_of = answer.plan;
         self.take(&answer.asked)?;
         let before = self.runs.waiting.len();
         self.runs.waiting.retain(|r| r.index >= answer.runs_until);

@@ -642,6 +642,20 @@ impl Ledger {
         rows.collect()
     }
 
+    /// Number of the last run that each point is asked for at this time.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn last_asked(&self, now_s: i64) -> rusqlite::Result<BTreeMap<String, u64>> {
+        let mut query = self.0.prepare_cached(
+            "select point, max(number) from asked_run where until_s > ?1 group by point",
+        )?;
+        let rows = query.query_map([now_s], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        rows.collect()
+    }
+
     /// Bytes of all recordings that the hub keeps, of one point or of all.
     ///
     /// # Errors

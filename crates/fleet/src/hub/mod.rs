@@ -8,6 +8,7 @@ mod dashboard;
 mod digests;
 mod intake;
 mod ledger;
+mod push;
 mod readers;
 mod releases;
 mod routes;
@@ -20,6 +21,7 @@ mod text;
 pub use dashboard::{Dashboard, Public};
 pub use digests::Measured;
 pub use intake::IntakeError;
+pub use push::Push;
 pub use readers::Reader;
 pub use releases::ReleaseStatus;
 pub use run_now::{AllAsked, Asked};
@@ -73,6 +75,8 @@ pub struct Hub {
     /// Files in transfer that this process has received from their first byte on. Of others, a power cut may have lost
     /// pieces that were not on the disk yet.
     whole: Mutex<BTreeSet<PathBuf>>,
+    /// News for points, shared with the dashboard.
+    push: Arc<Push>,
 }
 
 /// Addresses of a hub that has started. Its JSON is that of `tailback hub --json`.
@@ -151,7 +155,13 @@ impl Hub {
             tls: Arc::new(tls),
             closing: Mutex::new(()),
             whole: Mutex::default(),
+            push: Arc::default(),
         })
+    }
+
+    /// News for points and their live values, which the dashboard asks for.
+    pub fn push(&self) -> Arc<Push> {
+        self.push.clone()
     }
 
     /// The same hub with limits on what it keeps.

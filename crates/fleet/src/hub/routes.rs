@@ -8,8 +8,9 @@ use crate::manifest::Manifest;
 use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
-    CHUNK, Enrol, Enrolled, Have, MAX_MESSAGE, Offer, Proof, ProofRequest, Receipt, Refusal,
-    SCHEME, SignedPlan, State, StateAnswer, TurnAnswer, TurnRequest, request_text,
+    CHUNK, Enrol, Enrolled, Have, LiveAnswer, LiveValues, MAX_MESSAGE, Offer, Proof, ProofRequest,
+    Receipt, Refusal, SCHEME, SignedPlan, State, StateAnswer, TurnAnswer, TurnRequest, WaitRequest,
+    request_text,
 };
 use crate::{consent, durable};
 use axum::Router;
@@ -23,10 +24,14 @@ use measure::keys::from_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Longest name of a server, and longest turn, s: a run takes a week at most.
 const NAME: usize = 256;
 const TURN_S: u64 = 8 * 86_400;
+
+/// Longest time of a request's body.
+const BODY: Duration = Duration::from_secs(600);
 
 /// Refusal with its HTTP status.
 struct Refused(StatusCode, String);
@@ -167,7 +172,11 @@ fn member(asked: Signed) -> Result<Signed, Refused> {
 
 async fn whole(body: Body) -> Result<Bytes, Refused> {
     let most = CHUNK.max(MAX_MESSAGE) + 1024;
-    let read = Limited::new(body, most).collect().await;
+    let read = Limited::new(body, most).collect();
+    let Ok(read) = tokio::time::timeout(BODY, read).await else {
+        let why = format!("a request's body takes at most {} s", BODY.as_secs());
+        return Err(Refused(StatusCode::REQUEST_TIMEOUT, why));
+    };
     let large = |_| {
         Refused(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -264,6 +273,24 @@ async fn turn(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<R
     })
     .await?;
     Ok(json(StatusCode::OK, &answer))
+}
+
+async fn wait(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = member(signed(&hub, request).await?)?;
+    let knows: WaitRequest = parsed(&asked.body)?;
+    let answer = hub.push.wait(&asked.point, &knows).await;
+    let answer = answer.ok_or_else(|| {
+        let why = "too many points wait for news; reports go on".into();
+        Refused(StatusCode::SERVICE_UNAVAILABLE, why)
+    })?;
+    Ok(json(StatusCode::OK, &answer))
+}
+
+async fn live(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let asked = member(signed(&hub, request).await?)?;
+    let told: LiveValues = parsed(&asked.body)?;
+    let go_on = hub.push.take(&asked.point, told.probes);
+    Ok(json(StatusCode::OK, &LiveAnswer { go_on }))
 }
 
 /// Begin of a piece: `bytes FROM-`, as in `Content-Range`.
@@ -416,6 +443,8 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
             get(piece).put(piece),
         )
         .route("/v1/turn", post(turn))
+        .route("/v1/wait", post(wait))
+        .route("/v1/live", post(live))
         .route("/v1/releases/{version}/{target}", get(release))
         .route("/v1/proof", post(proof))
         .route("/v1/close", post(close))

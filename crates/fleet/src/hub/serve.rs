@@ -17,12 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at once; more are closed at once, and the agents come again.
+/// Connections at once beside those of points that wait for news; more are closed at once, and the agents come again.
 const CONNECTIONS: usize = 512;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(20);
-/// Longest time of one connection.
-const CONNECTION: Duration = Duration::from_secs(600);
+/// Longest time of one connection: points that wait for news keep theirs.
+const CONNECTION: Duration = Duration::from_secs(3600);
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
 const DIGEST_EVERY: Duration = Duration::from_secs(60);
 const TELL_EVERY: Duration = Duration::from_secs(5);
 const ROLL_OUT_EVERY: Duration = Duration::from_secs(5);
@@ -60,6 +61,7 @@ pub fn serve(
         let ended = Arc::new(AtomicBool::new(false));
         tokio::spawn(digest(hub.clone(), ended.clone()));
         tokio::spawn(roll_out(hub.clone()));
+        tokio::spawn(refresh(hub.clone()));
         if *alerts != Ways::default() {
             tokio::spawn(tell(hub.clone(), Teller::new(alerts, "--on-change")));
         }
@@ -111,6 +113,18 @@ async fn roll_out(hub: Arc<Hub>) {
     }
 }
 
+/// Finds what points are to be told.
+async fn refresh(hub: Arc<Hub>) {
+    loop {
+        let of = hub.clone();
+        let done = tokio::task::spawn_blocking(move || of.push.refresh(&of)).await;
+        if let Ok(Err(e)) = done {
+            eprintln!("tailback hub: points hear of news with their reports only: {e:#}");
+        }
+        tokio::time::sleep(REFRESH_EVERY).await;
+    }
+}
+
 /// Tells changes of the points' health and of releases.
 async fn tell(hub: Arc<Hub>, mut teller: Teller) {
     let host = live::host::name();
@@ -141,7 +155,7 @@ async fn accept(hub: Arc<Hub>, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        if open.load(Ordering::Relaxed) >= CONNECTIONS {
+        if open.load(Ordering::Relaxed) >= CONNECTIONS + hub.push.waiting() {
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,7 @@ mod public;
 pub use public::Public;
 
 use super::readers::Scope;
-use super::{Hub, Measured, about_point};
+use super::{Hub, Measured, Push, about_point};
 use crate::task::ReadTask;
 use crate::unix_s;
 use live::web::{Reply, Site, Web};
@@ -42,6 +42,8 @@ struct Page {
 
 struct Pages {
     hub: Hub,
+    /// Live values of points, shared with the hub that serves them.
+    push: Arc<Push>,
     /// Pages by what their readers see and their path.
     pages: Mutex<BTreeMap<(Scope, String), Page>>,
     /// Metrics that were read last, and when.
@@ -55,7 +57,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Serves the dashboard of the hub in that directory.
+    /// Serves the dashboard of the hub in that directory; `push` is that of the hub which serves its points.
     ///
     /// # Errors
     /// An address that cannot be bound, and one that others reach without a token.
@@ -64,9 +66,11 @@ impl Dashboard {
         read: ReadTask,
         listen: SocketAddr,
         token: Option<String>,
+        push: Arc<Push>,
     ) -> anyhow::Result<Dashboard> {
         let pages = Arc::new(Pages {
             hub: Hub::open(data, read)?,
+            push,
             pages: Mutex::default(),
             metrics: Mutex::default(),
         });
@@ -205,6 +209,7 @@ fn overview(hub: &Hub, scope: &Scope) -> anyhow::Result<String> {
         for name in hub.latest(&point.name)?.keys() {
             links += &format!(" <a href=\"/p/{0}/{name}\">{name}</a>", point.name);
         }
+        links += &format!(" · <a href=\"/live/{}\">live</a>", point.name);
         html += &format!("<p><a href=\"/p/{0}\">{0}</a>:{links}", point.name);
     }
     let says = std::iter::once(status.head()).chain(status.remarks());
@@ -297,6 +302,29 @@ impl Pages {
     }
 }
 
+impl Pages {
+    /// Page of a point's live values, or the values since a number: `POINT` and `POINT/NUMBER`.
+    fn live(&self, scope: &Scope, rest: &str) -> Option<Reply> {
+        let (point, since) = match rest.split_once('/') {
+            Some((point, since)) => (point, Some(since.parse().ok()?)),
+            None => (rest, None),
+        };
+        self.hub.ledger().point(point).ok()??;
+        seen(&self.hub, scope, point).ok()?;
+        let Some(since) = since else {
+            return Some(Reply {
+                kind: HTML,
+                body: ::report::tail::page(point).into_bytes(),
+            });
+        };
+        let values = self.push.look(point, since)?;
+        Some(Reply {
+            kind: "application/json",
+            body: serde_json::to_vec(&values).ok()?,
+        })
+    }
+}
+
 impl Site for Pages {
     fn knows(&self, token: &str) -> bool {
         self.hub.scope_of(token).is_some()
@@ -309,6 +337,9 @@ impl Site for Pages {
         };
         if path == "/metrics" {
             return (scope == Scope::All).then(|| self.metrics()).flatten();
+        }
+        if let Some(rest) = path.strip_prefix("/live/") {
+            return self.live(&scope, rest);
         }
         let mut all = self.all();
         let is_known = View::of(path).is_some();
