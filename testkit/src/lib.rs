@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod clickhouse;
 mod dir;
 #[cfg(feature = "line")]
 pub mod line;

@@ -12,6 +12,7 @@
 pub mod agent;
 mod consent;
 mod durable;
+mod http;
 pub mod hub;
 mod identity;
 mod invitation;

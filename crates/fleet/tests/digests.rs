@@ -295,6 +295,18 @@ fn a_reader_of_one_label_sees_no_other_point() {
             "{path}: {body}"
         );
     }
+    for path in ["/live/quarry-0", "/live/quarry-0/0"] {
+        assert_eq!(ask(&dashboard, path, &anna).0, 200, "{path}");
+    }
+    for path in [
+        "/live/quarry-1",
+        "/live/quarry-1/0",
+        "/live/nowhere",
+        "/live/quarry-0/x",
+        "/live/quarry-0/-1",
+    ] {
+        assert_eq!(ask(&dashboard, path, &anna).0, 404, "{path}");
+    }
     assert_eq!(ask(&dashboard, "/metrics", &anna).0, 404);
     assert_eq!(ask(&dashboard, "/metrics", &all).0, 200);
 

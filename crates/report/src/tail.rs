@@ -13,8 +13,10 @@ pub fn page(point: &str) -> String {
             (live_head(&format!("{point}, live")))
             body {
                 main {
-                    h1 { (point) ", live" }
-                    p { a href="/" { "Fleet" } " · " a href={ "/p/" (point) } { "Days of this point" } }
+                    header {
+                        h1 { (point) ", live" }
+                        p { a href="/" { "Fleet" } " · " a href={ "/p/" (point) } { "Days of this point" } }
+                    }
                     div id="tail" data-point=(point) {
                         p class="evidence" { "Each probe of the last minute, as the point records it. This needs a script." }
                     }

@@ -3,7 +3,7 @@
 use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Dashboard, Hub, Invited, Public, Push, Quotas, Sharing, Started};
+use fleet::hub::{Dashboard, Hub, Invited, Public, Push, Quotas, Sharing, Started, Target};
 use ops::tell::Ways;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,10 @@ pub struct Args {
     /// Label that groups the points for --public, such as provider
     #[arg(long, value_name = "LABEL", requires = "public")]
     public_by: Option<String>,
+    /// ClickHouse server that takes the rows of all recordings, too, such as http://127.0.0.1:8123/tailback; the user's password is in
+    /// $TAILBACK_CLICKHOUSE_PASSWORD
+    #[arg(long, value_name = "URL")]
+    clickhouse: Option<Target>,
     /// Command to run when a point gets into trouble or is well again, and when a release halts; $TAILBACK_POINT, $TAILBACK_STATE and
     /// $TAILBACK_WHY say which, what and why
     #[arg(long, value_name = "COMMAND")]
@@ -246,7 +250,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                     told = print_json(&started);
                 }
             };
-            fleet::hub::serve(hub, args.listen, &alerts, ready, &live::signal::interrupted)?;
+            let stop = &live::signal::interrupted;
+            fleet::hub::serve(hub, args.listen, &alerts, args.clickhouse, ready, stop)?;
             told?;
         }
     }

@@ -1,14 +1,13 @@
 //! Conversation with the hub: HTTP/1.1 inside TLS 1.3, each request signed.
 
+use crate::http::Http;
 use crate::identity::{Identity, Signature};
 use crate::unix_s;
 use crate::wire::{Refusal, SCHEME, request_text};
 use anyhow::{Context, anyhow};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use measure::keys::Pin;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -16,15 +15,11 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
-use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-const CONNECT: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(120);
-/// Largest answer that is read.
-const MOST: usize = 4 << 20;
 
 /// Address of a hub: `https://HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -75,8 +70,7 @@ pub struct HubRefuses {
 
 /// Open connection to the hub.
 pub struct Client {
-    runtime: Runtime,
-    sender: SendRequest<Full<Bytes>>,
+    http: Http,
     /// Name of the point and its key; none before it has joined.
     signer: Option<(String, Arc<Identity>)>,
     host: String,
@@ -86,7 +80,7 @@ pub struct Client {
     answer: Duration,
 }
 
-async fn connect(address: &Address, pin: Pin) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+async fn connect(address: &Address, pin: Pin) -> anyhow::Result<TlsStream<TcpStream>> {
     let seen = Arc::new(Mutex::new(None));
     let config = live::pipe::pinned(pin, &seen)?;
     let stream = TcpStream::connect(&address.0)
@@ -97,17 +91,14 @@ async fn connect(address: &Address, pin: Pin) -> anyhow::Result<SendRequest<Full
     let stream = TlsConnector::from(Arc::new(config))
         .connect(name, stream)
         .await;
-    let stream = stream.map_err(|e| {
-        match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
+    stream.map_err(
+        |e| match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(other) => anyhow!(
                 "{address} is not the hub that gave the code: its key is {other}, expected is {pin}"
             ),
             None => anyhow!("no TLS with {address}: {e}"),
-        }
-    })?;
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
+        },
+    )
 }
 
 impl Client {
@@ -120,21 +111,8 @@ impl Client {
         pin: Pin,
         signer: Option<(String, Arc<Identity>)>,
     ) -> anyhow::Result<Client> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let sender = runtime.block_on(async {
-            match timeout(CONNECT, connect(address, pin)).await {
-                Ok(done) => done,
-                Err(_) => Err(anyhow!(
-                    "{address} does not answer within {} s",
-                    CONNECT.as_secs()
-                )),
-            }
-        })?;
         Ok(Client {
-            runtime,
-            sender,
+            http: Http::connect("the hub", &address.to_string(), connect(address, pin))?,
             signer,
             host: address.0.clone(),
             sent: 0,
@@ -197,27 +175,7 @@ impl Client {
         }
         self.sent += body.len() as u64;
         let request = request.body(Full::new(Bytes::from(body)))?;
-        let within = self.answer;
-        let Client {
-            runtime, sender, ..
-        } = self;
-        let (status, bytes) = runtime.block_on(async {
-            let answer = async {
-                sender.ready().await?;
-                let answer = sender.send_request(request).await?;
-                let status = answer.status();
-                let body = Limited::new(answer.into_body(), MOST).collect().await;
-                let body = body.map_err(|e| anyhow!("the answer broke off: {e}"))?;
-                anyhow::Ok((status, body.to_bytes()))
-            };
-            match timeout(within, answer).await {
-                Ok(done) => done.context("the connection to the hub broke"),
-                Err(_) => Err(anyhow!(
-                    "the hub does not answer within {} s",
-                    within.as_secs()
-                )),
-            }
-        })?;
+        let (status, bytes) = self.http.exchange(request, self.answer)?;
         self.sent += bytes.len() as u64;
         match status.is_success() {
             true => Ok(bytes),

@@ -641,8 +641,13 @@ impl Agent {
         let mut client = self.client()?;
         let mut answer = self.report(&mut client)?;
         self.spending.charge(self.now_s(), TALK_BYTES);
-        if answer.plan != self.plan.as_ref().map_or(0, |p| p.0) {
+        let present = self.plan.as_ref().map_or(0, |p| p.0);
+        if answer.plan != present {
             self.fetch_plan(&mut client, news)?;
+            if self.plan.as_ref().map_or(0, |p| p.0) != present {
+                // The operator sees at once by which plan the point goes on.
+                answer = self.report(&mut client)?;
+            }
         }
         let mut uploaded = 0;
         while uploaded < UPLOADS_AT_ONCE

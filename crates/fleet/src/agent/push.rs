@@ -167,6 +167,7 @@ impl Talk {
             }
             if news.live {
                 self.show(&mut client)?;
+                self.rest(LIVE_EVERY);
             }
         }
         Ok(())

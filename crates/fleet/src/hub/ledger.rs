@@ -3,6 +3,7 @@
 //! Each change is one transaction that is on the disk before the answer leaves (`synchronous=FULL`).
 
 mod digests;
+mod forward;
 mod releases;
 
 pub use digests::Dates;
@@ -106,6 +107,7 @@ impl Ledger {
             db.execute_batch(SCHEMA)?;
             db.execute_batch(digests::SCHEMA)?;
             db.execute_batch(releases::SCHEMA)?;
+            db.execute_batch(forward::SCHEMA)?;
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot open the ledger {}", path.display()))?;

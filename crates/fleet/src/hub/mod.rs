@@ -4,6 +4,7 @@
 //! store: recordings as every verb reads them), `quarantine/`.
 
 mod alerts;
+mod clickhouse;
 mod dashboard;
 mod digests;
 mod intake;
@@ -18,6 +19,7 @@ pub(crate) mod share;
 mod status;
 mod text;
 
+pub use clickhouse::Target;
 pub use dashboard::{Dashboard, Public};
 pub use digests::Measured;
 pub use intake::IntakeError;

@@ -146,7 +146,7 @@ impl Push {
         let excess = tail.probes.len().saturating_sub(PROBES);
         tail.probes.drain(..excess);
         tail.first += excess as u64;
-        tail.asked.elapsed() < LOOKING
+        true
     }
 
     /// Returns the live values of a point from number `since` on, and notes that somebody looks. Nothing if too many points are
@@ -191,6 +191,7 @@ impl Push {
             (plan, ledger.last_asked(unix_s())?)
         };
         lock(&self.heard).retain(|_, (at, questions)| *questions > 0 || at.elapsed() < HEARD);
+        // Held to the end: a point whose message finds no tail must not be told to look for one.
         let mut tails = lock(&self.tails);
         tails.retain(|_, tail| tail.asked.elapsed() < LOOKING);
         let fresh = Told {

@@ -1,4 +1,5 @@
-//! Runs out of turn, as the operator asks for them. A point learns of one with its next report, and keeps to its budget.
+//! Runs out of turn, as the operator asks for them. A point learns of one at once if it is connected, else with
+//! its next report, and keeps to its budget.
 
 use super::Hub;
 use crate::plan::FleetPlan;
@@ -15,7 +16,7 @@ const LEAST_S: u64 = 3600;
 pub struct Asked {
     pub point: String,
     pub measurement: String,
-    /// Time between two reports of the point, s: it hears of the run with the next one.
+    /// Time between two reports of the point, s: it hears of the run with the next one, or at once if it is connected.
     pub hears_within_s: u64,
     /// Time after which it starts the run no longer, s.
     pub holds_s: u64,
@@ -33,7 +34,7 @@ impl AllAsked {
     pub fn text(&self) -> String {
         let line = |a: &Asked| {
             format!(
-                "{} runs {} once it hears of it, within {} s; after {} min it starts it no longer\n",
+                "{} runs {} once it hears of it: at once if it is connected, else within {} s; after {} min it starts it no longer\n",
                 a.point,
                 a.measurement,
                 a.hears_within_s,

@@ -1,6 +1,6 @@
 //! The hub's listening socket: TLS 1.3, connections with limits.
 
-use super::{Hub, routes};
+use super::{Hub, Target, clickhouse, routes};
 use anyhow::Context;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -29,7 +29,8 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 const ROLL_OUT_EVERY: Duration = Duration::from_secs(5);
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 
-/// Serves agents until `stop` says so, and tells changes of the fleet to those who are to have alerts. `ready` is told the address.
+/// Serves agents until `stop` says so, and tells changes of the fleet to those who are to have alerts. Rows of stored recordings go to
+/// `second`, too. `ready` is told the address.
 ///
 /// # Errors
 /// The address cannot be opened, another process serves this directory, or store and ledger differ.
@@ -37,6 +38,7 @@ pub fn serve(
     hub: Hub,
     listen: SocketAddr,
     alerts: &Ways,
+    second: Option<Target>,
     ready: &mut dyn FnMut(SocketAddr),
     stop: &dyn Fn() -> bool,
 ) -> anyhow::Result<()> {
@@ -62,6 +64,14 @@ pub fn serve(
         tokio::spawn(digest(hub.clone(), ended.clone()));
         tokio::spawn(roll_out(hub.clone()));
         tokio::spawn(refresh(hub.clone()));
+        if let Some(target) = second {
+            let (hub, ended) = (hub.clone(), ended.clone());
+            let send = move || clickhouse::run(&hub, &target, &|| ended.load(Ordering::Relaxed));
+            std::thread::Builder::new()
+                .name("clickhouse".into())
+                .spawn(send)
+                .context("cannot start a thread")?;
+        }
         if *alerts != Ways::default() {
             tokio::spawn(tell(hub.clone(), Teller::new(alerts, "--on-change")));
         }

@@ -89,7 +89,21 @@ pub struct Status {
     pub plan: Option<u64>,
     /// Newest release, if there is one.
     pub release: Option<ReleaseStatus>,
+    /// ClickHouse servers that take rows, too.
+    pub clickhouse: Vec<SecondStore>,
     pub points: Vec<PointStatus>,
+}
+
+/// Server that takes the rows of all recordings beside the hub's own store.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct SecondStore {
+    pub address: String,
+    /// Recordings whose rows are all there.
+    pub recordings: u64,
+    /// Recordings that are not there yet.
+    pub waiting: u64,
+    /// Reason why the last try failed; null if it did not.
+    pub why: Option<String>,
 }
 
 /// Time after its last question for which a point counts as one that tries a release, s.
@@ -168,9 +182,16 @@ pub(super) fn status(
             name: point.name,
         });
     }
+    let second = ledger.forwards()?.into_iter().map(|f| SecondStore {
+        address: f.target,
+        recordings: f.there,
+        waiting: f.waiting,
+        why: (!f.why.is_empty()).then_some(f.why),
+    });
     Ok(Status {
         plan: plan.map(|p| p.number),
         release: release.map(|(_, status)| status),
+        clickhouse: second.collect(),
         points,
     })
 }

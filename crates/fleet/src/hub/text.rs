@@ -103,6 +103,13 @@ impl Status {
         if let Some(release) = &self.release {
             out += &release_text(release);
         }
+        for second in &self.clickhouse {
+            let (there, waiting) = (second.recordings, second.waiting);
+            let there = ops::counted(there, "recording");
+            let _ = write!(out, "{}: {there}, {waiting} waiting", second.address);
+            let why = second.why.as_ref().map(|why| format!(": {why}"));
+            let _ = writeln!(out, "{}", base::text::clean(&why.unwrap_or_default()));
+        }
         let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
         for version in self.points.iter().filter_map(|p| p.agent.as_deref()) {
             *versions.entry(version).or_default() += 1;

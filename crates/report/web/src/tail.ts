@@ -94,7 +94,7 @@ function draw(canvas: HTMLCanvasElement, answered: Probe[], silent: number[], ne
     c.stroke();
     c.textAlign = "right";
     c.textBaseline = "middle";
-    c.fillText(share === 0 ? "0 ms" : `${digits(top * share)} ms`, left - 6, at);
+    if (answered.length > 0) c.fillText(share === 0 ? "0 ms" : `${digits(top * share)} ms`, left - 6, at);
   }
   c.textBaseline = "alphabetic";
   for (let s = 0; s <= SPAN_MS; s += 10_000) {
