@@ -36,6 +36,8 @@ const SPAN: f64 = 0.15;
 /// shows it, as a multiple of that of the exits about their line.
 const LOWER: f64 = 0.9;
 const FOLLOWED: f64 = 2.0;
+/// Share of the capacity that has to arrive between two packets for the growth of their waits to show a lower one.
+const LOADED: f64 = 0.5;
 /// Most points kept.
 const MOST: usize = 2048;
 
@@ -107,15 +109,17 @@ impl ServiceCurve {
 
     /// Rate between the exits of the newest two packets, whose errors are at most `noise`; `None` unless the second
     /// left the gateway while the first still waited, so that the queue stood, and waited longer: after a step of the
-    /// route, both wait alike.
-    pub fn newest_rate(&self, noise: Duration) -> Option<Capacity> {
+    /// route, both wait alike. Unless the bytes between them loaded the link, of the capacity `before`, the step itself may lie
+    /// between them.
+    pub fn newest_rate(&self, noise: Duration, before: f64) -> Option<Capacity> {
         let n = self.points.len();
         let (a, b) = (self.points.get(n.checked_sub(2)?)?, self.points.back()?);
         let (span, bytes) = (b.0 - a.0, b.1 - a.1);
         let noise = 2.0 * noise.as_secs_f64();
         let stood = b.0 - b.2 <= a.0 && span > noise && bytes > 0.0;
         let grew = b.2 - a.2 > noise;
-        (stood && grew).then(|| Capacity {
+        let loaded = bytes >= LOADED * before * (span + a.2 - b.2);
+        (stood && grew && loaded).then(|| Capacity {
             value: bytes / span,
             low: bytes / (span + noise),
             high: bytes / (span - noise),
@@ -276,22 +280,25 @@ mod tests {
         let ms = Duration::from_millis;
         // 1 MB/s: 30 kB leave the modem in 30 ms.
         curve.sample(Time::from_millis(0), 20_000, ms(30));
-        assert_eq!(curve.newest_rate(ms(1)), None);
+        assert_eq!(curve.newest_rate(ms(1), 2e6), None);
         curve.sample(Time::from_millis(20), 50_000, ms(40));
-        let c = curve.newest_rate(ms(1)).expect("the queue stood");
+        let c = curve.newest_rate(ms(1), 2e6).expect("the queue stood");
         assert!((c.value - 1e6).abs() < 1.0, "{c:?}");
         assert!((c.low * 32e-3 - 30e3).abs() < 1.0 && (c.high * 28e-3 - 30e3).abs() < 1.0);
         curve.sample(Time::from_millis(40), 70_000, ms(40));
         assert_eq!(
-            curve.newest_rate(ms(1)),
+            curve.newest_rate(ms(1), 2e6),
             None,
             "a longer route delays both alike"
         );
         curve.sample(Time::from_millis(60), 100_000, ms(50));
-        assert_eq!(curve.newest_rate(ms(16)), None, "noise hides the span");
+        assert_eq!(curve.newest_rate(ms(16), 2e6), None, "noise hides the span");
+        // A route that became longer between two packets, and next to nothing sent meanwhile.
+        curve.sample(Time::from_millis(62), 101_500, ms(55));
+        assert_eq!(curve.newest_rate(ms(1), 2e6), None);
         // The first one has left when the next one comes.
         curve.sample(Time::from_millis(120), 160_000, ms(55));
-        assert_eq!(curve.newest_rate(ms(1)), None);
+        assert_eq!(curve.newest_rate(ms(1), 2e6), None);
     }
 
     #[test]

@@ -470,7 +470,9 @@ impl Controller {
             return;
         }
         let noise = Duration::from_secs_f64((2.0 * self.surprise.noise_s).max(LEAST_NOISE_S));
-        if let Some(seen) = (self.curve.newest_rate(noise)).filter(|s| s.high < before.value) {
+        if let Some(seen) =
+            (self.curve.newest_rate(noise, before.value)).filter(|s| s.high < before.value)
+        {
             self.learn(seen);
         }
     }
