@@ -15,6 +15,7 @@ use super::Hub;
 use crate::unix_s;
 use anyhow::{Context, bail};
 use base::record::{Row, TableId};
+use ops::usage;
 use rows::{Block, create, insert, quoted, type_of};
 use server::Server;
 use std::collections::{BTreeMap, BTreeSet};
@@ -313,7 +314,8 @@ impl<'h> Store<'h> {
         Ok(())
     }
 
-    /// Counts the rows of all recordings. Those that lack rows are sent again.
+    /// Counts the rows of all recordings. Those that lack rows are sent again. Rows of others would be counted with this fleet's: nothing
+    /// goes to a database that has some.
     fn count_all(&mut self) -> anyhow::Result<()> {
         let mut counts: Counts<(String, String)> = Counts::new();
         for table in self.tables.clone() {
@@ -336,9 +338,16 @@ impl<'h> Store<'h> {
         let forwarded = hub.ledger().forwarded(target)?;
         for (named, rows) in forwarded {
             let whose = (named.point.clone(), named.recording.clone());
-            if counts.get(&whose).copied().unwrap_or(0) != rows {
+            // Null rows: the recording was begun, and goes there again anyway.
+            if counts.remove(&whose).unwrap_or(0) != rows.unwrap_or(0) {
                 hub.ledger().repeat_forward(target, &named)?;
             }
+        }
+        if let Some((point, recording)) = counts.keys().next() {
+            return Err(usage(format!(
+                "it has rows of {}, such as {recording} of {point}, that are not this hub's: give it a database of its own",
+                ops::counted(counts.len() as u64, "recording")
+            )));
         }
         Ok(())
     }

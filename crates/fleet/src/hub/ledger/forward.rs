@@ -64,17 +64,18 @@ impl Ledger {
         query.query_map([target], named)?.collect()
     }
 
-    /// Recordings that the target has, with their rows.
+    /// Recordings that the target has, with their rows; without rows those that were begun.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn forwarded(&self, target: &str) -> rusqlite::Result<Vec<(Named, u64)>> {
+    pub fn forwarded(&self, target: &str) -> rusqlite::Result<Vec<(Named, Option<u64>)>> {
         let mut query = self.0.prepare_cached(
             "select f.point, f.recording, r.started_ns, f.rows from forwarded f
              join recording r on r.point = f.point and r.name = f.recording
-             where f.target = ?1 and f.rows is not null",
+             where f.target = ?1",
         )?;
-        let row = |row: &Row<'_>| Ok((named(row)?, row.get::<_, i64>(3)?.unsigned_abs()));
+        let rows = |row: &Row<'_>| row.get::<_, Option<i64>>(3);
+        let row = |row: &Row<'_>| Ok((named(row)?, rows(row)?.map(i64::unsigned_abs)));
         query.query_map([target], row)?.collect()
     }
 
