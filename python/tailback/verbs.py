@@ -1420,6 +1420,7 @@ def hub(
     web_token: str | None = None,
     public: str | None = None,
     public_by: str | None = None,
+    clickhouse: str | None = None,
     on_change: str | None = None,
     webhook: str | None = None,
     mail: str | None = None,
@@ -1441,6 +1442,8 @@ def hub(
         public: Address on which to show groups of points to anybody, without a token: nothing about a single
             point, and no group of fewer than five
         public_by: Label that groups the points for --public, such as provider
+        clickhouse: ClickHouse server that takes the rows of all recordings, too, such as
+            http://127.0.0.1:8123/tailback; the user's password is in $TAILBACK_CLICKHOUSE_PASSWORD
         on_change: Command to run when a point gets into trouble or is well again, and when a release halts;
             $TAILBACK_POINT, $TAILBACK_STATE and $TAILBACK_WHY say which, what and why
         webhook: Address to which the same is posted as JSON, with curl(1)
@@ -1450,7 +1453,7 @@ def hub(
     return _call(
         ("hub",),
         {},
-        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token, "public": public, "public_by": public_by, "on_change": on_change, "webhook": webhook, "mail": mail},
+        {"data": data, "listen": listen, "quota_per_point": quota_per_point, "quota": quota, "shared": shared, "shared_each": shared_each, "web": web, "web_token": web_token, "public": public, "public_by": public_by, "clickhouse": clickhouse, "on_change": on_change, "webhook": webhook, "mail": mail},
         not_json=(),
         progress=progress,
     )

@@ -71,9 +71,14 @@ impl Serving {
         let asked = stop.clone();
         let thread = std::thread::spawn(move || {
             let ready = &mut |_| ready.send(()).unwrap();
-            serve(hub, address, &ops::tell::Ways::default(), ready, &|| {
-                asked.load(Ordering::Relaxed)
-            })
+            serve(
+                hub,
+                address,
+                &ops::tell::Ways::default(),
+                None,
+                ready,
+                &|| asked.load(Ordering::Relaxed),
+            )
             .unwrap();
         });
         is_ready.recv().unwrap();

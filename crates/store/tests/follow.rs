@@ -3,7 +3,7 @@
 mod common;
 
 use base::record::{Row, TableId};
-use common::{NOON, Scratch, meta, row};
+use common::{NOON, Scratch, meta, of, row, rows};
 use store::{Follow, Writer};
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -21,22 +21,24 @@ fn each_row_comes_once_and_an_incomplete_batch_waits() {
     let mut follow = Follow::new(&path, TableId::Delay);
     assert_eq!(new_rows(&mut follow), []);
     let mut writer = Writer::create(&path, meta()).unwrap();
+    let mut all = Vec::new();
     for batch in 0..5 {
-        let rows: Vec<Row> = (0..=batch)
+        let some: Vec<Row> = (0..=batch)
             .map(|i| row(TableId::Delay, NOON, batch * 10 + i))
             .collect();
-        for row in &rows {
+        for row in &some {
             writer.write(row.clone()).unwrap();
         }
         writer.flush().unwrap();
-        assert_eq!(new_rows(&mut follow), rows);
+        assert_eq!(new_rows(&mut follow), some);
+        all.extend(some);
         assert_eq!(new_rows(&mut follow), []);
     }
     // A day's end, and a batch that is cut off in the middle.
     let tomorrow = row(TableId::Delay, NOON + DAY_NS, 100);
     writer.write(tomorrow.clone()).unwrap();
     writer.flush().unwrap();
-    assert_eq!(new_rows(&mut follow), [tomorrow]);
+    assert_eq!(new_rows(&mut follow), std::slice::from_ref(&tomorrow));
     let file = path.join("delay/2026-11-22.arrows");
     let whole = std::fs::read(&file).unwrap();
     let last = row(TableId::Delay, NOON + DAY_NS, 101);
@@ -48,7 +50,11 @@ fn each_row_comes_once_and_an_incomplete_batch_waits() {
         assert_eq!(new_rows(&mut follow), []);
     }
     std::fs::write(&file, &longer).unwrap();
-    assert_eq!(new_rows(&mut follow), [last]);
+    assert_eq!(new_rows(&mut follow), std::slice::from_ref(&last));
     writer.close(meta()).unwrap();
     assert_eq!(new_rows(&mut follow), []);
+    all.extend([tomorrow, last]);
+    let closed = store::read(&path).unwrap();
+    assert_eq!(of(&closed, TableId::Delay), all);
+    assert_eq!(rows(&closed).len(), all.len());
 }

@@ -139,6 +139,22 @@ fn families(status: &Status, measured: &Measured, now_s: i64) -> Vec<Family> {
             );
         }
     }
+    for second in &status.clickhouse {
+        let of = |state: &str| {
+            vec![
+                ("address".into(), second.address.clone()),
+                ("state".into(), state.to_owned()),
+            ]
+        };
+        for (state, n) in [("there", second.recordings), ("waiting", second.waiting)] {
+            all.gauge(
+                "tailback_clickhouse_recordings",
+                "Recordings whose rows are all in a ClickHouse server, and those that wait for it.",
+                of(state),
+                Some(n as f64),
+            );
+        }
+    }
     for p in &measured.points {
         let mut info: Labels = vec![("point".into(), p.name.clone())];
         info.extend(
@@ -279,6 +295,7 @@ mod tests {
         let status = Status {
             plan: None,
             release: None,
+            clickhouse: Vec::new(),
             points: vec![point],
         };
         let mut day = Day {
