@@ -1,6 +1,7 @@
 //! What [`measure::track`] reads out of captures at both ends of simulated connections, against what the
 //! simulator itself counted, packet by packet.
 
+use base::rng::{Streams, uniform};
 use base::{Packet, Time};
 use measure::capture::Reader;
 use measure::capture::frame::{self, Address, Transport};
@@ -470,4 +471,56 @@ fn timers_probes_and_acks_are_told_apart_in_transfers_of_every_length_and_distan
             assert!(*is >= should, "{matrix:?}: {right:?}");
         }
     }
+}
+
+/// Long transfers over drawn links: rate, delay, queue, controller, flows, loss and jitter.
+fn long_transfers(seed: u64, count: u32) -> impl Iterator<Item = String> {
+    (0..count).map(move |k| {
+        let mut rng = Streams::new(seed).stream(&format!("link/{k}"));
+        let mut unit = move || uniform(&mut rng);
+        let rate = 1e6 * 10f64.powf(2.0 * unit());
+        let delay_ms = 2.0 * 10f64.powf(1.6 * unit());
+        let packets = (rate / 8.0 * 2e-3 * delay_ms / 1514.0 * 10f64.powf(1.4 * unit() - 0.6)).max(6.0);
+        let queue = match (unit() * 5.0) as u32 {
+            0 => "codel".to_owned(),
+            1 => "fq_codel".to_owned(),
+            _ => format!("fifo:packets={packets:.0}"),
+        };
+        let controller = ["cubic", "reno", "bbr1"][(unit() * 3.0) as usize];
+        let flows = [1, 1, 2, 4][(unit() * 4.0) as usize];
+        let (loss, jitter) = (10f64.powf(-4.0 + 2.0 * unit()), 0.1 + 5.0 * unit());
+        let mut more = String::new();
+        if unit() < 0.7 {
+            more += &format!("loss = \"random:probability={loss:.6}\"\n");
+        }
+        if unit() < 0.3 {
+            more += &format!("jitter = \"uniform:width={jitter:.2}ms\"\n");
+        }
+        let back = (rate * (0.5 + 2.0 * unit())).max(2e6);
+        format!(
+            "duration = \"20 s\"\ntopology = \"linear\"\n[link]\nrate = \"{rate:.0} bit/s\"\ndelay = \"{delay_ms:.3} ms\"\n\
+             queue = \"{queue}\"\n{more}[reverse]\nrate = \"{back:.0} bit/s\"\ndelay = \"{delay_ms:.3} ms\"\n\
+             [tcp]\ncontroller = \"{controller}\"\n[[flow]]\nkind = \"bulk\"\ncount = {flows}\n"
+        )
+    })
+}
+
+/// Losses found by RACK's timer come after a silence, and are no time-outs.
+#[test]
+fn timers_probes_and_acks_are_told_apart_in_long_transfers_over_drawn_links() {
+    let seed = std::env::var("CAPTURE_SEED").map_or(1, |s| s.parse().unwrap());
+    let count = std::env::var("CAPTURE_COUNT").map_or(40, |s| s.parse().unwrap());
+    let matrix = confusion(long_transfers(seed, count));
+    println!(
+        "seed {seed}, {count} links: {matrix:?}, right {:?}",
+        shares(matrix)
+    );
+    let told_timeouts: u32 = matrix.iter().map(|row| row[Cause::Timeout as usize]).sum();
+    let wrong = told_timeouts - matrix[0][Cause::Timeout as usize];
+    println!("{wrong} of {told_timeouts} time-outs are none");
+    assert!(
+        told_timeouts > 0 && wrong * 50 <= told_timeouts,
+        "{matrix:?}"
+    );
+    assert!(shares(matrix)[2] >= 0.99, "{matrix:?}");
 }

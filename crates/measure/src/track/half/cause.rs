@@ -51,7 +51,10 @@ impl Side {
         // An ACK of something new restarts the timer (RFC 6298 section 5.3): a packet right after it is no timeout.
         let released = near && t - s.advance_t <= PROMPT_NS && s.advance_t >= s.repair().timeout_t;
         let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
-        let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
+        // An ACK of something new restarts the timer (RFC 6298 section 5.3), whatever the age of the segment. What comes sooner
+        // after one is the reordering timer of RFC 8985 section 6.2, a quarter of a round trip after the SACK.
+        let least = (timeout / 4 * 3).min(200_000_000);
+        let overdue = waited >= least && (!near || t - s.advance_t >= least);
         // RFC 8985 section 7.2: a tail loss probe is the last segment, sent once, after two RTTs without an ACK and
         // before the retransmission timer. A single segment also waits as long as a receiver holds an ACK back. None is
         // sent while SACK reports a loss, and none without SACK.
@@ -106,8 +109,10 @@ impl Side {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
-        // Loss by time rather than by count (RFC 8985 section 6.2): later data has arrived.
-        if s.repair().sack_top > end {
+        // Loss by time rather than by count (RFC 8985 section 6.2): data that was sent later has arrived, above it or, after a
+        // repair, below.
+        let overtaken = near && sack && before.is_some_and(|b| b.t < s.last_acked_t);
+        if s.repair().sack_top > end || overtaken {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
