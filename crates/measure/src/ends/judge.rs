@@ -179,7 +179,10 @@ impl<'a> Judge<'a> {
         d.arrived = t.pairs.len() as u64;
         reordering(&t.pairs, &mut d);
         let (up_before, down_before) = (t.up_only.len(), t.down_only.len());
-        t.up_only.retain(|i| within(span.upstream, self.up(*i)));
+        let ends = t.pairs.first().zip(t.pairs.last());
+        let between = ends.filter(|_| d.reordered == 0).map(|(a, b)| (a.0, b.0));
+        t.up_only
+            .retain(|i| span.decides(*i, self.up(*i).t_ns, between));
         t.down_only
             .retain(|i| within(span.downstream, self.down(*i)));
         d.downstream_only = t.down_only.len() as u64;

@@ -570,17 +570,32 @@ pub(super) struct Span {
     pub upstream: (i64, i64),
     /// Time range of the downstream capture, ns.
     pub downstream: (i64, i64),
+    /// Least and greatest time between the captures, by their clocks, ns.
+    lags: (i64, i64),
 }
 
 impl Span {
     const NONE: Span = Span {
         upstream: (i64::MAX, i64::MIN),
         downstream: (i64::MAX, i64::MIN),
+        lags: (i64::MAX, i64::MIN),
     };
 
     /// Widens both ranges.
     pub fn widen(&mut self, up: i64, down: i64) {
         self.upstream = (self.upstream.0.min(up), self.upstream.1.max(up));
         self.downstream = (self.downstream.0.min(down), self.downstream.1.max(down));
+        let lag = down.saturating_sub(up);
+        self.lags = (self.lags.0.min(lag), self.lags.1.max(lag));
+    }
+
+    /// True if a packet that did not arrive would have been captured otherwise: one of its flow that was sent earlier arrived,
+    /// and one that was sent later, `between` whose numbers its own lies, unless the flow was reordered; or it would have come within
+    /// the downstream capture with any wait that was seen. Queues of several flows have waits of their own.
+    pub fn decides(&self, number: u32, sent_ns: i64, between: Option<(u32, u32)>) -> bool {
+        let (first, last) = between.unwrap_or((u32::MAX, 0));
+        let began = number > first || sent_ns.saturating_add(self.lags.0) >= self.downstream.0;
+        let ended = number < last || sent_ns.saturating_add(self.lags.1) <= self.downstream.1;
+        self.lags.0 <= self.lags.1 && began && ended
     }
 }
