@@ -12,7 +12,7 @@
 //!
 //! **Lost or not captured.** A packet that the downstream end never saw is lost, unless the receiver acknowledged it
 //! and no other copy came: then that capture has a gap. A packet that only the downstream end saw was missed by the
-//! upstream capture. Nothing is judged outside of the time in which both ends saw packets of the other.
+//! upstream capture. Nothing is judged that may have been under way when a capture began or ended.
 //!
 //! **Source.** RFC 4737 section 3 (reordering), RFC 5560 (duplication), RFC 7680 (loss); V. Paxson, "End-to-end
 //! Internet packet dynamics", ACM SIGCOMM 1997 (errors of captures).
