@@ -104,11 +104,17 @@ fn signal_and_handovers_of_a_modem_stand_beside_the_probes() {
         assert_eq!((least, most), (Some(-102.0), Some(-100.0)), "{radio}");
         let [readings, handovers, cells] =
             ["readings", "handovers", "cells"].map(|k| radio[k].as_u64().expect("a number"));
-        // A call that came to nothing moves the program on, so its own list of cells is the truth.
+        // A call that came to nothing moves the program on, so its own list of cells is the truth. The end of the monitor may have
+        // come between its last answer and the row of that.
         let told = std::fs::read_to_string(dir.join("told")).expect("a list");
-        let told: std::collections::BTreeSet<&str> = told.lines().collect();
+        let told: Vec<&str> = told.lines().collect();
+        let different = |all: &[&str]| {
+            let different: std::collections::BTreeSet<&&str> = all.iter().collect();
+            different.len() as u64
+        };
         assert!(readings >= 5, "{radio}");
-        assert_eq!(cells, told.len() as u64, "{told:?} {radio}");
+        let possible = [different(&told), different(&told[..told.len() - 1])];
+        assert!(possible.contains(&cells), "{told:?} {radio}");
         assert_eq!(handovers, cells - 1, "{radio}");
         assert_eq!(radio["operators"][0], "TheOperator");
         assert_eq!(radio["beside"][0]["target"], "icmp:127.0.0.1", "{radio}");

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+/// Questions of one point that are held at a time: a new connection may come before the hub has noticed the end of the one before.
+const QUESTIONS: usize = 4;
 /// Reports in a second, after a new plan.
 const REPORTS_PER_S: u64 = 50;
 /// Points whose questions are held at a time; others hear of news with their reports.
@@ -105,17 +107,21 @@ impl Push {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Answers once there is news for a point, or when its time is over. Nothing if too many wait.
-    pub(super) async fn wait(&self, point: &str, knows: &WaitRequest) -> Option<WaitAnswer> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= POINTS {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// Takes a place for a question; nothing if there is none.
+    fn hold<'p>(&'p self, point: &'p str) -> Option<Held<'p>> {
+        let mut heard = lock(&self.heard);
+        let (_, questions) = heard.entry(point.to_owned()).or_insert((Instant::now(), 0));
+        if self.waiting() >= POINTS || *questions >= QUESTIONS {
             return None;
         }
-        lock(&self.heard)
-            .entry(point.to_owned())
-            .or_insert((Instant::now(), 0))
-            .1 += 1;
-        let _held = Held { push: self, point };
+        *questions += 1;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(Held { push: self, point })
+    }
+
+    /// Answers once there is news for a point, or when its time is over. Nothing if too many wait.
+    pub(super) async fn wait(&self, point: &str, knows: &WaitRequest) -> Option<WaitAnswer> {
+        let _held = self.hold(point)?;
         let answer = |told: &Told| told.answer(point, knows, self.waiting());
         let mut told = self.told.subscribe();
         let news = told.wait_for(|told| answer(told) != WaitAnswer::default());
@@ -248,6 +254,18 @@ mod tests {
         assert!(!push.look("b", 0).unwrap().connected);
         let others = (2..LOOKED_AT + 5).filter(|i| push.look(&format!("p{i}"), 0).is_some());
         assert_eq!(others.count(), LOOKED_AT - 2);
+    }
+
+    #[test]
+    fn a_point_takes_few_places_and_gives_them_back() {
+        let push = Push::default();
+        let held: Vec<_> = (0..QUESTIONS + 3).map(|_| push.hold("a")).collect();
+        assert_eq!(held.iter().flatten().count(), QUESTIONS);
+        assert!(push.hold("b").is_some());
+        assert_eq!(push.waiting(), QUESTIONS);
+        drop(held);
+        assert_eq!(push.waiting(), 0);
+        assert!(push.hold("a").is_some());
     }
 
     #[test]
