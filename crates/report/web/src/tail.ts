@@ -30,6 +30,8 @@ const EVERY_MS = 250;
 const SPAN_MS = 60_000;
 /** Time after which a number without a row counts as unanswered. A row comes with its answer, and is then written within half a second. */
 const OPEN_MS = 2_000;
+/** Time after the page was opened within which the first probes come from the point. */
+const FIRST_MS = 6_000;
 const HEIGHT = 130;
 
 const rank = (sorted: number[], p: number): number => sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] as number;
@@ -97,7 +99,7 @@ function draw(canvas: HTMLCanvasElement, answered: Probe[], silent: number[], ne
     if (answered.length > 0) c.fillText(share === 0 ? "0 ms" : `${digits(top * share)} ms`, left - 6, at);
   }
   c.textBaseline = "alphabetic";
-  for (let s = 0; s <= SPAN_MS; s += 10_000) {
+  for (let s = 0; s <= SPAN_MS; s += width < 500 ? 20_000 : 10_000) {
     c.textAlign = s === 0 ? "right" : "center";
     if (s < SPAN_MS) c.fillText(s === 0 ? "newest" : `−${s / 1000} s`, x(newest - s), HEIGHT - 5);
   }
@@ -162,6 +164,7 @@ function follow(): void {
         take(rows, since.probes);
         if (rows.size > 0) show(forget(rows));
         if (!since.connected) says.textContent = "The point is not connected to the hub. Its values come with its recordings; they are live unless its plan says push = false.";
+        else if (rows.size === 0 && performance.now() < FIRST_MS) says.textContent = "The point is connected. Its probes come within seconds.";
         else if (rows.size === 0) says.textContent = "The point is connected. None of its measurements records a probe now.";
         else says.textContent = "Each probe of the last minute, about a second after it was sent. Red: no answer, or none yet.";
       } else if (answer.status === 401) says.textContent = "The hub asks for a token: open the address that it printed.";
