@@ -40,9 +40,9 @@ pub struct Matched {
     pub pairs: Vec<Pair>,
     /// Lost packets.
     pub lost: Vec<Lost>,
-    /// Flows that only one of the ends saw.
+    /// Flows that only the near capture has, with a packet that passed while both captured.
     pub near_only_flows: usize,
-    /// Flows that only the far capture has.
+    /// Flows that only the far capture has, with a packet that passed while both captured.
     pub far_only_flows: usize,
     /// Packets captured twice at one end, and counted once.
     pub near_copies: u64,

@@ -5,7 +5,7 @@ use super::judge::{Judge, Seen};
 use super::{Matched, flows};
 use crate::capture::frame::flag;
 use crate::track::Endpoint;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Direction of a packet: up or down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -281,8 +281,8 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
         judge.widen(seen, &mut spans[usize::from(judge.way == Way::Down)]);
     }
     let mut out = Matched {
-        near_only_flows: near.flows.len() - both.len(),
-        far_only_flows: far.flows.len() - both.len(),
+        near_only_flows: alone(near, both.iter().map(|b| b.near), &spans, Way::Up),
+        far_only_flows: alone(far, both.iter().map(|b| b.far), &spans, Way::Down),
         near_copies: near.copies,
         far_copies: far.copies,
         ..Matched::default()
@@ -307,6 +307,30 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
     out.pairs.sort_by_key(|p| (p.near_ns, p.far_ns, p.flow));
     out.lost.sort_by_key(|l| (l.t_ns, l.flow, l.seq));
     out
+}
+
+/// Number of flows that one end saw alone: not among those `paired`, and a packet passed while the other end captured too.
+/// The end sends in the direction `sends`.
+fn alone(
+    end: &Capture,
+    paired: impl Iterator<Item = usize>,
+    spans: &[Span; 2],
+    sends: Way,
+) -> usize {
+    let paired: HashSet<usize> = paired.collect();
+    let [up, down] = spans;
+    let (sent, received) = match sends {
+        Way::Up => (up, down),
+        Way::Down => (down, up),
+    };
+    let seen_by_both = |i: &u32| {
+        let t = end.packets[*i as usize].t_ns;
+        sent.would_arrive(t) && received.was_sent(t)
+    };
+    let flows = end.flows.iter().enumerate();
+    flows
+        .filter(|(i, f)| !paired.contains(i) && f.packets.iter().flatten().any(seen_by_both))
+        .count()
 }
 
 /// Addresses of a flow at both ends, that of the sender of `up` first.
@@ -597,5 +621,23 @@ impl Span {
         let began = number > first || sent_ns.saturating_add(self.lags.0) >= self.downstream.0;
         let ended = number < last || sent_ns.saturating_add(self.lags.1) <= self.downstream.1;
         self.lags.0 <= self.lags.1 && began && ended
+    }
+
+    /// True if a packet sent at this time would have come within the downstream capture with any wait that was seen, or if no
+    /// wait is known.
+    fn would_arrive(&self, sent_ns: i64) -> bool {
+        let (from, to) = self.downstream;
+        self.lags.0 > self.lags.1
+            || sent_ns.saturating_add(self.lags.0) >= from
+                && sent_ns.saturating_add(self.lags.1) <= to
+    }
+
+    /// True if a packet that arrived at this time was sent within the upstream capture with any wait that was seen, or if no
+    /// wait is known.
+    fn was_sent(&self, arrived_ns: i64) -> bool {
+        let (from, to) = self.upstream;
+        self.lags.0 > self.lags.1
+            || arrived_ns.saturating_sub(self.lags.1) >= from
+                && arrived_ns.saturating_sub(self.lags.0) <= to
     }
 }

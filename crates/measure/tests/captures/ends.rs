@@ -118,6 +118,26 @@ fn every_loss_is_named_and_its_repair_is_told_from_it() {
 }
 
 #[test]
+fn a_flow_is_of_one_end_only_if_the_other_captured_as_well() {
+    let (near, far) = transfer(100, &BTreeSet::new());
+    let other = |port: u16, i: u32| {
+        let mut data = segment(i);
+        data[34..36].copy_from_slice(&port.to_be_bytes());
+        data
+    };
+    // Before the first packet that both have, among them, so late that it was under way at the end, and after it.
+    for (at, seen_by_both) in [(-1, false), (20, true), (115, false), (200, false)] {
+        let (mut one, mut two) = (near.clone(), far.clone());
+        one.push((T0 + at * MS, other(1, 500)));
+        two.push((T0 + at * MS + OFFSET, other(2, 600)));
+        let m = ends(&one, &two);
+        let only = usize::from(seen_by_both);
+        assert_eq!((m.near_only_flows, m.far_only_flows), (only, only), "{at}");
+        assert_eq!(m.flows.len(), 1);
+    }
+}
+
+#[test]
 fn ends_swapped_mirror_it() {
     let lost = BTreeSet::from([5, 6, 7, 200]);
     let (near, far) = transfer(300, &lost);
