@@ -198,7 +198,7 @@ $(WEB)/dist/browser.wasm.gz: $(WEB)/dist/page.js Cargo.lock $(foreach room,$(PAG
 	else echo "this toolchain has no $(WASM): \`tailback serve --web\` will say so" >&2 && : > $@; fi
 
 deps: ## Debian packages, and aioquic from PyPI, that the tests (not the program) use
-	@for p in chromium clickhouse-server iperf3 iproute2 irtt minisign nftables prometheus python3 python3-venv; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@for p in chromium clickhouse-server iperf3 iproute2 irtt minisign nftables pebble prometheus python3 python3-venv; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 	@$(SCRATCH)/aioquic/bin/python -c 'import aioquic' 2>/dev/null || { python3 -m venv $(SCRATCH)/aioquic && $(SCRATCH)/aioquic/bin/pip install --quiet aioquic; }
 

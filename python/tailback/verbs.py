@@ -413,6 +413,11 @@ def serve(
     web: str | bool | None = None,
     web_cert: Path | None = None,
     web_key: Path | None = None,
+    acme: str | None = None,
+    web_name: Iterable[str] | str | None = None,
+    acme_agree: bool = False,
+    acme_contact: str | None = None,
+    acme_ca: Path | None = None,
     web_keep: Path | None = None,
     web_keep_size: str | None = None,
     rpm: bool = False,
@@ -428,8 +433,8 @@ def serve(
         listen: Address and port to listen on
         keys: File of the users who are served, a line "NAME KEY" for each key; read again when it changes and
             on SIGHUP [default: everybody is served]
-        state: Directory in which the server keeps its TLS key [default: $STATE_DIRECTORY, or tailback-serve
-            below $XDG_STATE_HOME or ~/.local/state]
+        state: Directory in which the server keeps its TLS key, and certificates of --acme [default:
+            $STATE_DIRECTORY, or tailback-serve below $XDG_STATE_HOME or ~/.local/state]
         tls_cert: Certificate of your own (PEM), instead of one that the server makes
         tls_key: Private key of --tls-cert (PEM)
         tls_only: Refuse clients whose control messages are not inside TLS 1.3 [default: false]
@@ -454,6 +459,13 @@ def serve(
             ADDRESS:PORT: [::]:8443]
         web_cert: Certificate of the page (PEM), instead of one that the server makes and browsers warn of
         web_key: Private key of --web-cert (PEM)
+        acme: Get the certificate of the page from this authority, by ACME, and renew it: letsencrypt,
+            letsencrypt-staging or the https address of its directory; it connects to port 443 of each name
+        web_name: Name or address under which browsers reach the page; may be repeated
+        acme_agree: Agree to the terms of service of that authority, which the server names when it asks for its
+            account [default: false]
+        acme_contact: Address for that authority's messages, such as mailto:anna@example.org
+        acme_ca: Trust a private authority, a PEM file, for the certificate of that directory
         web_keep: Keep the recordings that users of the page save in this directory [default: none is kept]
         web_keep_size: Size of that directory above which no more are kept [default: 1 GB]
         rpm: Take tests of clients of responsiveness, such as networkQuality, at the page's port:
@@ -468,7 +480,7 @@ def serve(
     return _call(
         ("serve",),
         {},
-        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "allow_capture": allow_capture, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "iperf3": iperf3, "web": web, "web_cert": web_cert, "web_key": web_key, "web_keep": web_keep, "web_keep_size": web_keep_size, "rpm": rpm, "ndt7": ndt7, "log": log, "metrics": metrics, "user": user},
+        {"listen": listen, "keys": keys, "state": state, "tls_cert": tls_cert, "tls_key": tls_key, "tls_only": tls_only, "allow": allow, "max_clients": max_clients, "bytes_per_hour": bytes_per_hour, "total_bytes_per_hour": total_bytes_per_hour, "allow_listen": allow_listen, "allow_capture": allow_capture, "max_rate": max_rate, "max_udp_rate": max_udp_rate, "irtt": irtt, "stamp": stamp, "iperf3": iperf3, "web": web, "web_cert": web_cert, "web_key": web_key, "acme": acme, "web_name": web_name, "acme_agree": acme_agree, "acme_contact": acme_contact, "acme_ca": acme_ca, "web_keep": web_keep, "web_keep_size": web_keep_size, "rpm": rpm, "ndt7": ndt7, "log": log, "metrics": metrics, "user": user},
         not_json=("log",),
         progress=progress,
     )

@@ -80,6 +80,7 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (3522, "The Eifel Detection Algorithm for TCP"),
     (3550, "RTP: A Transport Protocol for Real-Time Applications"),
+    (3596, "DNS Extensions to Support IP Version 6"),
     (
         3551,
         "RTP Profile for Audio and Video Conferences with Minimal Control",
@@ -239,9 +240,18 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (8489, "Session Traversal Utilities for NAT (STUN)"),
     (8511, "TCP Alternative Backoff with ECN (ABE)"),
+    (8555, "Automatic Certificate Management Environment (ACME)"),
     (
         8622,
         "A Lower-Effort Per-Hop Behavior (LE PHB) for Differentiated Services",
+    ),
+    (
+        8737,
+        "Automated Certificate Management Environment (ACME) TLS Application-Layer Protocol Negotiation (ALPN) Challenge Extension",
+    ),
+    (
+        8738,
+        "Automated Certificate Management Environment (ACME) IP Identifier Validation Extension",
     ),
     (8762, "Simple Two-Way Active Measurement Protocol"),
     (
@@ -290,6 +300,7 @@ const TITLES: &[(u32, &str)] = &[
         9768,
         "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP",
     ),
+    (9773, "ACME Renewal Information (ARI) Extension"),
     (9937, "Proportional Rate Reduction"),
     (
         9956,

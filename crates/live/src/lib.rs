@@ -38,6 +38,7 @@ mod tcp;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;
+pub mod trust;
 pub mod via;
 pub mod web;
 pub mod wifi;

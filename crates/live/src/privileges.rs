@@ -5,6 +5,8 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Memory that the process may write to, bytes: a leak ends this process, not the host.
 const DATA_BYTES: u64 = 1 << 30;
@@ -72,6 +74,16 @@ impl Target {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Gives it a directory, for it alone.
+    ///
+    /// # Errors
+    /// No directory, or one that the process may not give away.
+    pub fn give(&self, directory: &Path) -> io::Result<()> {
+        let (uid, gid) = (self.uid.as_raw(), self.gid.as_raw());
+        std::os::unix::fs::lchown(directory, Some(uid), Some(gid))?;
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
     }
 
     /// Switches to this user, with its group alone. Must run before other threads start.

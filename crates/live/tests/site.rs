@@ -30,6 +30,7 @@ fn server_for(budgets: Budgets, guests: WebGuests) -> Server {
         web: Some(WebConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             certificate: None,
+            acme: None,
             files: Arc::new([file]),
             keep: None,
             guests,

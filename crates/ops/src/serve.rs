@@ -8,11 +8,13 @@ use base::{BitsPerSec, Bytes};
 use live::privileges::{self, Target};
 use live::serve::journal::Entry;
 use live::serve::{
-    Budgets, Guest, Keeper, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server,
-    ServerStats, TlsError, TlsKey, WebConfig, WebGuests, metrics,
+    AcmeConfig, Authority, Budgets, Guest, Keeper, Keys, MAX_UDP_RATE, Network, PortSet,
+    ServeConfig, ServeError, Server, ServerStats, SiteName, TlsError, TlsKey, WebConfig, WebGuests,
+    metrics,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fs::Permissions;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -79,6 +81,9 @@ pub struct Web {
     /// Certificate and private key of the operator, PEM; none makes one, or speaks plain HTTP at a loopback address.
     #[serde(default)]
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Authority that gives the certificate instead.
+    #[serde(default)]
+    pub acme: Option<Acme>,
     /// Directory for the recordings that users save; none keeps none.
     #[serde(default)]
     pub keep: Option<PathBuf>,
@@ -87,6 +92,25 @@ pub struct Web {
     /// Other tools whose tests the site takes.
     #[serde(default)]
     pub guests: WebGuests,
+}
+
+/// Certificate of the site from an authority, by ACME.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acme {
+    pub authority: Authority,
+    /// Names and addresses under which browsers reach the site.
+    pub names: Vec<SiteName>,
+    /// True if the operator agrees to the authority's terms of service.
+    pub agreed: bool,
+    /// Address for the authority's messages.
+    #[serde(default)]
+    pub contact: Option<String>,
+    /// Further authority that may have signed the certificate of the directory itself, PEM.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+    /// Directory for the account's key, and for the certificate with its key.
+    pub state: PathBuf,
 }
 
 /// Default of [`Web::keep_size`].
@@ -162,6 +186,13 @@ impl Plan {
             web: self.web.as_ref().map(|w| WebConfig {
                 listen: w.listen,
                 certificate: w.certificate.clone(),
+                acme: w.acme.as_ref().map(|a| AcmeConfig {
+                    authority: a.authority.clone(),
+                    ca: a.ca.clone(),
+                    contact: a.contact.clone(),
+                    names: a.names.clone(),
+                    state: a.state.clone(),
+                }),
                 files: web::files(),
                 keep: w
                     .keep
@@ -247,10 +278,24 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
             "with --keys, --web would serve every browser without a key: name the networks of its users by --allow",
         ));
     }
+    let acme = plan.web.as_ref().and_then(|w| w.acme.as_ref());
+    if acme.is_some_and(|a| !a.agreed) {
+        return Err(usage(
+            "--acme: the authority asks for agreement to its terms of service. Read them, then add --acme-agree",
+        ));
+    }
     let keep = plan.web.as_ref().and_then(|w| w.keep.as_ref());
     let mut config = plan.config(log);
     if privileges::is_root() && plan.user != "root" {
         config.user = Some(Target::find(&plan.user)?);
+    }
+    if let Some(acme) = acme {
+        std::fs::create_dir_all(&acme.state)
+            .and_then(|()| match &config.user {
+                Some(user) => user.give(&acme.state),
+                None => std::fs::set_permissions(&acme.state, Permissions::from_mode(0o700)),
+            })
+            .with_context(|| format!("cannot create {} (--state)", acme.state.display()))?;
     }
     let became = config.user.clone();
     let mut unkept = None;
@@ -268,7 +313,10 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
         e => e.into(),
     })?;
     if let Some(directory) = keep {
-        may_write(directory)?;
+        may_write(directory, "recordings", "--web-keep")?;
+    }
+    if let Some(acme) = acme {
+        may_write(&acme.state, "certificates", "--state")?;
     }
     Ok(Serving {
         plan,
@@ -278,15 +326,15 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
     })
 }
 
-/// Checks that the user that the process has become may keep recordings.
-fn may_write(directory: &Path) -> anyhow::Result<()> {
+/// Checks that the user that the process has become may keep files.
+fn may_write(directory: &Path, what: &str, option: &str) -> anyhow::Result<()> {
     let trial = directory.join(format!(".tailback-{}", std::process::id()));
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&trial, b""))
         .and_then(|()| std::fs::remove_file(&trial))
         .with_context(|| {
             format!(
-                "cannot keep recordings in {} (--web-keep): create it for the user that the server becomes (--user)",
+                "cannot keep {what} in {} ({option}): create it for the user that the server becomes (--user)",
                 directory.display()
             )
         })
@@ -393,9 +441,9 @@ impl Serving<'_> {
                     .plan
                     .web
                     .as_ref()
-                    .is_some_and(|w| w.certificate.is_none())
+                    .is_some_and(|w| w.certificate.is_none() && w.acme.is_none())
             {
-                observer.say("browsers warn of this site's certificate, which it made itself: --web-cert and --web-key give another");
+                observer.say("browsers warn of this site's certificate, which it made itself: --acme, or --web-cert and --web-key, give another");
             }
         }
         if let Some(user) = &self.became {
@@ -415,7 +463,7 @@ impl Serving<'_> {
 /// Writes the counters to a file that anybody may read.
 fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
     write_file(path, &metrics::render(&server.stats()))?;
-    let readable = std::fs::Permissions::from_mode(0o644);
+    let readable = Permissions::from_mode(0o644);
     std::fs::set_permissions(path, readable)
         .with_context(|| format!("cannot let others read {}", path.display()))
 }
@@ -478,6 +526,14 @@ mod tests {
                 web: coin().then(|| Web {
                     listen: ([127, 0, 0, 1], 8443).into(),
                     certificate: Some(("c.pem".into(), "k.pem".into())),
+                    acme: coin().then(|| Acme {
+                        authority: "letsencrypt-staging".parse().unwrap(),
+                        names: vec!["a.example".parse().unwrap(), "::1".parse().unwrap()],
+                        agreed: coin(),
+                        contact: Some("mailto:anna@example.org".into()),
+                        ca: coin().then(|| "ca.pem".into()),
+                        state: "state/acme".into(),
+                    }),
                     keep: Some("kept".into()),
                     keep_size: KEEP_SIZE,
                     guests: WebGuests {

@@ -7,8 +7,10 @@ use anyhow::Context;
 use base::{BitsPerSec, Bytes};
 use live::privileges;
 use live::serve::journal::Entry;
-use live::serve::{Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol, WebGuests};
-use ops::serve::{KEEP_SIZE, Plan, Tls, Web};
+use live::serve::{
+    Authority, Budgets, Guest, MAX_UDP_RATE, Network, PortSet, Protocol, SiteName, WebGuests,
+};
+use ops::serve::{Acme, KEEP_SIZE, Plan, Tls, Web};
 use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -35,8 +37,8 @@ pub struct Args {
     /// File of the users who are served, a line "NAME KEY" for each key; read again when it changes and on SIGHUP [default: everybody is served]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Directory in which the server keeps its TLS key [default: $STATE_DIRECTORY, or tailback-serve below $XDG_STATE_HOME or ~/.local/state]
-    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["tls_cert", "tls_key"])]
+    /// Directory in which the server keeps its TLS key, and certificates of --acme [default: $STATE_DIRECTORY, or tailback-serve below $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIRECTORY")]
     state: Option<PathBuf>,
     /// Certificate of your own (PEM), instead of one that the server makes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -89,6 +91,21 @@ pub struct Args {
     /// Private key of --web-cert (PEM)
     #[arg(long, value_name = "FILE", requires = "web_cert")]
     web_key: Option<PathBuf>,
+    /// Get the certificate of the page from this authority, by ACME, and renew it: letsencrypt, letsencrypt-staging or the https address of its directory; it connects to port 443 of each name
+    #[arg(long, value_name = "AUTHORITY", requires_all = ["web", "web_name"], conflicts_with = "web_cert")]
+    acme: Option<Authority>,
+    /// Name or address under which browsers reach the page; may be repeated
+    #[arg(long, value_name = "NAME", requires = "acme")]
+    web_name: Vec<SiteName>,
+    /// Agree to the terms of service of that authority, which the server names when it asks for its account
+    #[arg(long, requires = "acme")]
+    acme_agree: bool,
+    /// Address for that authority's messages, such as mailto:anna@example.org
+    #[arg(long, value_name = "ADDRESS", requires = "acme")]
+    acme_contact: Option<String>,
+    /// Trust a private authority, a PEM file, for the certificate of that directory
+    #[arg(long, value_name = "FILE", requires = "acme")]
+    acme_ca: Option<PathBuf>,
     /// Keep the recordings that users of the page save in this directory [default: none is kept]
     #[arg(long, value_name = "DIRECTORY", requires = "web")]
     web_keep: Option<PathBuf>,
@@ -188,6 +205,19 @@ fn tls(args: &Args) -> Tls {
     }
 }
 
+fn acme(authority: Authority, args: &Args) -> anyhow::Result<Acme> {
+    let state = args.state.clone().or_else(state_directory);
+    let state = state.context("--acme: name a directory for the certificate by --state")?;
+    Ok(Acme {
+        authority,
+        names: args.web_name.clone(),
+        agreed: args.acme_agree,
+        contact: args.acme_contact.clone(),
+        ca: args.acme_ca.clone(),
+        state: state.join("acme"),
+    })
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(Command::Keys(args)) = args.command {
         return serve_keys::run(args);
@@ -203,7 +233,14 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         (Protocol::Stamp, args.stamp),
         (Protocol::Iperf3, args.iperf3),
     ];
+    if args.state.is_some() && args.tls_cert.is_some() && args.acme.is_none() {
+        return Err(ops::usage(
+            "--state: with --tls-cert and without --acme there is nothing to keep",
+        ));
+    }
     let usual = Plan::default();
+    let acme = args.acme.clone().map(|authority| acme(authority, &args));
+    let acme = acme.transpose()?;
     let plan = Plan {
         tls: tls(&args),
         listen: args.listen,
@@ -225,6 +262,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         web: args.web.map(|listen| Web {
             listen: listen.unwrap_or_else(|| (Ipv6Addr::UNSPECIFIED, WEB_PORT).into()),
             certificate: args.web_cert.zip(args.web_key),
+            acme,
             keep: args.web_keep,
             keep_size: args.web_keep_size.unwrap_or(KEEP_SIZE),
             guests: WebGuests {

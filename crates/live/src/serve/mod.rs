@@ -33,7 +33,9 @@ pub use networks::Network;
 pub use ports::PortSet;
 pub use quota::{Budgets, Holds};
 pub use tls::{Tls, TlsError, TlsKey};
-pub use web::{Counts as WebCounts, File, Keep, Keeper, WebConfig, WebGuests};
+pub use web::{
+    AcmeConfig, Authority, Counts as WebCounts, File, Keep, Keeper, SiteName, WebConfig, WebGuests,
+};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
@@ -338,7 +340,8 @@ impl Server {
     /// Starts the threads of the site for browsers.
     fn offer(&mut self, bound: web::Bound) -> Result<(), ServeError> {
         let url = bound.url();
-        let (site, tasks) = web::start(bound, &self.shared).map_err(ServeError::Reflector)?;
+        let (site, tasks) =
+            web::start(bound, &self.shared, &self.notes).map_err(ServeError::Reflector)?;
         self.web = Some((url, site));
         for task in tasks {
             self.reflectors.push(task.published);

@@ -219,18 +219,37 @@ fn kept(directory: &Path) -> Result<KeyPair, TlsError> {
 
 /// Writes a file as a whole, for nobody else to read, unless there is one.
 fn put(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = written_beside(directory, bytes)?;
+    let done = std::fs::hard_link(&beside, path);
+    std::fs::remove_file(&beside)?;
+    done
+}
+
+/// Writes a file as a whole, for nobody else to read, in place of the one that may be there.
+pub(super) fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let beside = written_beside(directory, bytes)?;
+    let done = std::fs::rename(&beside, directory.join(name))
+        .and_then(|()| std::fs::File::open(directory)?.sync_all());
+    if done.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    done
+}
+
+/// File under a random name in the directory, on the disk.
+fn written_beside(directory: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let beside = directory.join(format!(".{:016x}", u64::from_ne_bytes(random_bytes())));
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&beside)?;
-    let done = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::hard_link(&beside, path));
-    std::fs::remove_file(&beside)?;
-    done
+    let done = file.write_all(bytes).and_then(|()| file.sync_all());
+    if let Err(e) = done {
+        let _ = std::fs::remove_file(&beside);
+        return Err(e);
+    }
+    Ok(beside)
 }
 
 fn only_ours(path: &Path) -> Result<(), TlsError> {

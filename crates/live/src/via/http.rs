@@ -14,6 +14,7 @@ use crate::clock::mono_ns;
 use crate::load::kernel::close_abruptly;
 use crate::load::pump::Payload;
 use crate::outlet::Outlet;
+use crate::trust;
 use base::record::Direction;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -22,10 +23,8 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::http::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -101,7 +100,7 @@ impl Web {
             target: target.clone(),
             server,
             outlet: outlet.clone(),
-            tls: target.tls.then(|| settings(ca, alpn)).transpose()?,
+            tls: target.tls.then(|| trust::client(ca, alpn)).transpose()?,
             download: target.path.clone(),
             upload: None,
             small: None,
@@ -491,33 +490,4 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-}
-
-/// Settings of TLS: the authorities of the web, and those of `ca`.
-fn settings(ca: Option<&Path>, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, ViaError> {
-    let mut roots = RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
-    if let Some(file) = ca {
-        let wrong = |why: String| ViaError::Certificates {
-            file: file.to_owned(),
-            why,
-        };
-        let all = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
-        let mut added = 0;
-        for certificate in all {
-            let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
-            roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
-            added += 1;
-        }
-        if added == 0 {
-            return Err(wrong("the file holds no certificate in PEM form".into()));
-        }
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| ViaError::local("set up TLS")(std::io::Error::other(e)))?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|p| p.to_vec()).collect();
-    Ok(Arc::new(config))
 }

@@ -25,6 +25,7 @@ use crate::monitor::TargetError;
 use crate::outlet::Outlet;
 use crate::sockets::Counters;
 use crate::tally::Tally;
+use crate::trust::TrustError;
 use base::program::{Sending, Train};
 use base::record::{Recording, Row, Text};
 use base::{Bytes, Duration, Time};
@@ -72,8 +73,8 @@ pub enum ViaError {
         "no TLS with {host}: {why}. A captive portal or a proxy may answer in its place; --via-ca FILE trusts a private authority"
     )]
     Tls { host: String, why: String },
-    #[error("cannot read certificates from {}: {why}", .file.display())]
-    Certificates { file: PathBuf, why: String },
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     #[error("{0}")]
     NoProbes(String),
     #[error("one load at a time: {server} takes no second one beside it")]

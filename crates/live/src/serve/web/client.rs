@@ -1,13 +1,14 @@
 //! One connection of a browser, and the state that all of them share.
 
-use super::identity::Identity;
+use super::acme::AcmeConfig;
+use super::identity::{Identity, Source};
 use super::sessions::Sessions;
 use crate::clock::mono_ns;
 use crate::serve::journal::{Entry, Happened};
 use crate::serve::quota::{Permit, Refused};
 use crate::serve::shared::Shared;
 use crate::serve::sync::lock;
-use crate::serve::tls::Handshakes;
+use crate::serve::tls::{Handshakes, TlsError};
 use base::{Duration, Time};
 use measure::bucket::ByNetwork;
 use measure::control::Refusal;
@@ -32,6 +33,8 @@ pub struct WebConfig {
     /// Certificate and private key of the operator, PEM. Without them the server makes its own, which browsers warn of; at
     /// a loopback address it then speaks plain HTTP.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Authority that gives the certificate instead.
+    pub acme: Option<AcmeConfig>,
     /// Files of the site.
     pub files: Arc<[File]>,
     /// Receiver of the recordings that users save; none takes none.
@@ -111,6 +114,7 @@ pub(crate) struct Site {
     pub(super) guests: WebGuests,
     /// Tests of ndt7 that run.
     pub(super) ndt7: AtomicU32,
+    pub(super) source: Source,
     pub(super) identity: Mutex<Arc<Identity>>,
     pub(super) sessions: Sessions,
     pub(super) handshakes: Handshakes,
@@ -132,6 +136,16 @@ impl Site {
 
     pub(super) fn identity(&self) -> Arc<Identity> {
         lock(&self.identity).clone()
+    }
+
+    /// Takes the certificate that is right now.
+    ///
+    /// # Errors
+    /// A certificate that cannot be used.
+    pub(super) fn renew(&self) -> Result<(), TlsError> {
+        let identity = self.source.identity()?;
+        *lock(&self.identity) = Arc::new(identity);
+        Ok(())
     }
 }
 

@@ -1,16 +1,18 @@
-//! Certificates of the site: the operator's, or one that the server signs itself.
+//! Certificates of the site: the operator's, an authority's, or one that the server signs itself.
 //!
 //! A browser accepts a self-signed certificate for WebTransport if the page names its hash, and if it is an ECDSA one that
 //! is valid for two weeks at most (W3C WebTransport, section "serverCertificateHashes"). So the server makes a new one
 //! before that.
 
+use super::acme::{ACME_TLS, Acme, Challenges, Resolver};
+use super::client::WebConfig;
 use crate::clock::wall_ns;
 use crate::serve::tls::{self, TlsError, unusable};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub(super) enum Source {
     Plain,
     SelfSigned,
     Own(tls::Identity),
+    /// Authority's; self-signed until there is one.
+    Acme(Arc<Acme>),
 }
 
 /// TLS of the site and of WebTransport.
@@ -38,9 +42,13 @@ pub(super) struct Identity {
 }
 
 impl Source {
-    /// Certificate and key of the operator, if there are any; without them, only a loopback address speaks plain HTTP.
-    pub(super) fn of(own: Option<&(PathBuf, PathBuf)>, loopback: bool) -> Result<Source, TlsError> {
-        match own {
+    /// Authority or files, if the operator names any; without them, only a loopback address speaks plain HTTP.
+    pub(super) fn of(config: &WebConfig) -> Result<Source, TlsError> {
+        let loopback = config.listen.ip().is_loopback();
+        if let Some(acme) = &config.acme {
+            return Ok(Source::Acme(Arc::new(Acme::new(acme))));
+        }
+        match &config.certificate {
             Some((certificate, key)) => Ok(Source::Own(tls::own(certificate, key)?)),
             None if loopback => Ok(Source::Plain),
             None => Ok(Source::SelfSigned),
@@ -49,23 +57,34 @@ impl Source {
 
     /// Certificate for now.
     pub(super) fn identity(&self) -> Result<Identity, TlsError> {
-        let (certificates, key) = match self {
-            Source::Own((certificates, key)) => (certificates.clone(), key.clone_key()),
-            _ => self_signed()?,
+        let given = match self {
+            Source::Own((chain, key)) => Some((chain.clone(), key.clone_key())),
+            Source::Acme(acme) => acme.identity(),
+            Source::Plain | Source::SelfSigned => None,
         };
-        let hash = match (self, certificates.first()) {
-            (Source::Own(_), _) | (_, None) => None,
-            (_, Some(c)) => wtransport::tls::Certificate::from_der(c.to_vec())
+        let is_given = given.is_some();
+        let (chain, key) = match given {
+            Some(identity) => identity,
+            None => self_signed()?,
+        };
+        let hash = match (is_given, chain.first()) {
+            (true, _) | (_, None) => None,
+            (false, Some(c)) => wtransport::tls::Certificate::from_der(c.to_vec())
                 .ok()
                 .map(|c| *c.hash().as_ref()),
         };
+        let provider = Arc::new(ring::default_provider());
+        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(unusable)?;
+        let (own, challenges) = (Arc::new(certified), self.challenges());
         let config = |versions: &[&'static rustls::SupportedProtocolVersion]| {
-            rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
                 .with_protocol_versions(versions)
                 .map_err(unusable)?
-                .with_no_client_auth()
-                .with_single_cert(certificates.clone(), key.clone_key())
-                .map_err(unusable)
+                .with_no_client_auth();
+            Ok::<_, TlsError>(builder.with_cert_resolver(Arc::new(Resolver {
+                own: own.clone(),
+                challenges: challenges.clone(),
+            })))
         };
         let mut quic = config(&[&TLS13])?;
         quic.alpn_protocols = vec![wtransport::proto::WEBTRANSPORT_ALPN.to_vec()];
@@ -74,10 +93,20 @@ impl Source {
             _ => {
                 let mut site = config(&[&TLS13, &TLS12])?;
                 site.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+                if let Source::Acme(_) = self {
+                    site.alpn_protocols.push(ACME_TLS.to_vec());
+                }
                 Some(Arc::new(site))
             }
         };
         Ok(Identity { site, quic, hash })
+    }
+
+    fn challenges(&self) -> Arc<Challenges> {
+        match self {
+            Source::Acme(acme) => acme.challenges.clone(),
+            _ => Arc::default(),
+        }
     }
 }
 
@@ -97,13 +126,22 @@ fn self_signed() -> Result<tls::Identity, TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::web::WebGuests;
 
     #[test]
     fn only_loopback_speaks_plain_http_and_every_own_certificate_has_a_new_hash() {
-        let plain = Source::of(None, true).expect("no files");
+        let at = |ip: [u8; 4]| WebConfig {
+            listen: (ip, 0).into(),
+            certificate: None,
+            acme: None,
+            files: Arc::default(),
+            keep: None,
+            guests: WebGuests::default(),
+        };
+        let plain = Source::of(&at([127, 0, 0, 1])).expect("no files");
         let made = plain.identity().expect("a certificate");
         assert!(made.site.is_none() && made.hash.is_some());
-        let public = Source::of(None, false).expect("no files");
+        let public = Source::of(&at([0; 4])).expect("no files");
         let (one, two) = (public.identity(), public.identity());
         let (one, two) = (one.expect("made"), two.expect("made"));
         assert!(one.site.is_some() && one.hash != two.hash);

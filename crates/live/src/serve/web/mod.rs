@@ -5,6 +5,7 @@
 //! the server: places of clients, hourly bytes, the rate, and one load at a time. QUIC proves a client's address by a Retry
 //! packet (RFC 9000, section 8.1.2), TCP by its handshake, before anything else is answered.
 
+mod acme;
 mod body;
 mod channel;
 mod client;
@@ -17,10 +18,12 @@ mod site;
 mod socket;
 mod transport;
 
+pub use acme::{AcmeConfig, Authority, SiteName};
 pub(super) use client::Site;
 pub use client::{Counts, File, Keep, Keeper, WebConfig, WebGuests};
 
 use super::shared::Shared;
+use super::sync::lock;
 use super::tls::{Handshakes, TlsError};
 use super::udp::{self, Published};
 use client::{Counters, SAVES};
@@ -52,8 +55,7 @@ impl Bound {
         udp: UdpSocket,
         config: &WebConfig,
     ) -> Result<Bound, TlsError> {
-        let loopback = config.listen.ip().is_loopback();
-        let source = Source::of(config.certificate.as_ref(), loopback)?;
+        let source = Source::of(config)?;
         Ok(Bound {
             tcp,
             udp,
@@ -65,11 +67,12 @@ impl Bound {
     }
 
     pub(super) fn url(&self) -> String {
-        let scheme = match self.source {
-            Source::Plain => "http",
-            _ => "https",
-        };
-        format!("{scheme}://{}/", self.listen)
+        let port = self.listen.port();
+        match &self.source {
+            Source::Plain => format!("http://{}/", self.listen),
+            Source::Acme(acme) => acme.url(port),
+            _ => format!("https://{}/", self.listen),
+        }
     }
 }
 
@@ -82,7 +85,15 @@ pub(super) struct Task {
 }
 
 /// Prepares both threads.
-pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<Site>, [Task; 2])> {
+pub(super) fn start(
+    bound: Bound,
+    shared: &Arc<Shared>,
+    notes: &Arc<Mutex<Vec<String>>>,
+) -> std::io::Result<(Arc<Site>, [Task; 2])> {
+    let acme = match &bound.source {
+        Source::Acme(acme) => Some(acme.clone()),
+        _ => None,
+    };
     let site = Arc::new(Site {
         port: bound.listen.port(),
         files: bound.config.files,
@@ -90,6 +101,7 @@ pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<
         guests: bound.config.guests,
         ndt7: AtomicU32::new(0),
         identity: Mutex::new(Arc::new(bound.identity)),
+        source: bound.source,
         sessions: Sessions::default(),
         handshakes: Handshakes::default(),
         saves: Mutex::new(ByNetwork::new(SAVES.0, SAVES.1)),
@@ -105,9 +117,18 @@ pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<
     let http = {
         let (reflector, published) = (reflector()?, Arc::<Mutex<Published>>::default());
         let (its, shared, told, tcp) = (site.clone(), shared.clone(), published.clone(), bound.tcp);
+        let notes = notes.clone();
         let run = move || {
             let mirror = channel::Mirror::new(reflector, told, shared.clone());
-            site::run(tcp, its, shared, mirror)
+            let certificates = acme.map(|acme| {
+                let of = its.clone();
+                acme::keep(
+                    acme,
+                    move || of.renew(),
+                    move |note| lock(&notes).push(note),
+                )
+            });
+            site::run(tcp, its, shared, mirror, certificates)
                 .map_err(|e| format!("the site on {listen} has failed: {e}"))
         };
         Task {
@@ -119,10 +140,10 @@ pub(super) fn start(bound: Bound, shared: &Arc<Shared>) -> std::io::Result<(Arc<
     let quic = {
         let (reflector, published) = (reflector()?, Arc::<Mutex<Published>>::default());
         let (its, shared, told) = (site.clone(), shared.clone(), published.clone());
-        let (udp, source) = (bound.udp, bound.source);
+        let udp = bound.udp;
         let run = move || {
             let mirror = channel::Mirror::new(reflector, told, shared.clone());
-            transport::run(udp, &source, its, shared, mirror)
+            transport::run(udp, its, shared, mirror)
                 .map_err(|e| format!("WebTransport on {listen} has failed: {e}"))
         };
         Task {

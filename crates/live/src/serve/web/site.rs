@@ -1,5 +1,6 @@
 //! Site of the page: HTTP/1.1 and HTTP/2, plain or in TLS.
 
+use super::acme::ACME_TLS;
 use super::body::{Body, plain, whole};
 use super::channel::Mirror;
 use super::client::{Client, File, Site, monotonic};
@@ -59,11 +60,15 @@ pub(super) fn run(
     site: Arc<Site>,
     shared: Arc<Shared>,
     mirror: Rc<Mirror>,
+    certificates: Option<impl Future<Output = ()> + 'static>,
 ) -> Result<(), String> {
     let told = |e: std::io::Error| e.to_string();
     let runtime = runtime().map_err(told)?;
     LocalSet::new().block_on(&runtime, async {
         tokio::task::spawn_local(mirror.clone().keep());
+        if let Some(certificates) = certificates {
+            tokio::task::spawn_local(certificates);
+        }
         let serve = |admitted: Admitted| {
             let (stream, mirror) = (admitted.stream, mirror.clone());
             let client = Client::new(&site, &shared, admitted.permit, admitted.from);
@@ -90,7 +95,12 @@ async fn talk(stream: TcpStream, client: Rc<Client>, mirror: Rc<Mirror>) {
             let Ok(Ok(stream)) = timeout(PATIENCE, handshake).await else {
                 return;
             };
-            let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let protocol = stream.get_ref().1.alpn_protocol();
+            // The handshake was the answer (RFC 8737, section 3).
+            if protocol == Some(ACME_TLS) {
+                return;
+            }
+            let two = protocol == Some(b"h2");
             (Box::new(stream), two)
         }
     };

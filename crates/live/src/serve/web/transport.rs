@@ -5,12 +5,12 @@
 
 use super::channel::{Channel, Mirror};
 use super::client::{Client, LOOK, Site};
-use super::identity::{RENEWED_AFTER_NS, Source};
+use super::identity::{Identity, RENEWED_AFTER_NS};
 use crate::clock::mono_ns;
 use crate::serve::networks;
 use crate::serve::quota::Permit;
 use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
-use crate::serve::sync::{lock, runtime};
+use crate::serve::sync::runtime;
 use measure::control::Refusal;
 use measure::web::{Asked, SAMPLE};
 use std::net::UdpSocket;
@@ -84,10 +84,10 @@ fn transport() -> TransportConfig {
     config
 }
 
-fn config(site: &Site, socket: UdpSocket) -> ServerConfig {
+fn config(identity: &Identity, socket: UdpSocket) -> ServerConfig {
     let mut config = ServerConfig::builder()
         .with_bind_socket(socket)
-        .with_custom_tls_and_transport(site.identity().quic.clone(), transport())
+        .with_custom_tls_and_transport(identity.quic.clone(), transport())
         .allow_migration(false)
         .build();
     // Connections that wait for a place are few: each has sent one packet.
@@ -102,7 +102,6 @@ fn config(site: &Site, socket: UdpSocket) -> ServerConfig {
 /// Serves until the server stops.
 pub(super) fn run(
     socket: UdpSocket,
-    source: &Source,
     site: Arc<Site>,
     shared: Arc<Shared>,
     mirror: Rc<Mirror>,
@@ -112,16 +111,20 @@ pub(super) fn run(
     let runtime = runtime().map_err(told)?;
     let again = socket.try_clone().map_err(told)?;
     LocalSet::new().block_on(&runtime, async {
-        let endpoint = Endpoint::server(config(&site, socket)).map_err(told)?;
+        let mut used = site.identity();
+        let endpoint = Endpoint::server(config(&used, socket)).map_err(told)?;
         tokio::task::spawn_local(mirror.clone().keep());
         let mut made = mono_ns();
         while !shared.stop.load(Ordering::Relaxed) {
             if mono_ns() - made > RENEWED_AFTER_NS {
                 made = mono_ns();
-                let identity = source.identity().map_err(|e| e.to_string())?;
-                *lock(&site.identity) = Arc::new(identity);
-                let renewed = config(&site, again.try_clone().map_err(told)?);
+                site.renew().map_err(|e| e.to_string())?;
+            }
+            let now = site.identity();
+            if !Arc::ptr_eq(&used, &now) {
+                let renewed = config(&now, again.try_clone().map_err(told)?);
                 endpoint.reload_config(renewed, false).map_err(told)?;
+                used = now;
             }
             if let Ok(incoming) = timeout(LOOK, endpoint.accept()).await {
                 admit(incoming, &site, &shared, &mirror);
