@@ -403,7 +403,7 @@ fn median_within(series: &[(i64, f64)], range: &Range<i64>) -> Option<f64> {
 /// Variation of the full link's rate, by the load's stretches and by floods that came out faster than earlier ones.
 fn moves(load: &rate::Load, overload: Option<&Overload>) -> Option<f64> {
     let steps = overload.map(|o| o.rises).filter(|r| *r > RISES);
-    rate::moves(load.carried, load.waits, load.packet_ms())
+    rate::moves(load.carried, load.waits, load.packet_ms(), load.noise_ms)
         .into_iter()
         .chain(steps.map(|r| r.max(1.01 * rate::STEADY)))
         .reduce(f64::max)

@@ -370,25 +370,55 @@ fn widen(f: &Figure, share: f64) -> Figure {
 
 /// Variation of a full link's rate: the standard deviation of its rate in stretches with a standing queue, as a share
 /// of their median. `None` if too few stretches were full. A link of constant rate keeps it under any queue; on a link
-/// of varying rate (radio) the delays vary too.
-pub fn moves(carried: &Carried, waits: &[(i64, f64)], packet_ms: f64) -> Option<f64> {
+/// of varying rate (radio) the delays vary too. Few stretches, or a queue of a packet or less, show only that a rate moves much, never
+/// that it does not. `noise_ms` is the wait of a probe at rest.
+pub fn moves(
+    carried: &Carried,
+    waits: &[(i64, f64)],
+    packet_ms: f64,
+    noise_ms: f64,
+) -> Option<f64> {
     if !carried.smooth {
         return None;
     }
     // Long enough for thirty packets, whose number then varies by a thirtieth.
     let length_s = (30.0 * packet_ms / 1e3).max(1.0);
-    let full: Vec<f64> = carried
-        .batches((carried.seconds() / length_s) as usize)
-        .iter()
-        .filter(|(from, to, _)| stood(waits, *from, *to, 2.0 * packet_ms) == Some(true))
-        .map(|b| b.2)
-        .collect();
-    // The standard deviation that the middle four fifths of a normal distribution have: a stall, and what is told after it at
-    // once, are two outliers and no rate.
-    let sorted = stats::sorted(&full);
+    let stretches = carried.batches((carried.seconds() / length_s) as usize);
+    let rates = |least_ms: f64| -> Vec<f64> {
+        let full = stretches
+            .iter()
+            .filter(|(from, to, _)| stood(waits, *from, *to, least_ms) == Some(true));
+        full.map(|b| b.2).collect()
+    };
+    let full = rates(2.0 * packet_ms);
+    if full.len() >= MANY {
+        return variation(&full);
+    }
+    let busy = rates((0.5 * packet_ms).max(noise_ms + 0.1 * packet_ms));
+    variation(&busy).filter(|moves| *moves > MUCH)
+}
+
+/// Variation of a link that was hardly full from which its rate moves: sampling and gaps of the load make a tenth.
+const MUCH: f64 = 0.15;
+
+/// Number of stretches from which their middle four fifths tell the variation.
+const MANY: usize = 5;
+/// Mean range of two, three and four normally distributed values, in standard deviations.
+const RANGES: [f64; 3] = [1.128, 1.693, 2.059];
+
+/// Standard deviation of rates as a share of their median; none of fewer than two.
+fn variation(rates: &[f64]) -> Option<f64> {
+    let sorted = stats::sorted(rates);
     let at = |q| stats::quantile_of_sorted(&sorted, q);
-    let (low, middle, high) = (at(0.1)?, at(0.5)?, at(0.9)?);
-    (full.len() >= 5 && middle > 0.0).then(|| (high - low) / 2.563 / middle)
+    let middle = at(0.5).filter(|m| *m > 0.0)?;
+    let deviation = if rates.len() >= MANY {
+        // What the middle four fifths of a normal distribution have: a stall, and what is told after it at once, are two
+        // outliers and no rate.
+        (at(0.9)? - at(0.1)?) / 2.563
+    } else {
+        (at(1.0)? - at(0.0)?) / RANGES.get(rates.len().checked_sub(2)?)?
+    };
+    Some(deviation / middle)
 }
 
 /// True if nine of ten probes between two instants waited longer than `least_ms`; `None` where fewer than four tell.
@@ -726,8 +756,12 @@ mod tests {
             let waits: Vec<(i64, f64)> = (0..rates.len() as i64 * 100)
                 .map(|i| (i * 10_000_000, 50.0))
                 .collect();
-            moves(&carried, &waits, 1.0).unwrap()
+            moves(&carried, &waits, 1.0, 0.0)
         };
+        // Three stretches show that a rate moves, and not that it does not.
+        assert_eq!(of(&[10e6, 10e6, 9e6]), None);
+        assert!(of(&[10e6, 10e6, 5e6]).is_some_and(|m| m > MUCH));
+        let of = |rates: &[f64]| of(rates).unwrap();
         let mut rates = [10e6; 14];
         assert!(of(&rates) < 0.001);
         (rates[6], rates[7]) = (1e6, 19e6);
