@@ -201,7 +201,8 @@ pub(crate) struct StateAnswer {
     pub asked: Vec<AskedRun>,
 }
 
-/// Time for which the hub holds a point's question for news, s: shorter than middleboxes forget an idle connection.
+/// Longest time for which the hub holds a point's question for news, s. A point behind a middlebox that forgets idle
+/// connections sooner asks for less.
 pub(crate) const HELD_S: u64 = 240;
 /// Most probes in one message of live values.
 pub(crate) const LIVE_PROBES: usize = 500;
@@ -213,6 +214,8 @@ pub(crate) struct WaitRequest {
     pub plan: u64,
     /// Number of the last run out of turn that it has taken.
     pub asked_until: u64,
+    /// Time for which the hub is to hold it, s.
+    pub held_s: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,6 +31,34 @@ const STOP_POLL: Duration = Duration::from_millis(200);
 const TALK_BYTES: u64 = 900;
 const MS: i64 = 1_000_000;
 
+/// Age of a question from which its loss may be a middlebox's.
+const FORGOTTEN: Duration = Duration::from_secs(10);
+/// Shortest time for which a question is held, s.
+const LEAST_HELD_S: u64 = 15;
+/// Answers in a row after which a question is held longer again.
+const TRUSTED: u32 = 200;
+
+/// Time for which questions are held. Each that is lost halves it: a middlebox between point and hub may forget idle connections
+/// sooner than the hub answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Held {
+    seconds: u64,
+    answers: u32,
+}
+
+impl Held {
+    fn answered(&mut self) {
+        self.answers += 1;
+        if self.answers >= TRUSTED {
+            (self.seconds, self.answers) = ((2 * self.seconds).min(HELD_S), 0);
+        }
+    }
+
+    fn lost(&mut self) {
+        (self.seconds, self.answers) = ((self.seconds / 2).max(LEAST_HELD_S), 0);
+    }
+}
+
 /// State that the agent and the thread share.
 #[derive(Default)]
 pub(super) struct Shared {
@@ -99,15 +127,22 @@ struct Talk {
 impl Talk {
     fn run(&self) {
         let mut failures = 0u32;
+        let mut held = Held {
+            seconds: HELD_S,
+            answers: 0,
+        };
         while !self.is_over() {
             if !self.shared.allowed.load(Ordering::Relaxed) {
                 std::thread::sleep(STOP_POLL);
                 continue;
             }
-            let began = Instant::now();
+            let before = held;
             // A connection that breaks is made anew. Its failure is nobody's news: reports tell if the hub is away.
-            let Err(e) = self.converse() else { continue };
-            if began.elapsed() > LONGEST_PAUSE {
+            let Err(e) = self.converse(&mut held) else {
+                continue;
+            };
+            if held != before {
+                // It was open: what broke it is no hub that is away.
                 failures = 0;
             }
             failures = match e.downcast_ref::<HubRefuses>() {
@@ -140,17 +175,26 @@ impl Talk {
     }
 
     /// Asks for news until the connection breaks or the plan ends it.
-    fn converse(&self) -> anyhow::Result<()> {
+    fn converse(&self, held: &mut Held) -> anyhow::Result<()> {
         let mut client = self.joined.client(self.identity.clone())?;
-        client.answers_within(Duration::from_secs(HELD_S) + BEYOND);
         while !self.is_over() && self.shared.allowed.load(Ordering::Relaxed) {
             let knows = WaitRequest {
                 plan: self.shared.plan.load(Ordering::Relaxed),
                 asked_until: self.shared.asked_until.load(Ordering::Relaxed),
+                held_s: held.seconds,
             };
             self.charge(0);
             let body = serde_json::to_vec(&knows)?;
-            let news: WaitAnswer = client.call(Method::POST, "/v1/wait", None, body)?;
+            client.answers_within(Duration::from_secs(held.seconds) + BEYOND);
+            let asked = Instant::now();
+            let answer = client.call(Method::POST, "/v1/wait", None, body);
+            match &answer {
+                Ok(_) => held.answered(),
+                // At once is a hub that is away or refuses.
+                Err(_) if asked.elapsed() >= FORGOTTEN => held.lost(),
+                Err(_) => {}
+            }
+            let news: WaitAnswer = answer?;
             if let Some(within_s) = news.report_within_s {
                 let turn = hash(&[&self.joined.point, &knows.plan.to_string()]) % (within_s + 1);
                 self.rest(Duration::from_secs(turn));
@@ -236,4 +280,35 @@ fn fresh(followed: &mut [(PathBuf, Follow)]) -> Vec<LiveProbe> {
     let excess = probes.len().saturating_sub(LIVE_PROBES);
     probes.drain(..excess);
     probes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_middlebox_that_forgets_after_a_minute_loses_two_questions_and_later_one_in_200() {
+        let mut held = Held {
+            seconds: HELD_S,
+            answers: 0,
+        };
+        let mut lost = 0;
+        for _ in 0..1000 {
+            if held.seconds > 60 {
+                held.lost();
+                lost += 1;
+            } else {
+                held.answered();
+            }
+        }
+        assert_eq!(lost, 2 + 4);
+        for _ in 0..20 {
+            held.lost();
+        }
+        assert_eq!(held.seconds, LEAST_HELD_S);
+        for _ in 0..4 * TRUSTED {
+            held.answered();
+        }
+        assert_eq!(held.seconds, HELD_S);
+    }
 }

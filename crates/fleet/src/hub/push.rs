@@ -125,7 +125,8 @@ impl Push {
         let answer = |told: &Told| told.answer(point, knows, self.waiting());
         let mut told = self.told.subscribe();
         let news = told.wait_for(|told| answer(told) != WaitAnswer::default());
-        Some(match timeout(Duration::from_secs(HELD_S), news).await {
+        let held = Duration::from_secs(knows.held_s.clamp(1, HELD_S));
+        Some(match timeout(held, news).await {
             Ok(Ok(told)) => answer(&told),
             _ => WaitAnswer::default(),
         })
@@ -276,7 +277,15 @@ mod tests {
             looked_at: vec!["b".into()],
         };
         let says = |point: &str, plan, asked_until| {
-            let answer = told.answer(point, &WaitRequest { plan, asked_until }, 1000);
+            let answer = told.answer(
+                point,
+                &WaitRequest {
+                    plan,
+                    asked_until,
+                    held_s: HELD_S,
+                },
+                1000,
+            );
             (answer.report_within_s, answer.live)
         };
         assert_eq!(says("a", 3, 6), (Some(0), false));

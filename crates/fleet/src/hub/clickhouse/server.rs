@@ -71,14 +71,8 @@ impl fmt::Display for Target {
 }
 
 /// Text as a part of a URL's query.
-fn encoded(text: &str) -> String {
-    let byte = |b: u8| match b {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-            char::from(b).to_string()
-        }
-        _ => format!("%{b:02X}"),
-    };
-    text.bytes().map(byte).collect()
+fn encoded(text: &str) -> percent_encoding::PercentEncode<'_> {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
 /// Open connection.
@@ -179,6 +173,6 @@ mod tests {
         ] {
             assert!(target(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(encoded("a b'é"), "a%20b%27%C3%A9");
+        assert_eq!(encoded("a b'é").to_string(), "a%20b%27%C3%A9");
     }
 }
