@@ -234,6 +234,56 @@ fn probes_that_become_results_of_atlas_come_back_the_same() {
 }
 
 #[test]
+fn measurements_for_ooni_hold_each_probe_and_nothing_about_its_place() {
+    for seed in 24..27 {
+        let dir = TempDir::new("export");
+        let recording = recorded(&dir, seed);
+        works(&dir, "export home.rec --format ooni");
+        let text = std::fs::read_to_string(dir.join("home.ooni.jsonl")).expect("lines");
+        let all: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        for target in ["udp", "tcp-connect", "tcp-request"] {
+            let before = probes(&recording, target);
+            let before = before
+                .iter()
+                .filter(|d| d.status.was_sent() && d.status != Status::Invalid);
+            let mut before: Vec<_> = before.map(|d| (d.sent_ns, d.rtt_ns)).collect();
+            before.sort_unstable();
+            let mut after = Vec::new();
+            for m in all.iter().filter(|m| m["input"] == target) {
+                assert_eq!(m["probe_ip"], "127.0.0.1");
+                let start = m["measurement_start_time"].as_str().expect("a time");
+                let start: jiff::civil::DateTime = start.parse().expect("a date and a time");
+                let start = start.in_tz("UTC").expect("UTC").timestamp().as_second();
+                let ns =
+                    |t: &Value| Some(start * 1_000_000_000 + (t.as_f64()? * 1e9).round() as i64);
+                let pings = m["test_keys"]["pings"].as_array().expect("pings");
+                for p in pings {
+                    assert_eq!(p["failure"].is_null(), p["t"].is_f64());
+                    let sent = ns(&p["t0"]).expect("a time");
+                    after.push((sent, ns(&p["t"]).map(|t| t - sent)));
+                }
+                let answered = pings.iter().filter(|p| p["t"].is_f64()).count();
+                assert_eq!(m["test_keys"]["answered"], answered);
+                assert!(m["test_runtime"].as_f64().expect("s") < 60.0);
+            }
+            after.sort_unstable();
+            assert_eq!(after.len(), before.len(), "seed {seed}, {target}");
+            for (a, b) in after.iter().zip(&before) {
+                let near = |x: i64, y: i64| (x - y).abs() <= 1000;
+                let same = a.1.zip(b.1).map_or(a.1 == b.1, |(x, y)| near(x, y));
+                assert!(
+                    near(a.0, b.0) && same,
+                    "seed {seed}, {target}: {a:?}, {b:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn counters_for_prometheus_end_at_the_counts_of_the_recording() {
     for seed in 15..18 {
         let dir = TempDir::new("export");

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Write a recording in another format: CSV, JSON, Parquet, irtt, flent, RIPE Atlas, OpenMetrics, qlog",
+    about = "Write a recording in another format: CSV, JSON, Parquet, irtt, flent, RIPE Atlas, OpenMetrics, qlog, OONI",
     long_about = "Writes a recording in a format that other programs read. CSV, JSON Lines and Parquet hold whole tables, a file \
-        each, in a directory. irtt, flent and atlas hold probes as those tools give them, openmetrics counts them a minute, qlog has the \
+        each, in a directory. irtt, flent, atlas and ooni hold probes as those tools give them, openmetrics counts them a minute, qlog has the \
         senders of transfers. What a format has no place for is said. \
         The recording stays as it is, and nothing is written over.",
     after_help = "Examples:\n  \
@@ -25,7 +25,7 @@ pub struct Args {
     /// Recording to export
     #[arg(value_name = "RECORDING")]
     recording: PathBuf,
-    /// Format: csv, json, parquet, irtt, flent, atlas, openmetrics or qlog
+    /// Format: csv, json, parquet, irtt, flent, atlas, openmetrics, qlog or ooni
     #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = Format::named)]
     format: Format,
     /// Directory of tables, or file, to write [default: the name of the recording with the format's ending]

@@ -5,31 +5,22 @@
 //!
 //! **Source.** RIPE Atlas, "Documentation of data structures", results of firmware 5080.
 
-use super::{Written, in_one_file, probes};
+use super::probes::{self, Group};
+use super::{Written, in_one_file};
 use crate::scan::Source;
 use base::record::{Delay, Status};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
 /// Firmware whose results these are like.
 const FIRMWARE: u32 = 5080;
-/// Probes of a result.
-const MOST: usize = 3;
-/// Longest time between the first and the last probe of a result, ns.
-const LONGEST_NS: i64 = 60_000_000_000;
-
-/// Results so far.
-struct Results<'a, W> {
-    out: &'a mut W,
-    open: BTreeMap<String, Vec<Delay>>,
-    /// Results and probes written.
-    count: u64,
-    probes: u64,
-    others: u64,
-}
+/// Probes of a result, and the longest time between the first and the last one.
+const RESULT: Group = Group {
+    most: 3,
+    span_ns: 60_000_000_000,
+};
 
 /// Writes the probes of all targets, or of one.
 pub(super) fn write(
@@ -37,71 +28,19 @@ pub(super) fn write(
     output: &Path,
     target: Option<&str>,
 ) -> anyhow::Result<(Vec<Written>, Vec<String>)> {
-    let wanted = probes::only(from, target)?;
     let (rows, others) = in_one_file(output, |out| {
-        let mut results = Results {
-            out,
-            open: BTreeMap::new(),
-            count: 0,
-            probes: 0,
-            others: 0,
-        };
-        let mut failed = None;
-        probes::each(from, &mut |delay| {
-            if failed.is_none() && wanted.as_ref().is_none_or(|w| *w == *delay.target) {
-                failed = results.add(delay).err();
-            }
+        let mut results = 0u64;
+        let counts = probes::groups(from, target, &RESULT, &mut |target, probes| {
+            let comma = if results == 0 { "[\n" } else { ",\n" };
+            write!(out, "{comma}{}", result(target, probes))?;
+            results += 1;
+            Ok(())
         })?;
-        failed.map_or(Ok(()), Err)?;
-        results.finish()
+        writeln!(out, "{}", if results == 0 { "[]" } else { "\n]" })?;
+        Ok(counts)
     })?;
-    let left = (others > 0)
-        .then(|| format!("{others} probes that were not sent or whose answer cannot be trusted"));
     let file = output.to_owned();
-    Ok((vec![Written { file, rows }], left.into_iter().collect()))
-}
-
-impl<W: Write> Results<'_, W> {
-    fn add(&mut self, delay: &Delay) -> anyhow::Result<()> {
-        let fits = match delay.status {
-            Status::Ok | Status::Late | Status::Duplicate => {
-                delay.status == Status::Late || delay.rtt_ns.is_some()
-            }
-            Status::Lost | Status::LostUp | Status::LostDown => true,
-            Status::Invalid | Status::NotSent => false,
-        };
-        if !fits {
-            self.others += 1;
-            return Ok(());
-        }
-        let target = delay.target.to_string();
-        let open = self.open.entry(target.clone()).or_default();
-        let span = open
-            .first()
-            .map_or(0, |first| delay.sent_ns.saturating_sub(first.sent_ns));
-        if open.len() >= MOST || !(0..LONGEST_NS).contains(&span) {
-            let full = std::mem::take(open);
-            self.result(&target, &full)?;
-        }
-        self.open.entry(target).or_default().push(delay.clone());
-        Ok(())
-    }
-
-    fn result(&mut self, target: &str, probes: &[Delay]) -> anyhow::Result<()> {
-        let comma = if self.count == 0 { "[\n" } else { ",\n" };
-        write!(self.out, "{comma}{}", result(target, probes))?;
-        self.count += 1;
-        self.probes += probes.len() as u64;
-        Ok(())
-    }
-
-    fn finish(mut self) -> anyhow::Result<(u64, u64)> {
-        for (target, probes) in std::mem::take(&mut self.open) {
-            self.result(&target, &probes)?;
-        }
-        writeln!(self.out, "{}", if self.count == 0 { "[]" } else { "\n]" })?;
-        Ok((self.probes, self.others))
-    }
+    Ok((vec![Written { file, rows }], probes::left(others)))
 }
 
 /// One result.

@@ -3,6 +3,7 @@
 mod atlas;
 mod flent;
 mod irtt;
+mod ooni;
 mod openmetrics;
 mod probes;
 mod qlog;
@@ -44,11 +45,13 @@ pub enum Format {
     Openmetrics,
     /// State of the senders of transfers as qlog, a file a flow.
     Qlog,
+    /// Probes as measurements in OONI's base data format, a line for each target and minute.
+    Ooni,
 }
 
 impl Format {
     /// All formats, with their names and what they hold.
-    pub const ALL: [(Format, &'static str, &'static str); 8] = [
+    pub const ALL: [(Format, &'static str, &'static str); 9] = [
         (Format::Csv, "csv", "comma-separated values, a file a table"),
         (Format::Json, "json", "JSON Lines, a file a table"),
         (Format::Parquet, "parquet", "Parquet, a file a table"),
@@ -73,6 +76,11 @@ impl Format {
             "counters and histograms a minute, to fill a Prometheus",
         ),
         (Format::Qlog, "qlog", "senders of transfers, a file a flow"),
+        (
+            Format::Ooni,
+            "ooni",
+            "probes, as measurements in OONI's base format",
+        ),
     ];
 
     /// Format of that name.
@@ -103,6 +111,7 @@ impl Format {
             Format::Atlas => "atlas.json",
             Format::Openmetrics => "openmetrics.txt",
             Format::Qlog => "qlog",
+            Format::Ooni => "ooni.jsonl",
         }
     }
 }
@@ -199,6 +208,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Exported>
         Format::Atlas => atlas::write(from, &output, plan.target.as_deref())?,
         Format::Openmetrics => openmetrics::write(from, &output, plan.target.as_deref())?,
         Format::Qlog => qlog::write(from, &meta, &output)?,
+        Format::Ooni => ooni::write(from, &output, plan.target.as_deref())?,
         format => (
             tables(from, &output, format, &wanted(&plan.tables)?)?,
             Vec::new(),

@@ -2,8 +2,8 @@
 
 use crate::scan::{self, Source};
 use crate::usage;
-use base::record::{Delay, Row, TableId};
-use std::collections::BTreeSet;
+use base::record::{Delay, Row, Status, TableId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Targets of a recording.
 pub(super) fn targets(from: Source<'_>) -> anyhow::Result<BTreeSet<String>> {
@@ -50,4 +50,65 @@ pub(super) fn each(from: Source<'_>, f: &mut dyn FnMut(&Delay)) -> anyhow::Resul
         }
     })?;
     Ok(())
+}
+
+/// Limits of a group of probes.
+pub(super) struct Group {
+    /// Greatest number of probes.
+    pub most: usize,
+    /// Longest time between the first and the last probe, ns.
+    pub span_ns: i64,
+}
+
+/// Hands over the probes of each target, or of one, in groups. Returns the numbers of probes that were handed over, and of those
+/// that were not: never sent, or with an answer that cannot be trusted.
+pub(super) fn groups(
+    from: Source<'_>,
+    target: Option<&str>,
+    limits: &Group,
+    f: &mut dyn FnMut(&str, &[Delay]) -> anyhow::Result<()>,
+) -> anyhow::Result<(u64, u64)> {
+    let wanted = only(from, target)?;
+    let mut open: BTreeMap<String, Vec<Delay>> = BTreeMap::new();
+    let (mut count, mut others, mut failed) = (0, 0, None);
+    each(from, &mut |delay| {
+        if failed.is_some() || wanted.as_ref().is_some_and(|w| *w != *delay.target) {
+            return;
+        }
+        if !tells(delay) {
+            others += 1;
+            return;
+        }
+        count += 1;
+        let group = open.entry(delay.target.to_string()).or_default();
+        let span = group
+            .first()
+            .map_or(0, |first| delay.sent_ns.saturating_sub(first.sent_ns));
+        if group.len() >= limits.most || !(0..limits.span_ns).contains(&span) {
+            failed = f(&delay.target, group).err();
+            group.clear();
+        }
+        group.push(delay.clone());
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    for (target, group) in open {
+        f(&target, &group)?;
+    }
+    Ok((count, others))
+}
+
+/// What [`groups`] did not hand over, for a person.
+pub(super) fn left(others: u64) -> Vec<String> {
+    let left = (others > 0)
+        .then(|| format!("{others} probes that were not sent or whose answer cannot be trusted"));
+    left.into_iter().collect()
+}
+
+/// True if a probe was sent, and its answer, if there is one, tells a round trip.
+fn tells(delay: &Delay) -> bool {
+    match delay.status {
+        Status::Ok | Status::Duplicate => delay.rtt_ns.is_some(),
+        Status::Late | Status::Lost | Status::LostUp | Status::LostDown => true,
+        Status::Invalid | Status::NotSent => false,
+    }
 }
