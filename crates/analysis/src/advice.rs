@@ -30,6 +30,7 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     }
     let mut list = varying(down, up).into_iter().collect::<Vec<_>>();
     let kbit = |d: &DirectionAnswer, share: f64| {
+        let share = (share - room(d.rate_varies)).max(LEAST_SHARE);
         d.link_rate_bps
             .value()
             .map(|r| ((r * share / 1e3).round() as u64).max(1))
@@ -50,6 +51,16 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     }
     list.push(host(need));
     list
+}
+
+/// Variation that sampling makes on a link of constant rate.
+const SAMPLING: f64 = 0.02;
+/// Least share of the rate to which a shaper is set.
+const LEAST_SHARE: f64 = 0.75;
+
+/// Share of the rate that a shaper leaves for its variation.
+fn room(varies: Option<f64>) -> f64 {
+    2.0 * (varies.unwrap_or(0.0) - SAMPLING).max(0.0)
 }
 
 /// Advice for a link whose rate varies, which no fixed shaper fits.
@@ -187,6 +198,12 @@ fn host(need: &Need) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_moves_a_little_leaves_the_shaper_room() {
+        assert_eq!((room(None), room(Some(0.01))), (0.0, 0.0));
+        assert!((room(Some(0.07)) - 0.1).abs() < 1e-12);
+    }
 
     /// Users saw two commands, both labelled "Linux".
     #[test]

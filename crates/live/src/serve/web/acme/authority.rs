@@ -2,7 +2,7 @@
 
 use super::challenge::Challenges;
 use super::config::{AcmeConfig, SiteName};
-use super::error::AcmeError;
+use super::error::{AcmeError, quoted};
 use super::kept::{self, Certificate};
 use crate::trust;
 use bytes::Bytes;
@@ -136,8 +136,9 @@ async fn account(config: &AcmeConfig, say: &dyn Fn(String)) -> Result<Account, A
     }
     if let Some(terms) = terms(&http, url).await? {
         say(format!(
-            "agreed to the terms of service of {}, as --acme-agree says: {terms}",
-            config.authority
+            "agreed to the terms of service of {}, as --acme-agree says: {}",
+            config.authority,
+            quoted(&terms)
         ));
     }
     let contact: Vec<&str> = config.contact.iter().map(String::as_str).collect();

@@ -22,3 +22,24 @@ pub(crate) enum AcmeError {
         source: std::io::Error,
     },
 }
+
+/// Longest text of an authority that is shown, characters.
+const MOST_TOLD: usize = 400;
+
+/// Text of an authority in one line.
+pub(super) fn quoted(text: &str) -> String {
+    let start: String = text.trim_end_matches('.').chars().take(MOST_TOLD).collect();
+    base::text::clean(&start).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_s_text_stays_in_its_line() {
+        let told = quoted("no\n\u{1b}[2Jcertificate for a.example.");
+        assert_eq!(told, "no\\u{a}\\u{1b}[2Jcertificate for a.example");
+        assert_eq!(quoted(&"x".repeat(1 << 20)).len(), MOST_TOLD);
+    }
+}

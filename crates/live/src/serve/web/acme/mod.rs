@@ -21,7 +21,7 @@ pub use config::{AcmeConfig, Authority, SiteName};
 use crate::clock::wall_ns;
 use crate::serve::sync::lock;
 use crate::serve::tls::{Identity, TlsError};
-use error::AcmeError;
+use error::{AcmeError, quoted};
 use kept::Certificate;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -137,8 +137,9 @@ pub(super) async fn keep(
             }
             Err(e) => {
                 say(format!(
-                    "no certificate for {names} from {}: {e}. Next attempt in {}",
+                    "no certificate for {names} from {}: {}. Next attempt in {}",
                     acme.config.authority,
+                    quoted(&e.to_string()),
                     in_words(again)
                 ));
                 tokio::time::sleep(again).await;
