@@ -1023,11 +1023,11 @@ def export(
     target: str | None = None,
     progress: Progress = None,
 ) -> Answer:
-    """Write a recording in another format: CSV, JSON, Parquet, irtt, flent, RIPE Atlas, OpenMetrics, qlog.
+    """Write a recording in another format: CSV, JSON, Parquet, irtt, flent, RIPE Atlas, OpenMetrics, qlog, OONI.
 
     Args:
         recording: Recording to export
-        format: Format: csv, json, parquet, irtt, flent, atlas, openmetrics or qlog [default: csv]
+        format: Format: csv, json, parquet, irtt, flent, atlas, openmetrics, qlog or ooni [default: csv]
         output: Directory of tables, or file, to write [default: the name of the recording with the format's
             ending]
         tables: Tables to write, such as delay,flow [default: all]

@@ -85,8 +85,7 @@ mod tests {
         assert_eq!(of(20.0, 55.0).letter, "B");
         let wide = of(4.0, 199.0);
         assert_eq!(wide.letter, "?");
-        let why =
-            "the delay that load adds is known from 4.00 to 199 ms, from A+ to C on the scale";
+        let why = "the delay that load adds is known from 4 to 199 ms, from A+ to C on the scale";
         assert_eq!(wide.added_ms, Figure::cannot_tell(why));
     }
 }

@@ -4,7 +4,7 @@
 //! As in OONI's, times in `test_keys` are seconds since `measurement_start_time`, failures have the names of df-007, and nothing
 //! tells who measured: address, country and network are those that stand for "unknown".
 //!
-//! **Source.** OONI, specification of data formats, df-000-base 0.6.0 and df-007-errors.
+//! **Source.** OONI, specification of data formats, df-000-base 0.2.0 and df-007-errors.
 
 use super::probes::{self, Group};
 use super::{Written, in_one_file};
@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Version of the base format.
-const FORMAT: &str = "0.6.0";
+const FORMAT: &str = "0.2.0";
 /// Version of `test_keys`.
 const TEST_VERSION: &str = "0.1.0";
 /// Limits of a measurement.

@@ -97,7 +97,7 @@ pub(super) fn groups(
     Ok((count, others))
 }
 
-/// What [`groups`] did not hand over, for a person.
+/// Words about the probes that [`groups`] did not hand over.
 pub(super) fn left(others: u64) -> Vec<String> {
     let left = (others > 0)
         .then(|| format!("{others} probes that were not sent or whose answer cannot be trusted"));
