@@ -1,6 +1,6 @@
 //! Probes as measurements in OONI's base data format, a measurement a line.
 //!
-//! A measurement has the probes of one target within a minute. The test has a name of our own: none of OONI's measures delays.
+//! A measurement has the probes of one target within a minute. The test has a name of our own.
 //! As in OONI's, times in `test_keys` are seconds since `measurement_start_time`, failures have the names of df-007, and nothing
 //! tells who measured: address, country and network are those that stand for "unknown".
 //!

@@ -31,6 +31,7 @@ const AGAIN_AFTER: (Duration, Duration) =
     (Duration::from_secs(600), Duration::from_secs(12 * 3600));
 /// Longest sleep between two looks at the clock, which may be set.
 const LOOK: Duration = Duration::from_secs(60);
+
 /// State of the site's certificate.
 pub(super) struct Acme {
     pub config: AcmeConfig,
