@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Time for which a self-signed certificate is valid, and the time after which it is replaced.
 const VALID: Duration = Duration::from_secs(12 * 86_400);
-pub(super) const RENEWED_AFTER_NS: i64 = 8 * 86_400_000_000_000;
+const RENEWED_AFTER_NS: i64 = 8 * 86_400_000_000_000;
 /// Difference of the clocks of server and browser that is tolerated.
 const SLACK: Duration = Duration::from_secs(86_400);
 
@@ -39,6 +39,8 @@ pub(super) struct Identity {
     pub quic: rustls::ServerConfig,
     /// SHA-256 of the certificate, if browsers have to be told it.
     pub hash: Option<[u8; 32]>,
+    /// UNIX time from which another one is due, ns.
+    pub until_ns: i64,
 }
 
 impl Source {
@@ -58,14 +60,14 @@ impl Source {
     /// Certificate for now.
     pub(super) fn identity(&self) -> Result<Identity, TlsError> {
         let given = match self {
-            Source::Own((chain, key)) => Some((chain.clone(), key.clone_key())),
+            Source::Own((chain, key)) => Some(((chain.clone(), key.clone_key()), i64::MAX)),
             Source::Acme(acme) => acme.identity(),
             Source::Plain | Source::SelfSigned => None,
         };
         let is_given = given.is_some();
-        let (chain, key) = match given {
-            Some(identity) => identity,
-            None => self_signed()?,
+        let ((chain, key), until_ns) = match given {
+            Some(given) => given,
+            None => (self_signed()?, wall_ns().saturating_add(RENEWED_AFTER_NS)),
         };
         let hash = match (is_given, chain.first()) {
             (true, _) | (_, None) => None,
@@ -99,7 +101,12 @@ impl Source {
                 Some(Arc::new(site))
             }
         };
-        Ok(Identity { site, quic, hash })
+        Ok(Identity {
+            site,
+            quic,
+            hash,
+            until_ns,
+        })
     }
 
     fn challenges(&self) -> Arc<Challenges> {

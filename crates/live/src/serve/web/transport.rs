@@ -5,8 +5,8 @@
 
 use super::channel::{Channel, Mirror};
 use super::client::{Client, LOOK, Site};
-use super::identity::{Identity, RENEWED_AFTER_NS};
-use crate::clock::mono_ns;
+use super::identity::Identity;
+use crate::clock::{mono_ns, wall_ns};
 use crate::serve::networks;
 use crate::serve::quota::Permit;
 use crate::serve::shared::{FULL, NOT_ALLOWED, Shared};
@@ -114,10 +114,8 @@ pub(super) fn run(
         let mut used = site.identity();
         let endpoint = Endpoint::server(config(&used, socket)).map_err(told)?;
         tokio::task::spawn_local(mirror.clone().keep());
-        let mut made = mono_ns();
         while !shared.stop.load(Ordering::Relaxed) {
-            if mono_ns() - made > RENEWED_AFTER_NS {
-                made = mono_ns();
+            if wall_ns() >= used.until_ns {
                 site.renew().map_err(|e| e.to_string())?;
             }
             let now = site.identity();

@@ -63,12 +63,12 @@ impl Acme {
         }
     }
 
-    /// Certificate and key, while they are valid.
-    pub fn identity(&self) -> Option<Identity> {
+    /// Certificate and key while they are valid, with the end of that, UNIX time in ns.
+    pub fn identity(&self) -> Option<(Identity, i64)> {
         let held = lock(&self.certificate);
         let held = held.as_ref().filter(|c| c.until_ns > wall_ns())?;
         let (chain, key) = &held.identity;
-        Some((chain.clone(), key.clone_key()))
+        Some(((chain.clone(), key.clone_key()), held.until_ns))
     }
 
     /// Time until the next certificate is due.
