@@ -77,6 +77,7 @@ impl Face for News {
                 show(Some(share), progress.stage);
             }
             Event::Capture(text) => show(None, text.lines().next().unwrap_or_default()),
+            #[cfg(target_os = "linux")]
             Event::Control(status) => show(None, &ops::control::line(status)),
             Event::Warned(text) => self.say(text),
             Event::Said(text) => show(None, text),

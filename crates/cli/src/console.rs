@@ -3,8 +3,9 @@
 use crate::face::{self, Face};
 use crate::screen::{self, Live};
 use crate::{status, terminal};
+use experiment::monitor::MonitorStatus;
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
-use live::monitor::MonitorStatus;
+#[cfg(target_os = "linux")]
 use ops::control::Status;
 use ops::{Event, Progress};
 use std::collections::BTreeMap;
@@ -177,6 +178,7 @@ impl Console {
     }
 
     /// Shows a gateway's state; without a terminal, failures and recoveries only.
+    #[cfg(target_os = "linux")]
     fn control(&mut self, status: &Status) {
         if self.quiet {
             return;
@@ -226,6 +228,7 @@ impl Progress for Console {
             Event::Said(text) => self.print(text),
             Event::Warned(text) => self.print(&format!("tailback: {text}")),
             Event::Monitor(status) => self.monitor(status),
+            #[cfg(target_os = "linux")]
             Event::Control(status) => self.control(status),
             Event::Capture(text) => self.capture(text),
             // An experiment has a view of its own.

@@ -1,8 +1,7 @@
 //! Verbs in another process than the command's own, such as a Python interpreter: their output goes to a face instead
 //! of the terminal, and a face, not a signal, interrupts them.
 
-use crate::{Cli, Outcome, told};
-use clap::Parser;
+use crate::{Outcome, parse, told};
 use ops::Event;
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -76,8 +75,7 @@ pub(crate) fn only_as_a_process(verb: &'static str) -> anyhow::Result<()> {
 /// # Errors
 /// Wrong arguments, and everything else that makes the command exit with 2 or 3 without figures.
 pub fn run(arguments: Vec<OsString>, face: Arc<dyn Face>) -> Result<Outcome, Failure> {
-    let words = std::iter::once("tailback".into()).chain(arguments);
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(e) if !e.use_stderr() => {
             face.print(e.render().to_string().as_bytes());

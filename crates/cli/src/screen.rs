@@ -5,7 +5,7 @@
 use crate::status::{columns, cut, padded};
 use crate::terminal::redraws;
 use base::print::{DELAY, SPAN, percent};
-use live::monitor::{MonitorStatus, TargetStatus};
+use experiment::monitor::{MonitorStatus, TargetStatus};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ops::monitor::history::{History, Recent, Second};

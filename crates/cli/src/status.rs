@@ -1,7 +1,7 @@
 //! Live view of a monitor: one line a target, and one of the interface's traffic.
 
 use base::print::DELAY;
-use live::monitor::{MonitorStatus, TargetStatus};
+use experiment::monitor::{MonitorStatus, TargetStatus};
 use report::terminal::{Style, shown};
 use unicode_width::UnicodeWidthChar;
 

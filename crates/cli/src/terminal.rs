@@ -3,7 +3,10 @@
 use crate::face::face;
 use report::terminal::Style;
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
+#[cfg(unix)]
+use std::os::fd::AsFd as AsStream;
+#[cfg(windows)]
+use std::os::windows::io::AsHandle as AsStream;
 use terminal_size::terminal_size_of;
 
 /// Width of text that goes to a file or another program, columns.
@@ -47,7 +50,7 @@ pub fn stderr_height() -> usize {
     size.map_or(USUAL, |(_, h)| usize::from(h.0)).max(2)
 }
 
-fn style(stream: &(impl AsFd + IsTerminal)) -> Style {
+fn style(stream: &(impl AsStream + IsTerminal)) -> Style {
     if face().is_some() {
         return Style {
             width: NO_TERMINAL,

@@ -24,6 +24,7 @@ pub mod host;
 pub mod ipv6;
 pub mod l4s;
 pub mod middlebox;
+pub mod monitor;
 pub mod nat;
 pub mod nqb;
 pub mod page;

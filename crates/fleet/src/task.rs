@@ -1,7 +1,7 @@
 //! A run of a plan's measurement: the command line, parsed.
 
 use base::{Bytes, Duration};
-use live::monitor::TargetKind;
+use experiment::monitor::TargetKind;
 use measure::keys::Pin;
 
 /// Parser of a run's command line. The program reads it as its own, and refuses all but measurements.
@@ -57,7 +57,7 @@ impl Task {
             ops::Plan::Test(p) if p.link.is_none() => p.test.budget,
             ops::Plan::Probe(p) if p.server.is_some() => p.budget,
             ops::Plan::Monitor(p) => {
-                let bytes = |t: &live::monitor::Target| {
+                let bytes = |t: &experiment::monitor::Target| {
                     let probes = time.as_nanos() / t.interval.as_nanos().max(1) + 1;
                     probes.saturating_mul(probe_bytes(&t.kind))
                 };

@@ -3,8 +3,13 @@
 //! `CLOCK_BOOTTIME`, which keeps running during suspend: slots of that time are missed, not forgotten.
 
 use base::Time;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
+
+#[cfg(target_os = "linux")]
+pub use linux::{awake_ns, mono_ns, raw_ns, wall_ns};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{ns_of, timespec};
+#[cfg(not(target_os = "linux"))]
+pub use other::{mono_ns, wall_ns};
 
 /// Clock that is freely copied: every thread of a run shares one origin.
 #[derive(Clone, Copy, Debug)]
@@ -15,36 +20,62 @@ pub struct Clock {
     start_mono_ns: i64,
 }
 
-fn read(id: ClockId) -> i64 {
-    ns_of(clock_gettime(id).expect("the kernel has this clock"))
+#[cfg(target_os = "linux")]
+mod linux {
+    use nix::sys::time::TimeSpec;
+    use nix::time::{ClockId, clock_gettime};
+
+    fn read(id: ClockId) -> i64 {
+        ns_of(clock_gettime(id).expect("the kernel has this clock"))
+    }
+
+    /// Nanoseconds of a time of the kernel, whose fields are narrower on processors of 32 bits.
+    pub(crate) fn ns_of(t: TimeSpec) -> i64 {
+        i64::try_from(std::time::Duration::from(t).as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Time of the kernel of so many nanoseconds; zero of a negative number.
+    pub(crate) fn timespec(ns: i64) -> TimeSpec {
+        TimeSpec::from_duration(std::time::Duration::from_nanos(ns.max(0).unsigned_abs()))
+    }
+
+    pub fn mono_ns() -> i64 {
+        read(ClockId::CLOCK_BOOTTIME)
+    }
+
+    /// Monotonic time that stands still during suspend.
+    pub fn awake_ns() -> i64 {
+        read(ClockId::CLOCK_MONOTONIC)
+    }
+
+    /// Time at the oscillator's own rate, which no time service steers.
+    pub fn raw_ns() -> i64 {
+        read(ClockId::CLOCK_MONOTONIC_RAW)
+    }
+
+    pub fn wall_ns() -> i64 {
+        read(ClockId::CLOCK_REALTIME)
+    }
 }
 
-/// Nanoseconds of a time of the kernel, whose fields are narrower on processors of 32 bits.
-pub(crate) fn ns_of(t: TimeSpec) -> i64 {
-    i64::try_from(std::time::Duration::from(t).as_nanos()).unwrap_or(i64::MAX)
-}
+/// Clocks of the standard library. A monotonic one may stand still during suspend.
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::sync::OnceLock;
+    use std::time::{Instant, SystemTime};
 
-/// Time of the kernel of so many nanoseconds; zero of a negative number.
-pub(crate) fn timespec(ns: i64) -> TimeSpec {
-    TimeSpec::from_duration(std::time::Duration::from_nanos(ns.max(0).unsigned_abs()))
-}
+    static START: OnceLock<Instant> = OnceLock::new();
 
-pub fn mono_ns() -> i64 {
-    read(ClockId::CLOCK_BOOTTIME)
-}
+    pub fn mono_ns() -> i64 {
+        let passed = START.get_or_init(Instant::now).elapsed();
+        i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+    }
 
-/// Monotonic time that stands still during suspend.
-pub fn awake_ns() -> i64 {
-    read(ClockId::CLOCK_MONOTONIC)
-}
-
-/// Time at the oscillator's own rate, which no time service steers.
-pub fn raw_ns() -> i64 {
-    read(ClockId::CLOCK_MONOTONIC_RAW)
-}
-
-pub fn wall_ns() -> i64 {
-    read(ClockId::CLOCK_REALTIME)
+    pub fn wall_ns() -> i64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let passed = since.unwrap_or_default().as_nanos();
+        i64::try_from(passed).unwrap_or(i64::MAX)
+    }
 }
 
 /// `CLOCK_REALTIME` minus the monotonic clock now. It turns a kernel timestamp, which is wall time, into monotonic

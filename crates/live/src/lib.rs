@@ -5,43 +5,82 @@
 
 pub mod capture;
 pub mod clock;
+#[cfg(target_os = "linux")]
 pub mod control;
+#[cfg(target_os = "linux")]
 pub mod craft;
+#[cfg(target_os = "linux")]
 pub mod emulate;
+#[cfg(target_os = "linux")]
 mod ends;
+#[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
 pub mod iperf3;
+#[cfg(target_os = "linux")]
 pub mod listeners;
+#[cfg(target_os = "linux")]
 pub mod load;
+#[cfg(target_os = "linux")]
 pub mod monitor;
+#[cfg(target_os = "linux")]
 pub mod neighbours;
+#[cfg(target_os = "linux")]
 pub mod notify;
+#[cfg(target_os = "linux")]
 pub mod outlet;
+#[cfg(target_os = "linux")]
 mod page;
+#[cfg(target_os = "linux")]
 pub mod path;
+#[cfg(target_os = "linux")]
 pub mod pipe;
+#[cfg(target_os = "linux")]
 pub mod portal;
+#[cfg(target_os = "linux")]
 pub mod printed;
+#[cfg(target_os = "linux")]
 pub mod privileges;
+#[cfg(target_os = "linux")]
 pub mod probe;
+#[cfg(target_os = "linux")]
 mod quic;
+#[cfg(target_os = "linux")]
 mod quotes;
 pub mod resolve;
+#[cfg(target_os = "linux")]
 pub mod route;
+#[cfg(target_os = "linux")]
 mod segments;
+#[cfg(target_os = "linux")]
 pub mod serve;
+#[cfg(target_os = "linux")]
 pub mod sniff;
+#[cfg(target_os = "linux")]
 pub mod sockets;
 mod sys;
+#[cfg(target_os = "linux")]
 pub mod tally;
+#[cfg(target_os = "linux")]
 mod tcp;
+#[cfg(target_os = "linux")]
 mod ticker;
+#[cfg(target_os = "linux")]
 pub mod timestamp;
+#[cfg(target_os = "linux")]
 pub mod traffic;
+#[cfg(target_os = "linux")]
 pub mod trust;
+#[cfg(target_os = "linux")]
 pub mod via;
+#[cfg(target_os = "linux")]
 pub mod web;
+#[cfg(target_os = "linux")]
 pub mod wifi;
 
+#[cfg(target_os = "linux")]
 pub use sys::exec::interrupted_with_parent;
+#[cfg(not(target_os = "linux"))]
+pub use sys::other as signal;
+#[cfg(target_os = "linux")]
 pub use sys::signal;

@@ -5,7 +5,7 @@
 //! Prometheus, "Native Histograms" (schema 3: eight buckets from one power of two to the next); the base units of its
 //! naming conventions: seconds, bits.
 
-use live::monitor::SCHEMA;
+use experiment::monitor::SCHEMA;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;

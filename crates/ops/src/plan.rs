@@ -1,11 +1,11 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{
-    analyse, compare, control, emulate, import, list, model, monitor, probe, prove, report, serve,
-    sim, test, trace, twin, usage, whatif,
-};
+use crate::{analyse, compare, import, list, model, report, sim, trace, twin, usage, whatif};
+#[cfg(target_os = "linux")]
+use crate::{control, emulate, monitor, probe, prove, serve, test};
 use base::record::Meta;
-use live::monitor::MonitorPlan;
+#[cfg(target_os = "linux")]
+use experiment::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -21,17 +21,24 @@ use std::path::Path;
 pub enum Plan {
     Analyse(Box<analyse::Plan>),
     Compare(Box<compare::Plan>),
+    #[cfg(target_os = "linux")]
     Control(Box<control::Plan>),
+    #[cfg(target_os = "linux")]
     Emulate(Box<emulate::Plan>),
     Import(Box<import::Plan>),
     List(list::Plan),
     Model(Box<model::Plan>),
+    #[cfg(target_os = "linux")]
     Monitor(Box<monitor::Plan>),
+    #[cfg(target_os = "linux")]
     Probe(Box<probe::Plan>),
+    #[cfg(target_os = "linux")]
     Prove(Box<prove::Plan>),
     Report(Box<report::Plan>),
+    #[cfg(target_os = "linux")]
     Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
+    #[cfg(target_os = "linux")]
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
     Twin(Box<twin::Plan>),
@@ -83,6 +90,7 @@ impl Plan {
                 let scenario = serde_json::from_value(plan.clone()).map_err(refuse)?;
                 Plan::Sim(Box::new(sim::Plan::of_recorded(&scenario)?))
             }
+            #[cfg(target_os = "linux")]
             "monitor" => {
                 let monitor: MonitorPlan = serde_json::from_value(plan.clone()).map_err(refuse)?;
                 Plan::Monitor(Box::new(monitor::Plan {
@@ -90,6 +98,7 @@ impl Plan {
                     ..monitor::Plan::new(monitor)
                 }))
             }
+            #[cfg(target_os = "linux")]
             "test" => {
                 let known = meta.known_link.as_ref();
                 let part = |key: &str| known.and_then(|k| k.get(key)).cloned();
@@ -120,6 +129,7 @@ impl Plan {
                     load_from: None,
                 }))
             }
+            #[cfg(target_os = "linux")]
             "probe" => {
                 let probe = probe::Plan::of_recorded(plan).map_err(refuse)?;
                 Plan::Probe(Box::new(probe::Plan {
@@ -127,10 +137,12 @@ impl Plan {
                     ..probe
                 }))
             }
+            #[cfg(target_os = "linux")]
             "control" => Plan::Control(Box::new(
                 serde_json::from_value(plan.clone()).map_err(refuse)?,
             )),
             "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
+            #[cfg(target_os = "linux")]
             "emulate" => Plan::Emulate(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             _ => return Err(refused(&"this verb cannot be run from a recording")),
@@ -144,14 +156,20 @@ impl Plan {
     pub fn set_output(&mut self, output: &Path) -> anyhow::Result<()> {
         let output = output.to_owned();
         match self {
+            #[cfg(target_os = "linux")]
             Plan::Control(p) => p.output = output,
+            #[cfg(target_os = "linux")]
             Plan::Emulate(p) => p.output = Some(output),
             Plan::Import(p) => p.output = Some(output),
+            #[cfg(target_os = "linux")]
             Plan::Monitor(p) => p.output = output,
+            #[cfg(target_os = "linux")]
             Plan::Probe(p) => p.output = Some(output),
+            #[cfg(target_os = "linux")]
             Plan::Prove(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
+            #[cfg(target_os = "linux")]
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
             Plan::Twin(p) => p.output = Some(output),
@@ -160,14 +178,8 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_)
-            | Plan::Compare(_)
-            | Plan::List(_)
-            | Plan::Model(_)
-            | Plan::Serve(_)
-            | Plan::Whatif(_) => {
-                return Err(usage("this plan writes nothing: leave --output out"));
-            }
+            // Those of verbs that write nothing.
+            _ => return Err(usage("this plan writes nothing: leave --output out")),
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Progress of a run: its news, and the question if it should stop.
 
 use base::Duration;
+use experiment::monitor::MonitorStatus;
 use experiment::steps::Told;
+#[cfg(target_os = "linux")]
 use live::control::Status as ControlStatus;
-use live::monitor::MonitorStatus;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,7 @@ pub enum Event<'e> {
     /// State of all targets of a monitor.
     Monitor(&'e MonitorStatus),
     /// State of a gateway under control, once a second.
+    #[cfg(target_os = "linux")]
     Control(&'e ControlStatus),
     /// State of a captured interface, once a second; its first line is the summary.
     Capture(&'e str),

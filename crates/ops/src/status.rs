@@ -8,7 +8,7 @@ use analysis::monitor_state::{Collected, MonitorState, Probe, STATE_VERSION, Tar
 use base::Duration;
 use base::print::{DELAY, SPAN, percent};
 use base::record::{Status, TableId, Text};
-use live::monitor::{MonitorPlan, Target};
+use experiment::monitor::{MonitorPlan, Target};
 use report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

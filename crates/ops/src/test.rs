@@ -3,7 +3,7 @@
 use crate::progress::{Event as News, Observer, Shared};
 use crate::session::{Embedded, End, Session, reached, towards};
 use crate::trace::{BothEnds, EndsAnswer};
-use crate::{LogIn, Progress, usage, write_file};
+use crate::{LogIn, Progress, usage};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
@@ -20,7 +20,7 @@ use live::sockets::{Setup, Sockets};
 use live::via::{self, Foreign, Kind, Target};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Link to test.
@@ -310,7 +310,7 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     let page = report::html::page(&figures, &recording);
     let mut end = closed.end(result, "test", &page);
     if end.page.is_some()
-        && let Err(why) = write_scripts(&end.recording, &figures)
+        && let Err(why) = crate::report::write_scripts(&end.recording, &figures)
     {
         end.failed = end.failed.or(Some(why));
     }
@@ -320,17 +320,6 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
         captured,
         end,
     })
-}
-
-/// Writes the scripts of the advice beside the page.
-///
-/// # Errors
-/// A directory that cannot be written to.
-pub(crate) fn write_scripts(recording: &Path, answer: &TestAnswer) -> anyhow::Result<()> {
-    for script in answer.advice.iter().filter_map(|a| a.script.as_ref()) {
-        write_file(&recording.join(&script.file), &script.text)?;
-    }
-    Ok(())
 }
 
 /// Address of the plan's server.

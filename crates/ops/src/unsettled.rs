@@ -12,7 +12,7 @@
 use crate::scan::{self, Source};
 use base::Duration;
 use base::record::{Meta, Row, TableId, Text};
-use live::monitor::MonitorPlan;
+use experiment::monitor::MonitorPlan;
 use std::collections::BTreeMap;
 
 /// Time for rows on their way from the monitor to the disk.
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::progress::Shared;
     use base::record::{Event, HostLoad};
-    use live::monitor::Target;
+    use experiment::monitor::Target;
 
     const MS: i64 = 1_000_000;
 

@@ -151,10 +151,10 @@ fn a_monitor_keeps_its_targets_and_intervals() {
             format!("icmp:192.0.2.{}", draw % 200 + 1),
             format!("tcp:192.0.2.7:{},{}ms", 1000 + draw, 20 + draw),
         ];
-        let monitor = live::monitor::MonitorPlan {
+        let monitor = experiment::monitor::MonitorPlan {
             targets: ops::monitor::targets(&names, interval).unwrap(),
             only_v4: draw % 2 == 0,
-            ..live::monitor::MonitorPlan::default()
+            ..experiment::monitor::MonitorPlan::default()
         };
         let meta = Meta {
             origin: Origin::Measured,

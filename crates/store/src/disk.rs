@@ -1,11 +1,11 @@
 //! File-system operations that a recording needs, behind a trait so that tests can make any of them fail. All paths are
 //! complete. All writes go to a given offset, so that an incomplete write can be repeated.
 
+use crate::system;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub trait Disk: Send + Sync {
@@ -37,7 +37,7 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::DirBuilder::new().mode(0o750).create(path)
+        system::create_dir(path)
     }
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_dir(path)
@@ -46,9 +46,8 @@ impl Disk for RealDisk {
         Ok(Box::new(create_new(path)?))
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_NOFOLLOW);
-        Ok(Box::new(options.open(path)?))
+        let file = system::no_link(OpenOptions::new().write(true)).open(path)?;
+        Ok(Box::new(file))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
@@ -57,13 +56,13 @@ impl Disk for RealDisk {
         std::fs::remove_file(path)
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        system::sync_dir(path)
     }
 }
 
 impl Output for File {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_all_at(bytes, offset)
+        system::write_all_at(self, bytes, offset)
     }
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
@@ -86,11 +85,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Options that open only a newly created file (`O_EXCL`, which follows no link).
 fn exclusive() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create_new(true)
-        .mode(0o640)
-        .custom_flags(libc::O_NOFOLLOW);
+    system::no_link(options.write(true).create_new(true));
     options
 }
 
@@ -136,14 +131,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The errors of the operating system, or an error if it is no regular file.
 pub fn open_read(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = match options.read(true).custom_flags(flags).open(path) {
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
-            return Err(io::Error::other("it is a link, and a recording has none"));
-        }
-        opened => opened?,
-    };
+    let file = system::open_plain(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }

@@ -5,6 +5,7 @@
 //! do not look (the format permits any bytes there). Layout: `MAGIC`, length of the text (u32, little endian), the text
 //! (JSON), CRC-32 of the text. docs/decisions/0006-damage-is-found.md gives the reasons.
 
+use crate::system::read_exact_at;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 /// Start of a note. No text or compressed page is likely to contain it, and a checksum covers the bytes behind it.
 const MAGIC: [u8; 16] = *b"\xf3tailback group\n";
@@ -84,15 +84,14 @@ impl Note {
     /// Reads the note at `offset`, if there is an intact one.
     pub fn at(file: &File, offset: u64) -> Option<Note> {
         let mut head = [0; MAGIC.len() + 4];
-        file.read_exact_at(&mut head, offset).ok()?;
+        read_exact_at(file, &mut head, offset).ok()?;
         let (magic, len) = head.split_at(MAGIC.len());
         let len = u32::from_le_bytes(len.try_into().ok()?);
         if magic != MAGIC || len > MOST_BYTES {
             return None;
         }
         let mut text = vec![0; len as usize + 4];
-        file.read_exact_at(&mut text, offset + head.len() as u64)
-            .ok()?;
+        read_exact_at(file, &mut text, offset + head.len() as u64).ok()?;
         let (text, sum) = text.split_at(len as usize);
         (crc32fast::hash(text).to_le_bytes() == sum).then_some(())?;
         serde_json::from_slice(text).ok()
@@ -106,7 +105,7 @@ impl Note {
         let mut begin = 0;
         while begin < len {
             let n = piece.len().min((len - begin) as usize);
-            file.read_exact_at(&mut piece[..n], begin)?;
+            read_exact_at(file, &mut piece[..n], begin)?;
             let mut from = 0;
             while let Some(found) = piece[from..n].iter().position(|b| *b == MAGIC[0]) {
                 let at = from + found;
@@ -129,7 +128,7 @@ impl Note {
         let mut at = self.from;
         while at < self.to {
             let n = PIECE.min((self.to - at) as usize);
-            if file.read_exact_at(&mut piece[..n], at).is_err() {
+            if read_exact_at(file, &mut piece[..n], at).is_err() {
                 return false;
             }
             sum.update(&piece[..n]);
@@ -146,7 +145,7 @@ impl Note {
         for sum in &self.blocks {
             let end = self.to.min(at + BLOCK as u64);
             let n = end.saturating_sub(at) as usize;
-            let same = file.read_exact_at(&mut block[..n], at).is_ok()
+            let same = read_exact_at(file, &mut block[..n], at).is_ok()
                 && crc32fast::hash(&block[..n]) == *sum;
             match bad.last_mut().filter(|b| b.end == at) {
                 _ if same => {}

@@ -310,6 +310,6 @@ pub fn remove(recording: &Path, file: &DayFile) -> Result<(), StoreError> {
 
 fn sync_dir(path: &Path) -> Result<(), StoreError> {
     let dir = parent(path);
-    let synced = std::fs::File::open(dir).and_then(|d| d.sync_all());
+    let synced = crate::system::sync_dir(dir);
     synced.map_err(|e| StoreError::io("sync the directory of", path, 0, e))
 }

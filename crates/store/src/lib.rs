@@ -37,6 +37,7 @@ mod owner;
 mod parquet_file;
 mod reader;
 mod stream;
+mod system;
 mod writer;
 
 pub use append::append;

@@ -5,9 +5,9 @@
 
 use crate::StoreError;
 use crate::owner::Owner;
+use crate::system;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
@@ -56,7 +56,7 @@ impl Lock {
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
             }
             // The previous owner may have removed the file between opening and locking.
-            if !is_still(&file, &path) {
+            if !system::is_still(&file, &path) {
                 continue;
             }
             sign(&mut file).map_err(failed)?;
@@ -79,13 +79,6 @@ impl Drop for Lock {
 fn knows_no_locks(e: &io::Error) -> bool {
     const ENOLCK: i32 = 37;
     e.kind() == io::ErrorKind::Unsupported || e.raw_os_error() == Some(ENOLCK)
-}
-
-fn is_still(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else {
-        return false;
-    };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
 fn owner(file: &mut File) -> Owner {

@@ -5,7 +5,7 @@ use super::monitor_config::{INTERVAL, Settings};
 use super::{AccessArgs, print, print_json};
 use crate::Outcome;
 use crate::console::{Console, is_quiet};
-use live::monitor::{MonitorPlan, Target};
+use experiment::monitor::{MonitorPlan, Target};
 use ops::Access;
 use ops::monitor::{Plan, Recipients};
 use ops::tell::Ways;

@@ -1,11 +1,12 @@
 //! Interfaces that lead to the targets: their traffic, and their availability.
 
 use super::probed::Probed;
-use super::{MonitorPlan, Out, after};
+use super::{Out, after};
 use crate::clock::Clock;
 use crate::traffic::{Rates, Sampler};
 use base::record::{Availability, Row, Text};
 use base::{Duration, Time};
+use experiment::monitor::MonitorPlan;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::io;

@@ -1,9 +1,8 @@
 //! Targets: each one's socket around its pure half.
 
 use super::fresh::Fresh;
-use super::target::{Target, TargetError, TargetKind};
 use super::tls::Tls;
-use super::{MonitorPlan, Out};
+use super::{OpenError, Out};
 use crate::clock::Clock;
 use crate::load::{Access, Peer};
 use crate::outlet::Outlet;
@@ -14,6 +13,7 @@ use crate::timestamp::Batch;
 use base::record::Text;
 use base::rng::Streams;
 use base::{Duration, Time};
+use experiment::monitor::{MonitorPlan, Target, TargetKind};
 use measure::asker::{Answer, Asker, Far};
 use measure::guest::stamp;
 use measure::keys::Credential;
@@ -192,11 +192,11 @@ impl Probed {
         clock: Clock,
         (begin, first_seq): (Time, u64),
         streams: &Streams,
-    ) -> Result<Probed, TargetError> {
+    ) -> Result<Probed, OpenError> {
         let (host, port) = target.host();
         let remote = resolve::server(host, port, plan.only_v4, plan.only_v6)?;
         let name: Text = target.name().into();
-        let socket = |source| TargetError::Socket {
+        let socket = |source| OpenError::Socket {
             target: target.name(),
             source,
         };

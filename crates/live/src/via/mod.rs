@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::craft::CraftError;
 use crate::load::NoSuchCongestionControl;
 use crate::load::kernel::{choose_congestion, lift_send_buffer};
-use crate::monitor::TargetError;
+use crate::monitor::OpenError;
 use crate::outlet::Outlet;
 use crate::sockets::Counters;
 use crate::tally::Tally;
@@ -82,7 +82,7 @@ pub enum ViaError {
     #[error("the server's address was not looked up")]
     NotOpen,
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Target(#[from] OpenError),
     #[error(transparent)]
     Congestion(#[from] NoSuchCongestionControl),
     #[error("cannot {what}: {source}")]

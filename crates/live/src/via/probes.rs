@@ -3,9 +3,9 @@
 use super::target::Target;
 use crate::clock::Clock;
 use crate::load::Access;
+use crate::monitor::clocks::Clocks;
 use crate::monitor::probed::Probed;
-use crate::monitor::{self, clocks::Clocks};
-use crate::monitor::{LOOK, LOOK_SENDS, MonitorPlan, Out, TargetError, TargetKind, wait_for};
+use crate::monitor::{LOOK, LOOK_SENDS, OpenError, Out, wait_for};
 use crate::outlet::Outlet;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::tally::Tally;
@@ -13,6 +13,7 @@ use crate::timestamp::Batch;
 use base::record::{Row, Status, Text};
 use base::rng::Streams;
 use base::{Bytes, Duration, Time};
+use experiment::monitor::{self, MonitorPlan, TargetKind};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -82,7 +83,7 @@ impl Way {
     }
 
     /// True if requests are answered.
-    fn answers(&self, clock: Clock) -> Result<bool, TargetError> {
+    fn answers(&self, clock: Clock) -> Result<bool, OpenError> {
         let (rows, came) = channel();
         let mut trial = self.clone();
         trial.target.interval = TRIAL.0;
@@ -140,7 +141,7 @@ impl Probes {
         clock: Clock,
         rows: Sender<Row>,
         tally: Tally,
-    ) -> Result<Probes, TargetError> {
+    ) -> Result<Probes, OpenError> {
         let mut first = way.clone();
         first.target.interval = way.interval(interval);
         let mut driver = Driver::open(&first, clock, rows, tally)?;
@@ -148,7 +149,7 @@ impl Probes {
         let thread = std::thread::Builder::new()
             .name("probe".into())
             .spawn(move || driver.run(&inbox))
-            .map_err(|source| TargetError::Socket {
+            .map_err(|source| OpenError::Socket {
                 target: way.target.name(),
                 source,
             })?;
@@ -193,13 +194,8 @@ struct Driver {
 }
 
 impl Driver {
-    fn open(
-        way: &Way,
-        clock: Clock,
-        rows: Sender<Row>,
-        tally: Tally,
-    ) -> Result<Driver, TargetError> {
-        let seed = random().map_err(|source| TargetError::Socket {
+    fn open(way: &Way, clock: Clock, rows: Sender<Row>, tally: Tally) -> Result<Driver, OpenError> {
+        let seed = random().map_err(|source| OpenError::Socket {
             target: way.target.name(),
             source,
         })?;

@@ -9,7 +9,7 @@ use super::{Written, in_one_file, probes};
 use crate::metrics::escaped;
 use crate::scan::Source;
 use base::record::{Delay, Status};
-use live::monitor::LIMITS;
+use experiment::monitor::LIMITS;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

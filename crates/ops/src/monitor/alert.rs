@@ -9,7 +9,7 @@ use super::quality::{Counts, Figure, Limits, Quality};
 use crate::tell::{self, Ways};
 use crate::usage;
 use base::Duration;
-use live::monitor::{MonitorStatus, Target, TargetStatus};
+use experiment::monitor::{MonitorStatus, Target, TargetStatus};
 
 /// Shortest silence that is an outage, unless the user says otherwise.
 const SHORTEST: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! Recent seconds of a monitor's targets, for its screens: the terminal's and the browser's.
 
 use base::Duration;
-use live::monitor::{MonitorStatus, TargetStatus};
+use experiment::monitor::{MonitorStatus, TargetStatus};
 use serde::Serialize;
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! State of a monitor for Prometheus.
 
 use crate::metrics::{Family, Kind, Point, Value};
-use live::monitor::{LIMITS, MonitorStatus, TargetStatus};
+use experiment::monitor::{LIMITS, MonitorStatus, TargetStatus};
 use std::path::Path;
 
 /// Name of the family of round trips.
@@ -107,7 +107,7 @@ mod tests {
         for _ in 0..10_000 {
             let seconds = 10f64.powf(uniform(&mut rng) * 9.0 - 7.0);
             let rtt = Duration::from_nanos((seconds * 1e9) as u64);
-            let index = f64::from(live::monitor::bucket(rtt));
+            let index = f64::from(experiment::monitor::bucket(rtt));
             let limit = |i: f64| (i / 8.0).exp2();
             let seconds = rtt.as_secs_f64();
             assert!(seconds <= limit(index) * (1.0 + 1e-12), "{rtt:?}");

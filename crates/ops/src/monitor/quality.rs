@@ -9,7 +9,7 @@
 //! over.
 
 use base::Duration;
-use live::monitor::SCHEMA;
+use experiment::monitor::SCHEMA;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Time that is judged.
@@ -35,7 +35,7 @@ pub(super) struct Limits {
 pub(super) struct Counts {
     pub(super) answered: u64,
     pub(super) unanswered: u64,
-    /// Answers by [`live::monitor::bucket`].
+    /// Answers by [`experiment::monitor::bucket`].
     pub(super) buckets: BTreeMap<i32, u64>,
 }
 
@@ -149,7 +149,7 @@ fn p95_ms(before: &BTreeMap<i32, u64>, last: &BTreeMap<i32, u64>) -> Option<f64>
 mod tests {
     use super::*;
     use base::rng::{Streams, uniform};
-    use live::monitor::bucket;
+    use experiment::monitor::bucket;
 
     /// Changes by second, of ten probes a second with these round trips, ms; none is a lost probe.
     fn told(limits: Limits, rtt_ms: &[Option<f64>]) -> Vec<(u64, bool, Figure)> {

@@ -12,7 +12,7 @@ use crate::progress::Shared;
 use crate::report;
 use ::report::data::PageProbes;
 use ::report::plots::SINGLE;
-use live::monitor::{MonitorStatus, Target};
+use experiment::monitor::{MonitorStatus, Target};
 use live::web::{Reply, Site as WebSite};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};

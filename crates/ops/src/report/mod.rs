@@ -357,6 +357,20 @@ fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
     Ok((text, output))
 }
 
+/// Writes the scripts of the advice beside the page.
+///
+/// # Errors
+/// A directory that cannot be written to.
+pub(crate) fn write_scripts(
+    recording: &Path,
+    answer: &analysis::answer::Answer,
+) -> anyhow::Result<()> {
+    for script in answer.advice.iter().filter_map(|a| a.script.as_ref()) {
+        write_file(&recording.join(&script.file), &script.text)?;
+    }
+    Ok(())
+}
+
 /// Page or plot of a recording with probes; with `test`, its phases are shown.
 fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow::Result<String> {
     let paper = plan.paper();
@@ -364,7 +378,7 @@ fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow
         (Some("html"), _) if test => {
             let (answer, recording) = analyse::test(from)?;
             if plan.output.is_none() {
-                crate::test::write_scripts(from.path, &answer)?;
+                write_scripts(from.path, &answer)?;
             }
             report::html::page(&answer, &recording)
         }
@@ -710,6 +724,7 @@ pub(crate) fn single_probes(
 }
 
 /// Page of a monitor that has no probes yet.
+#[cfg(target_os = "linux")]
 pub(crate) use report::plots::empty_live_page;
 
 /// Material of the plots of all targets, and their statistics.

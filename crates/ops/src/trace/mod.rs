@@ -3,7 +3,9 @@
 mod annotate;
 mod answer;
 mod applications;
+#[cfg(target_os = "linux")]
 mod background_capture;
+#[cfg(target_os = "linux")]
 mod both_ends;
 mod each;
 mod ends;
@@ -11,6 +13,10 @@ mod expert;
 mod flows;
 mod input;
 mod keep;
+#[cfg(target_os = "linux")]
+mod live;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_live.rs"]
 mod live;
 mod packet_rows;
 mod packets;
@@ -24,7 +30,9 @@ mod text;
 mod traffic;
 mod view;
 
+#[cfg(target_os = "linux")]
 pub use background_capture::{BackgroundCapture, Passed};
+#[cfg(target_os = "linux")]
 pub(crate) use both_ends::BothEnds;
 pub use each::Answer as EachAnswer;
 pub use ends::Answer as EndsAnswer;

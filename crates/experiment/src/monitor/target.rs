@@ -1,11 +1,9 @@
 //! Targets that can be monitored.
 
-use super::tls::Tls;
-use crate::resolve::ResolveError;
 use base::Duration;
 use measure::{control, dns};
+use rustls_pki_types::ServerName;
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::str::FromStr;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,21 +58,6 @@ pub enum TargetError {
         interval: Duration,
         least: Duration,
     },
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    #[error("cannot open a socket for {target}: {source}{}", hint(source, target))]
-    Socket { target: String, source: io::Error },
-}
-
-fn hint(e: &io::Error, target: &str) -> &'static str {
-    let denied = matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES));
-    if denied && target.starts_with("icmp:") {
-        ". Ping needs CAP_NET_RAW, or a group within net.ipv4.ping_group_range"
-    } else if e.raw_os_error() == Some(libc::ENODEV) {
-        ". The interface of --interface is not there"
-    } else {
-        ""
-    }
 }
 
 /// Port of a reflector, unless another one is given.
@@ -172,7 +155,7 @@ impl Target {
     }
 
     /// Host name to look up, and its port.
-    pub(super) fn host(&self) -> (&str, u16) {
+    pub fn host(&self) -> (&str, u16) {
         match &self.kind {
             TargetKind::Server(host) => (host, control::DEFAULT_PORT),
             TargetKind::Icmp(host) => (host, 1),
@@ -251,7 +234,7 @@ fn kind(what: &str) -> Result<TargetKind, &'static str> {
         TargetKind::Http { host, port, path }
     } else if let Some(rest) = what.strip_prefix("https://") {
         let (host, port, path) = address(rest, 443)?;
-        if Tls::new(&host).is_err() {
+        if ServerName::try_from(&*host).is_err() {
             return Err("no certificate can be for such a host");
         }
         TargetKind::Https { host, port, path }
