@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -27,7 +27,7 @@ STATIC_FLAGS := -Clinker=rust-lld -Clink-args=--icf=all -Clink-args=-zpack-relat
 triples = $(foreach a,$(1),$(a)-unknown-linux-musl$(if $(filter armv7,$(a)),eabihf))
 # Builds for each processor with the options $(1) of cargo.
 static = for target in $(call triples,$(ARCHS)); do name=$$(echo $$target | tr - _); \
-	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/musl-cc \
+	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/zig-cc \
 	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
 	$(CARGO) rustc $(1) --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
 release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
@@ -46,10 +46,31 @@ small: assets $(ZIG) ## binaries of test, probe, monitor and serve alone, for ro
 	@for target in $(call triples,$(ARCHS)); do file=$(TARGET)/$$target/small/tailback; \
 	echo "$$file: $$(stat -c %s $$file) bytes, $$(xz -c $$file | wc -c) in xz"; done
 
-# The C compiler for the musl targets.
+# The C compiler for other systems and processors.
 $(ZIG):
 	python3 -m venv $(TARGET)/zig
 	$(TARGET)/zig/bin/pip install --quiet --target $(TARGET)/zig ziglang==0.14.1
+
+# Other systems than Linux have the verbs that measure nothing: they read, analyse, report, simulate and calculate.
+ELSEWHERE := x86_64-pc-windows-gnu aarch64-apple-darwin
+elsewhere: assets $(ZIG) ## checks that the command and the Python package compile for Windows and macOS
+	for target in $(ELSEWHERE); do rustup target add $$target 2>/dev/null || true; \
+	if [ -d "$$(rustc --print target-libdir --target $$target)" ]; then \
+	name=$$(echo $$target | tr - _); env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/zig-cc AR_$$name=$(CURDIR)/packaging/zig-ar \
+	$(CARGO) check --release --package tailback-cli --package tailback-python --target $$target || exit 1; \
+	else echo "this toolchain has no $$target: not checked" >&2; fi; done
+
+WINDOWS := x86_64-pc-windows-gnu
+windows: assets ## the command for Windows, at target/$(WINDOWS)/static/tailback.exe; needs Debian's gcc-mingw-w64-x86-64
+	rustup target add $(WINDOWS)
+	$(CARGO) rustc --profile static --package tailback-cli --bin tailback --target $(WINDOWS) -- -Cstrip=symbols
+
+# Rooms whose tests need neither Linux nor a network.
+EVERYWHERE := base stats theory link congestion measure sim store analysis experiment report twin
+windows-check: build windows ## tests of the pure rooms under Wine, and the command's answers beside Linux's: equal bytes; needs Debian's wine, too
+	CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$(CURDIR)/packaging/wine \
+	$(CARGO) test --release --target $(WINDOWS) $(foreach room,$(EVERYWHERE),--package tailback-$(room)) --lib
+	packaging/windows_check.py $(BIN) $(TARGET)/$(WINDOWS)/static/tailback.exe
 
 # The processor of this machine must be among ARCHS.
 HERE := $(shell uname -m)
@@ -79,6 +100,7 @@ test: deps assets ## installs what tests need and runs all of them
 	mkdir -p $(SCRATCH)
 	TMPDIR=$(SCRATCH) $(CARGO) xtask test
 	$(CARGO) doc --release --workspace --no-deps --quiet
+	$(MAKE) elsewhere
 	$(CARGO) xtask check
 	$(MAKE) book
 	cd $(WEB) && TMPDIR=$(SCRATCH) npm test

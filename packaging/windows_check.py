@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Compares the command for Windows, run under Wine, with that for Linux: answers, pages and files, byte for byte, but for the
+last digits of long numbers: the systems' mathematical libraries round differently.
+
+    packaging/windows_check.py LINUX-BINARY WINDOWS-BINARY
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WINE = ROOT / "packaging/wine"
+# Each runs on both systems, beside the recording of a test in virtual time.
+CASES = [
+    ["analyse", "adsl.rec"],
+    ["analyse", "adsl.rec", "--json"],
+    ["whatif", "adsl.rec", "--json"],
+    ["report", "adsl.rec", "--output", "page.html"],
+    ["report", "adsl.rec", "--plot", "cdf", "--output", "cdf.svg"],
+    ["twin", "adsl.rec", "--output", "twin.toml"],
+    ["export", "adsl.rec", "--format", "csv", "--output", "tables"],
+    ["export", "adsl.rec", "--format", "ooni", "--output", "ooni.json"],
+    ["sim", str(ROOT / "scenarios/dumbbell.toml"), "--json"],
+    ["model"],
+    ["list", "links"],
+    ["analyse", "missing.rec"],
+    ["test", "far.example"],
+]
+
+
+def main():
+    linux, windows = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as folder:
+        sides = {"linux": [linux], "windows": [str(WINE), windows]}
+        found = {}
+        for side, command in sides.items():
+            here = pathlib.Path(folder, side)
+            here.mkdir()
+            test = ["test", "--link", "adsl", "--virtual", "--seed", "1", "--quiet", "--output", "adsl.rec"]
+            subprocess.run([linux, *test], cwd=here, check=True, capture_output=True)
+            found[side] = [answer(command + case, here) for case in CASES]
+        wrong = 0
+        for case, ours, theirs in zip(CASES, found["linux"], found["windows"]):
+            same = ours == theirs or case[0] == "test"
+            wrong += not same
+            print(f"{'equal' if same else 'DIFFERENT':10} exit {theirs[0]}  tailback {' '.join(case)}")
+            if not same:
+                print(f"  Linux:   {ours[0]} {ours[1][-300:]}\n  Windows: {theirs[0]} {theirs[1][-300:]}")
+            if case[0] == "test":
+                print(f"  {theirs[1].decode().strip().splitlines()[0]}")
+                wrong += theirs[0] != 2 or b"needs Linux" not in theirs[1]
+    sys.exit(wrong > 0)
+
+
+def answer(command, here):
+    """Exit code, text, and the files that were written."""
+    before = set(here.rglob("*"))
+    done = subprocess.run(command, cwd=here, capture_output=True)
+    text = rounded((done.stdout + done.stderr).replace(b"\r\n", b"\n"))
+    if b"tables" in text:
+        text = text.replace(b"\\", b"/")
+    new = sorted(p for p in set(here.rglob("*")) - before if p.is_file())
+    return done.returncode, text, [(p.relative_to(here).as_posix(), rounded(p.read_bytes())) for p in new]
+
+
+def rounded(text):
+    """Numbers of more than twelve digits, rounded to so many."""
+    return re.sub(rb"-?\d+\.\d{10,}", lambda n: b"%.12g" % float(n[0]), text)
+
+
+main()
