@@ -86,7 +86,7 @@ const ROOMS: &[Room] = &[
     ),
     room(
         "fleet",
-        &["measure", "ops", "live", "store", "report", "twin"],
+        &["measure", "experiment", "ops", "live", "store", "report", "twin"],
     ),
     Room {
         name: "python",
