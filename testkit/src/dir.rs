@@ -47,6 +47,7 @@ impl TempDir {
     ///
     /// # Panics
     /// If it cannot be written.
+    #[cfg(unix)]
     pub fn secret(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         use std::os::unix::fs::PermissionsExt;
         let path = self.file(name, text);

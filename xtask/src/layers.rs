@@ -86,7 +86,15 @@ const ROOMS: &[Room] = &[
     ),
     room(
         "fleet",
-        &["measure", "experiment", "ops", "live", "store", "report", "twin"],
+        &[
+            "measure",
+            "experiment",
+            "ops",
+            "live",
+            "store",
+            "report",
+            "twin",
+        ],
     ),
     Room {
         name: "python",

@@ -1,6 +1,8 @@
 //! Scripts of the advice, run by a shell with stand-ins for the system's tools: they change nothing that somebody else has
 //! set, may be run twice, and are undone.
 
+#![cfg(unix)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

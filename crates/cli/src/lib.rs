@@ -20,7 +20,6 @@ mod screen;
 mod screen;
 mod status;
 mod terminal;
-#[cfg(target_os = "linux")]
 mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -35,8 +34,8 @@ const LONG_ABOUT: &str = "Finds where packets wait on an Internet link, says how
     Without a second machine, `tailback test` tests an emulated link.";
 #[cfg(not(target_os = "linux"))]
 const LONG_ABOUT: &str = "Finds where packets wait on an Internet link, says how long and why, and prints the commands that cure it.\n\n\
-    On this system it reads what was measured: recordings, captures and other programs' files. It analyses, reports, \
-    simulates, and tries cures on a twin of the link. Measuring needs Linux.";
+    Start `tailback serve` on a Linux machine beyond the link, then `tailback test THAT-MACHINE` here. Packets are timed by \
+    the program, not by the kernel as on Linux; the answer says so. Emulated links and the verbs of a server need Linux.";
 
 #[derive(Parser)]
 #[command(
@@ -56,9 +55,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    #[cfg(target_os = "linux")]
     Test(Box<cmd::test::Args>),
-    #[cfg(target_os = "linux")]
     Probe(Box<cmd::probe::Args>),
     #[cfg(target_os = "linux")]
     Monitor(Box<cmd::monitor::Args>),
@@ -114,9 +111,7 @@ impl Verb {
     /// Carries out the verb.
     fn run(self) -> anyhow::Result<Outcome> {
         match self {
-            #[cfg(target_os = "linux")]
             Verb::Test(args) => cmd::test::run(*args),
-            #[cfg(target_os = "linux")]
             Verb::Probe(args) => cmd::probe::run(*args),
             #[cfg(target_os = "linux")]
             Verb::Monitor(args) => cmd::monitor::run(*args),
@@ -178,7 +173,7 @@ pub fn command() -> clap::Command {
 }
 
 /// Verbs that other systems than Linux do not have: they measure, emulate, or stand on those that do.
-const LINUX: [&str; 14] = [
+const LINUX: [&str; 12] = [
     "agent",
     "control",
     "emulate",
@@ -188,11 +183,9 @@ const LINUX: [&str; 14] = [
     "mark",
     "monitor",
     "neighbours",
-    "probe",
     "prove",
     "serve",
     "share",
-    "test",
 ];
 
 /// Reads a command line without the program's name.
@@ -205,7 +198,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(words).map_err(|e| match e.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(verb)) if LINUX.contains(&verb.as_str()) => Cli::command().error(
             ErrorKind::InvalidSubcommand,
-            format!("`tailback {verb}` needs Linux. Measure there, and read the recording here"),
+            format!("`tailback {verb}` needs Linux"),
         ),
         _ => e,
     })

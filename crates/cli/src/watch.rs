@@ -125,11 +125,9 @@ impl Progress for Terminal {
             Event::Warned(text) => eprintln!("tailback: {text}"),
             Event::Wrote(path) => eprintln!("{}", path.display()),
             // News of other verbs.
-            Event::Share(_)
-            | Event::Recording { .. }
-            | Event::Monitor(_)
-            | Event::Control(_)
-            | Event::Capture(_) => {}
+            Event::Share(_) | Event::Recording { .. } | Event::Monitor(_) | Event::Capture(_) => {}
+            #[cfg(target_os = "linux")]
+            Event::Control(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@ mod own;
 mod watch;
 
 use crate::clock::{Clock, mono_ns};
-use crate::craft::CraftError;
+use crate::error::CraftError;
 use crate::listeners::Listeners;
 use crate::load::kernel::random_bytes;
 use crate::load::{LoadError, Peer};

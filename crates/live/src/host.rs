@@ -8,6 +8,7 @@ use base::record::{Host, HostLoad, Row};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
+#[cfg(target_os = "linux")]
 use std::process::Command;
 use std::sync::mpsc::Sender;
 
@@ -18,6 +19,7 @@ fn line(path: &str) -> Option<String> {
 }
 
 /// True if this process may read its terminal's keys: it is not in the background.
+#[cfg(target_os = "linux")]
 pub fn in_foreground() -> bool {
     let group = nix::unistd::tcgetpgrp(std::io::stdin());
     group.is_ok_and(|group| group == nix::unistd::getpgrp())
@@ -50,6 +52,9 @@ pub fn facts(interface: Option<&str>) -> Host {
     add("tcp_rmem", sysctl("ipv4/tcp_rmem"));
     add("tcp_wmem", sysctl("ipv4/tcp_wmem"));
     add("processor", processor());
+    #[cfg(not(target_os = "linux"))]
+    let _ = interface;
+    #[cfg(target_os = "linux")]
     if let Some(name) = interface {
         add("interface", Some(name.to_string()));
         add("queue discipline", discipline(name));
@@ -60,7 +65,7 @@ pub fn facts(interface: Option<&str>) -> Host {
         );
     }
     Host {
-        kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| std::env::consts::OS.into()),
         cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
         clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource")
             .unwrap_or_default(),
@@ -75,6 +80,7 @@ fn processor() -> Option<String> {
 }
 
 /// Root discipline with its parameters, as printed by `tc` of iproute2; none if that is not installed.
+#[cfg(target_os = "linux")]
 fn discipline(interface: &str) -> Option<String> {
     let out = Command::new("tc")
         .args(["qdisc", "show", "dev", interface, "root"])
@@ -86,6 +92,7 @@ fn discipline(interface: &str) -> Option<String> {
 }
 
 /// Offloads of an interface: they decide how large the packets are that a queue sees.
+#[cfg(target_os = "linux")]
 mod offload {
     use crate::sys::interface::ethtool;
 
@@ -107,6 +114,7 @@ mod offload {
 }
 
 /// Free bytes and total size of the file system of `path`; `None` if it does not say.
+#[cfg(target_os = "linux")]
 pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     let s = nix::sys::statvfs::statvfs(path).ok()?;
     // These have as many bits as the processor.
@@ -115,7 +123,9 @@ pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     Some((bytes(u128::from(free)), bytes(u128::from(all))))
 }
 
+#[cfg(target_os = "linux")]
 pub use crate::sys::memory::release as release_memory;
+#[cfg(target_os = "linux")]
 pub use crate::sys::thread::be_nice;
 
 /// Processor time since boot, in ticks, over all processors.

@@ -13,13 +13,12 @@ pub mod craft;
 pub mod emulate;
 #[cfg(target_os = "linux")]
 mod ends;
-#[cfg(target_os = "linux")]
+mod error;
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod iperf3;
 #[cfg(target_os = "linux")]
 pub mod listeners;
-#[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod monitor;
@@ -29,11 +28,13 @@ pub mod neighbours;
 pub mod notify;
 #[cfg(target_os = "linux")]
 pub mod outlet;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_outlet.rs"]
+pub mod outlet;
 #[cfg(target_os = "linux")]
 mod page;
 #[cfg(target_os = "linux")]
 pub mod path;
-#[cfg(target_os = "linux")]
 pub mod pipe;
 #[cfg(target_os = "linux")]
 pub mod portal;
@@ -41,7 +42,6 @@ pub mod portal;
 pub mod printed;
 #[cfg(target_os = "linux")]
 pub mod privileges;
-#[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod quic;
@@ -56,18 +56,18 @@ mod segments;
 pub mod serve;
 #[cfg(target_os = "linux")]
 pub mod sniff;
-#[cfg(target_os = "linux")]
 pub mod sockets;
 mod sys;
-#[cfg(target_os = "linux")]
 pub mod tally;
 #[cfg(target_os = "linux")]
 mod tcp;
-#[cfg(target_os = "linux")]
 mod ticker;
 #[cfg(target_os = "linux")]
 pub mod timestamp;
 #[cfg(target_os = "linux")]
+pub mod traffic;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_traffic.rs"]
 pub mod traffic;
 #[cfg(target_os = "linux")]
 pub mod trust;
@@ -78,9 +78,7 @@ pub mod web;
 #[cfg(target_os = "linux")]
 pub mod wifi;
 
+pub use error::CraftError;
 #[cfg(target_os = "linux")]
 pub use sys::exec::interrupted_with_parent;
-#[cfg(not(target_os = "linux"))]
-pub use sys::other as signal;
-#[cfg(target_os = "linux")]
 pub use sys::signal;

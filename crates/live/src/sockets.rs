@@ -1,37 +1,35 @@
 //! Host of experiments over real sockets: it carries out what their steps say, and decides nothing.
 
+#[cfg(not(target_os = "linux"))]
+#[path = "sockets/elsewhere.rs"]
+mod further;
+#[cfg(target_os = "linux")]
+mod further;
+
+#[cfg(target_os = "linux")]
+pub(crate) use further::Counters;
+
 use crate::clock::Clock;
-use crate::craft::{self, CraftError};
+#[cfg(target_os = "linux")]
 use crate::emulate::NetNs;
-use crate::ends::Ends;
-use crate::host::CpuSampler;
+use crate::error::CraftError;
 use crate::load::lent::Lender;
 use crate::load::paced::{headers, payload_for};
-use crate::load::{
-    DatagramOutcome, ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer, Stopped, Turn,
-};
-use crate::page::{Around, Browsing};
-use crate::path::{self, Tracing};
+use crate::load::{DatagramOutcome, Load, LoadOutcome, LoadPlan, Peer, Stopped, Turn};
 use crate::probe::{ProbePlan, Prober};
 use crate::tally::Tally;
-use crate::tcp::Transfers;
-use crate::traffic::TrafficMonitor;
-use crate::wifi::Wifi;
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{Bytes, Duration, Time};
-use experiment::ask::{Answer, Ask, Browse};
+use experiment::ask::{Answer, Ask};
 use experiment::host::{
     Counted, Ended, Fresh, Host, Loaded, Meanwhile, Passing, Probing, Rates, Scouted,
 };
+use further::Further;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Interval at which counters of the interface are read.
-const COUNT: Duration = Duration::from_millis(100);
-/// Interval at which the processors' load is read.
-const PROCESSOR: Duration = Duration::from_secs(1);
 /// Longest wait for the far end's report: the queue that a load has filled may still drain.
 const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -47,6 +45,7 @@ pub struct Setup<'a> {
     /// Counter of traffic, without trains.
     pub tally: Tally,
     /// The far end's network namespace if that and the calling thread's are ours: their settings may be changed.
+    #[cfg(target_os = "linux")]
     pub far: Option<&'a NetNs>,
     /// Second machine that makes the loads, and takes the server's uplink for them.
     pub lender: Option<Lender>,
@@ -86,6 +85,7 @@ impl<'a> Setup<'a> {
             so_far: Arc::default(),
             interface: None,
             tally: Tally::default(),
+            #[cfg(target_os = "linux")]
             far: None,
             lender: None,
             capture: None,
@@ -93,60 +93,15 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Counters of an interface and of the processors, once they run.
-#[derive(Default)]
-pub(crate) struct Counters {
-    traffic: Option<TrafficMonitor>,
-    processor: Option<CpuSampler>,
-}
-
-impl Counters {
-    /// Starts rows of a counter, if it does not run. `interface` is by default the one towards `server`.
-    ///
-    /// # Errors
-    /// There are no such counters.
-    pub(crate) fn start(
-        &mut self,
-        what: Counted,
-        (interface, server): (Option<&str>, SocketAddr),
-        clock: Clock,
-        rows: &Sender<Row>,
-    ) -> Result<(), CraftError> {
-        let rows = rows.clone();
-        match what {
-            Counted::Interface if self.traffic.is_none() => {
-                let traffic = TrafficMonitor::start(interface, server, COUNT, clock, rows)?;
-                self.traffic = Some(traffic);
-            }
-            Counted::Processor if self.processor.is_none() => {
-                let processor = CpuSampler::start(PROCESSOR, clock, rows);
-                self.processor = Some(processor.map_err(CraftError::socket("start a thread"))?);
-            }
-            Counted::Interface | Counted::Processor => {}
-        }
-        Ok(())
-    }
-
-    /// Monitor of the interface, if it runs.
-    pub(crate) fn traffic(&self) -> Option<&TrafficMonitor> {
-        self.traffic.as_ref()
-    }
-}
-
 /// Host whose link begins in the network namespace of the calling thread. Dropping it ends all that runs.
 pub struct Sockets<'a> {
     // In the order in which they end.
     prober: Option<Prober>,
-    fresh: Option<ForeignProbe>,
+    further: Further,
     loads: Vec<(u32, Load)>,
     stopped: Vec<(experiment::host::Load, Stopped)>,
     running: Vec<experiment::host::Load>,
-    counters: Counters,
     turn: Option<Turn>,
-    tracing: Tracing,
-    browsing: Browsing,
-    ends: Ends,
-    wifi: Wifi,
     next_flow: i64,
     setup: Setup<'a>,
 }
@@ -155,16 +110,11 @@ impl<'a> Sockets<'a> {
     pub fn new(setup: Setup<'a>) -> Sockets<'a> {
         Sockets {
             prober: None,
-            fresh: None,
+            further: Further::default(),
             loads: Vec::new(),
             stopped: Vec::new(),
             running: Vec::new(),
-            counters: Counters::default(),
             turn: None,
-            tracing: Tracing::default(),
-            browsing: Browsing::default(),
-            ends: Ends::default(),
-            wifi: Wifi::default(),
             next_flow: 0,
             setup,
         }
@@ -176,7 +126,7 @@ impl<'a> Sockets<'a> {
             shortest_interval: probing.shortest,
             access: self.setup.peer.access.clone(),
             tally: self.setup.tally.clone(),
-            interface: self.counters.traffic().map(|t| t.interface().into()),
+            interface: self.further.interface().map(Into::into),
             ..ProbePlan::new(self.setup.peer.server)
         }
     }
@@ -186,47 +136,6 @@ impl<'a> Sockets<'a> {
         if let Some(prober) = &self.prober {
             prober.count(!self.loads.is_empty());
         }
-    }
-
-    fn browse(
-        &mut self,
-        browse: &Browse,
-        going_on: &mut dyn FnMut(Meanwhile) -> bool,
-    ) -> Result<Answer, CraftError> {
-        let loads = &self.loads;
-        let mut around = Around {
-            clock: self.setup.clock,
-            tally: &self.setup.tally,
-            is_stuck: &mut |stuck| {
-                let mut states = loads.iter().map(|(_, load)| load.progress());
-                states.any(|s| s.alive == 0 || s.still_for >= stuck)
-            },
-            going_on,
-        };
-        Ok(self.browsing.ask(browse, &mut around)?)
-    }
-
-    fn capture(&mut self, file: &str) -> Result<Answer, CraftError> {
-        let server = self.setup.peer.server;
-        let interface = match &self.setup.interface {
-            Some(name) => name.clone(),
-            None => self.setup.peer.access.outlet.towards(server)?,
-        };
-        let capture = self.setup.capture.as_mut().ok_or_else(no_capture)?;
-        let started = capture.start(&interface, server, file);
-        started.map_err(|why| experiment::Stopped::Unusable { why })?;
-        Ok(Answer::Done)
-    }
-
-    fn captured(&mut self) -> Result<Answer, CraftError> {
-        let capture = self.setup.capture.as_mut().ok_or_else(no_capture)?;
-        let stopped = capture.stop();
-        let captured = stopped.map_err(|why| experiment::Stopped::Unusable { why })?;
-        Ok(Answer::Captured {
-            written: true,
-            packets: captured.packets,
-            missed: captured.missed,
-        })
     }
 
     /// Counts its datagrams as whole packets, and returns the counts of both ends.
@@ -251,12 +160,6 @@ impl<'a> Sockets<'a> {
 
 fn unusable(why: String) -> experiment::Stopped {
     experiment::Stopped::Unusable { why }
-}
-
-fn no_capture() -> experiment::Stopped {
-    experiment::Stopped::Cannot {
-        what: "capture packets",
-    }
 }
 
 impl Host for Sockets<'_> {
@@ -298,22 +201,16 @@ impl Host for Sockets<'_> {
         first: i64,
         passing: &mut dyn FnMut(Passing) -> bool,
     ) -> Result<Vec<Train>, CraftError> {
-        let Setup { peer, clock, .. } = &self.setup;
-        craft::train((peer, *clock), sending, first, passing)
+        further::train(&self.setup, sending, first, passing)
     }
 
     fn reset(&mut self) {
         self.stop_probes();
-        self.fresh = None;
+        self.further = Further::default();
         self.loads.clear();
         self.stopped.clear();
         self.running.clear();
-        self.counters = Counters::default();
         self.turn = None;
-        self.tracing = Tracing::default();
-        self.browsing = Browsing::default();
-        self.ends = Ends::default();
-        self.wifi = Wifi::default();
         self.next_flow = 0;
     }
 
@@ -322,19 +219,15 @@ impl Host for Sockets<'_> {
     }
 
     fn count(&mut self, what: Counted) -> Result<(), CraftError> {
-        let Setup { clock, rows, .. } = &self.setup;
-        let interface = self.setup.interface.as_deref();
-        let towards = (interface, self.setup.peer.server);
-        self.counters.start(what, towards, *clock, rows)
+        self.further.count(what, &self.setup)
     }
 
     fn rates(&self, window: Duration) -> Option<Rates> {
-        self.counters.traffic()?.idle_rate(window)
+        self.further.rates(window)
     }
 
     fn interface(&self) -> String {
-        let traffic = self.counters.traffic();
-        traffic.map_or_else(String::new, |t| t.interface().into())
+        self.further.interface().unwrap_or_default().into()
     }
 
     fn turn(
@@ -477,90 +370,21 @@ impl Host for Sockets<'_> {
         ask: &Ask,
         going_on: &mut dyn FnMut(Meanwhile) -> bool,
     ) -> Result<Answer, CraftError> {
-        match ask {
-            Ask::Reach(patience) => {
-                self.setup.peer.patience = *patience;
-                self.setup.peer.connect(None)?;
-                return Ok(Answer::Done);
-            }
-            // A browser chooses its own route.
-            Ask::Browse(_) if self.setup.peer.access.outlet.interface().is_some() => {
-                let what = "load pages through one interface (--interface)";
-                return Err(experiment::Stopped::Cannot { what }.into());
-            }
-            Ask::Browse(browse) => return self.browse(browse, going_on),
-            Ask::Capture(file) => return self.capture(file),
-            Ask::StopCapture => return self.captured(),
-            _ => {}
+        if let Ask::Reach(patience) = ask {
+            self.setup.peer.patience = *patience;
+            self.setup.peer.connect(None)?;
+            return Ok(Answer::Done);
         }
-        let Setup {
-            peer,
-            clock,
-            rows,
-            tally,
+        let Sockets {
+            further,
+            setup,
+            loads,
             ..
-        } = &self.setup;
-        let transfers = Transfers {
-            peer,
-            clock: *clock,
-            rows,
-            tally,
-        };
-        let server = peer.server.ip().to_canonical();
-        let line = path::Line {
-            server,
-            outlet: &peer.access.outlet,
-            clock: *clock,
-            rows,
-            tally,
-        };
-        match ask {
-            Ask::Controls(direction) => Ok(Answer::Controls(transfers.controls(*direction))),
-            Ask::Sender(direction, sender) => {
-                transfers.sender(self.setup.far, *direction, *sender)?;
-                Ok(Answer::Done)
-            }
-            Ask::Transfer(transfer) => {
-                let transferred = transfers.carry_out(transfer, going_on)?;
-                Ok(Answer::Transferred(transferred))
-            }
-            Ask::Wifi => {
-                let interface = self.setup.interface.as_deref();
-                Ok(Answer::Wifi(self.wifi.ask(interface, peer)))
-            }
-            Ask::Quic(load) => {
-                let mut goes_on = || {
-                    going_on(Meanwhile {
-                        now: clock.now(),
-                        tally: tally.bytes(),
-                    })
-                };
-                let ran = self.ends.quic(load, (peer, tally), &mut goes_on)?;
-                Ok(Answer::Quic(ran))
-            }
-            Ask::Trace(trace) => self.tracing.ask(trace, &line),
-            Ask::Gateway => {
-                let gateway = path::towards(server, &peer.access.outlet);
-                Ok(Answer::Gateway(gateway.map(|g| (g.address, g.interface))))
-            }
-            other => self.ends.ask(other, (peer, *clock), tally),
-        }
+        } = self;
+        further.ask(ask, setup, loads, going_on)
     }
 
     fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), CraftError> {
-        self.fresh = None;
-        let Some(Fresh { interval, at_once }) = fresh else {
-            return Ok(());
-        };
-        let plan = ForeignPlan {
-            peer: self.setup.peer.clone(),
-            interval,
-            at_once,
-            tally: self.setup.tally.clone(),
-        };
-        let started = ForeignProbe::start(plan, self.setup.clock, self.setup.rows.clone());
-        let started = started.map_err(CraftError::socket("start a thread"))?;
-        self.fresh = Some(started);
-        Ok(())
+        self.further.fresh(fresh, &self.setup)
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::clock::Clock;
 use crate::clock::mono_ns;
-use crate::craft::CraftError;
 use crate::emulate::{EmulateError, NEAR_V4, NEAR_V6, NetNs, settings};
+use crate::error::CraftError;
 use crate::load::LoadError;
 use crate::load::Peer;
 use crate::load::exchange::Turn;

@@ -40,7 +40,8 @@ pub struct Params {
 pub struct Arrival {
     /// Time of the arrival.
     pub at: Time,
-    /// True if the kernel took the time. A program that polls its socket now and then does not know it.
+    /// True if the time is that of the arrival: the kernel took it, or a thread that does nothing but wait. A program that polls
+    /// its socket now and then does not know it.
     pub kernel: bool,
     /// True if the wall clock, with which the kernel stamps, ran without a step since the previous reading.
     pub steady: bool,

@@ -25,6 +25,9 @@ pub mod list;
 pub mod load;
 #[cfg(target_os = "linux")]
 mod log_in;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_log_in.rs"]
+mod log_in;
 #[cfg(target_os = "linux")]
 pub mod mark;
 pub mod metrics;
@@ -35,26 +38,22 @@ pub mod monitor;
 pub mod neighbours;
 pub mod plan;
 pub mod points;
-#[cfg(target_os = "linux")]
 pub mod probe;
 mod progress;
 #[cfg(target_os = "linux")]
 pub mod prove;
 mod queue_samples;
-#[cfg(target_os = "linux")]
 mod recorder;
 pub mod report;
 pub mod scan;
 pub mod schemas;
 #[cfg(target_os = "linux")]
 pub mod serve;
-#[cfg(target_os = "linux")]
 mod session;
 pub mod sim;
 mod statistics;
 pub mod status;
 pub mod tell;
-#[cfg(target_os = "linux")]
 pub mod test;
 pub mod times;
 pub mod trace;
@@ -66,11 +65,8 @@ pub mod whatif;
 
 pub use error::{Usage, is_usage, usage};
 pub use files::{counted, read_text, threads, write_file};
-#[cfg(target_os = "linux")]
 pub use live::load::Access;
-#[cfg(target_os = "linux")]
 pub use log_in::LogIn;
 pub use plan::Plan;
 pub use progress::{Event, Observer, Progress, Shared};
-#[cfg(target_os = "linux")]
 pub use session::{End, default_path};

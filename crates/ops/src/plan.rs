@@ -1,8 +1,10 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{analyse, compare, import, list, model, report, sim, trace, twin, usage, whatif};
+use crate::{
+    analyse, compare, import, list, model, probe, report, sim, test, trace, twin, usage, whatif,
+};
 #[cfg(target_os = "linux")]
-use crate::{control, emulate, monitor, probe, prove, serve, test};
+use crate::{control, emulate, monitor, prove, serve};
 use base::record::Meta;
 #[cfg(target_os = "linux")]
 use experiment::monitor::MonitorPlan;
@@ -30,7 +32,6 @@ pub enum Plan {
     Model(Box<model::Plan>),
     #[cfg(target_os = "linux")]
     Monitor(Box<monitor::Plan>),
-    #[cfg(target_os = "linux")]
     Probe(Box<probe::Plan>),
     #[cfg(target_os = "linux")]
     Prove(Box<prove::Plan>),
@@ -38,7 +39,6 @@ pub enum Plan {
     #[cfg(target_os = "linux")]
     Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
-    #[cfg(target_os = "linux")]
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
     Twin(Box<twin::Plan>),
@@ -98,7 +98,6 @@ impl Plan {
                     ..monitor::Plan::new(monitor)
                 }))
             }
-            #[cfg(target_os = "linux")]
             "test" => {
                 let known = meta.known_link.as_ref();
                 let part = |key: &str| known.and_then(|k| k.get(key)).cloned();
@@ -129,7 +128,6 @@ impl Plan {
                     load_from: None,
                 }))
             }
-            #[cfg(target_os = "linux")]
             "probe" => {
                 let probe = probe::Plan::of_recorded(plan).map_err(refuse)?;
                 Plan::Probe(Box::new(probe::Plan {
@@ -163,13 +161,11 @@ impl Plan {
             Plan::Import(p) => p.output = Some(output),
             #[cfg(target_os = "linux")]
             Plan::Monitor(p) => p.output = output,
-            #[cfg(target_os = "linux")]
             Plan::Probe(p) => p.output = Some(output),
             #[cfg(target_os = "linux")]
             Plan::Prove(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
-            #[cfg(target_os = "linux")]
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
             Plan::Twin(p) => p.output = Some(output),

@@ -1,25 +1,33 @@
 //! Set-up and end of a run that records: clock, recording, recorder, both ends on this machine, and the files of the
 //! run.
 
+#[cfg(target_os = "linux")]
+mod embedded;
+
+#[cfg(target_os = "linux")]
+pub(crate) use embedded::Embedded;
+
 use crate::progress::{Event as News, Observer};
 use crate::recorder::{Recorder, Shared};
 use crate::write_file;
 use anyhow::Context;
+use base::Duration;
 use base::record::{Event, Meta, Recording, Row};
-use base::{BitsPerSec, Duration};
 use experiment::bufferbloat::rtt_now;
 use experiment::steps::Told;
 use experiment::{Failure as _, Progress, Watch};
-use link::LinkSpec;
+use live::CraftError;
 use live::clock::Clock;
-use live::craft::{CraftError, Others};
-use live::emulate::{self, Emulation, NetNs};
 use live::load::Access;
-use live::serve::{ServeConfig, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use store::StoreError;
+
+/// Doubt about every figure that is measured on systems other than Linux.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const TIMED_BY_PROGRAM: &str = "packets were timed by the program, not by the kernel: a busy processor adds to \
+    delays. Counters of the interface were not read: cross traffic is unknown";
 
 /// Recording in progress.
 pub(crate) struct Session {
@@ -237,54 +245,6 @@ impl Closed {
 fn interrupted(e: &anyhow::Error) -> bool {
     let known = e.downcast_ref::<CraftError>();
     known.is_some_and(|e| e.interrupted())
-}
-
-/// Both ends on this machine, with emulated links between them.
-pub(crate) struct Embedded<'l> {
-    pub(crate) links: &'l [LinkSpec],
-    /// True to put a router between one link and the next.
-    pub(crate) routed: bool,
-    pub(crate) v6: bool,
-    /// Rate of random cross traffic on the uplink.
-    pub(crate) cross_traffic: Option<BitsPerSec>,
-    pub(crate) server: ServeConfig,
-}
-
-impl Embedded<'_> {
-    /// Does the work in the near namespace. Returns the emulator's doubt about its figures, which the recording holds
-    /// too.
-    pub(crate) fn run<T: Send>(
-        self,
-        session: &Session,
-        work: impl FnOnce(SocketAddr, &NetNs) -> T + Send,
-    ) -> anyhow::Result<(T, Option<String>)> {
-        let options = emulate::Options {
-            rows: Some(session.recorder.rows.clone()),
-            routed: self.routed,
-            ..emulate::Options::new(session.clock)
-        };
-        let emulation = Emulation::start(self.links, options)?;
-        let server = emulation.far().run(|| Server::start(self.server))??;
-        let port = server.local_addr().port();
-        let address: SocketAddr = match self.v6 {
-            true => (emulate::FAR_V6, port).into(),
-            false => (emulate::FAR_V4, port).into(),
-        };
-        let others = self
-            .cross_traffic
-            .map(|rate| Others::start(&emulation, rate, 1))
-            .transpose()?;
-        let result = emulation.near().run(|| work(address, emulation.far()))?;
-        drop(others);
-        server.stop();
-        let summary = emulation.stop()?;
-        // A host that was too busy to emulate the links makes every figure doubtful, so the recording says so.
-        let doubt = summary.doubt().map(|doubt| doubt.to_string());
-        if let Some(doubt) = &doubt {
-            session.doubt(doubt);
-        }
-        Ok((result, doubt))
-    }
 }
 
 /// Watcher of a run, for an observer.

@@ -1,13 +1,21 @@
 //! `tailback test`: finds the queue of a link in phases idle, download, upload and both.
 
+#[cfg(not(target_os = "linux"))]
+#[path = "test/elsewhere.rs"]
+mod host;
+#[cfg(target_os = "linux")]
+mod host;
+
+pub use host::adapted;
+
 use crate::progress::{Event as News, Observer, Shared};
-use crate::session::{Embedded, End, Session, reached, towards};
-use crate::trace::{BothEnds, EndsAnswer};
+use crate::session::{End, Session, reached, towards};
+use crate::trace::EndsAnswer;
 use crate::{LogIn, Progress, usage};
 use analysis::answer::Answer as TestAnswer;
 use anyhow::Context;
 use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
-use base::{BitsPerSec, Bytes, Duration};
+use base::{BitsPerSec, Duration};
 use experiment::Watch;
 use experiment::bufferbloat::{self, Bufferbloat, Phase};
 use link::LinkSpec;
@@ -15,11 +23,8 @@ use live::clock::Clock;
 use live::load::lent::Lender;
 use live::load::{Access, CongestionControls, Peer};
 use live::outlet::Outlet;
-use live::serve::ServeConfig;
 use live::sockets::{Setup, Sockets};
-use live::via::{self, Foreign, Kind, Target};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,40 +76,6 @@ pub struct Via {
     /// Further authority that may have signed the server's certificate, a PEM file.
     #[serde(default)]
     pub ca: Option<PathBuf>,
-}
-
-/// Longest loaded phase over a server of ndt7, which ends each test after ten seconds.
-const NDT7_LOADS: Duration = Duration::from_millis(9_500);
-
-/// Adapts the settings of a test to a server that is not ours: it has no trains, and loads the directions and flows
-/// that its protocol allows. Settings that the user chose stay.
-///
-/// # Errors
-/// A target that cannot be read.
-pub fn adapted(
-    test: bufferbloat::Plan,
-    via: &Via,
-    phases_chosen: bool,
-) -> anyhow::Result<bufferbloat::Plan> {
-    let target = Target::parse(&via.target).map_err(|e| usage(e.to_string()))?;
-    let fits = |phase: &Phase| {
-        let loads = phase.loads();
-        loads.iter().all(|d| target.directions().contains(d))
-            && (loads.len() < 2 || target.loads_both())
-    };
-    let phases = match phases_chosen {
-        true => test.phases,
-        false => test.phases.into_iter().filter(fits).collect(),
-    };
-    let ndt7 = target.kind == Kind::Ndt7;
-    Ok(bufferbloat::Plan {
-        server: via.target.clone(),
-        phases,
-        train_budget: Bytes::ZERO,
-        flows: test.flows.or(ndt7.then_some(1)),
-        longest: test.longest.or(ndt7.then_some(NDT7_LOADS)),
-        ..test
-    })
 }
 
 /// Contracted rates.
@@ -181,7 +152,7 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
         ));
     }
     if let Some(via) = &plan.via {
-        check_via(plan, via)?;
+        host::check_via(plan, via)?;
     }
     if plan.capture && (plan.via.is_some() || plan.virtual_seed.is_some()) {
         return Err(usage(
@@ -209,37 +180,6 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a server which is not ours can do what the plan asks for.
-fn check_via(plan: &Plan, via: &Via) -> anyhow::Result<()> {
-    let target = Target::parse(&via.target).map_err(|e| usage(e.to_string()))?;
-    if plan.test.udp_rate.is_some() {
-        return Err(usage(
-            "--udp needs `tailback serve` at the far end: leave it out with --via",
-        ));
-    }
-    for phase in &plan.test.phases {
-        let loads = phase.loads();
-        if let Some(d) = loads.iter().find(|d| !target.directions().contains(d)) {
-            return Err(usage(format!(
-                "{target} cannot load direction {d}: leave \"{}\" out of --phases",
-                phase.name()
-            )));
-        }
-        if loads.len() > 1 && !target.loads_both() {
-            return Err(usage(format!(
-                "{target} loads one direction at a time: leave \"both\" out of --phases"
-            )));
-        }
-    }
-    let named = plan.test.congestion.is_some();
-    if named && target.kind != Kind::Iperf3 && plan.test.phases.contains(&Phase::Down) {
-        return Err(usage(format!(
-            "{target} chooses the congestion control of its downloads: leave --congestion out, or test with --phases idle,up"
-        )));
-    }
-    Ok(())
-}
-
 /// Runs all phases and records them.
 ///
 /// # Errors
@@ -251,23 +191,11 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     if plan.link.is_some() {
         return once(plan, access, observer);
     }
-    let host = match &plan.via {
-        None => plan.test.server.clone(),
-        Some(via) => Target::parse(&via.target)?.authority(),
-    };
     let access = &Access {
         outlet: Outlet::of(plan.test.interface.as_deref()),
         ..access.clone()
     };
-    let log_in = plan.log_in.through(&access.outlet);
-    log_in.before(&[], observer)?;
-    match once(plan, access, observer) {
-        Ok(answer) => Ok(answer),
-        Err(why) => {
-            let again = || once(plan, access, observer);
-            log_in.after(&host, why, observer, again)
-        }
-    }
+    host::run(plan, access, observer)
 }
 
 /// Runs all phases once.
@@ -275,11 +203,10 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     let server = match &plan.link {
         Some(_) if plan.virtual_seed.is_some() => None,
         Some(_) => {
-            // Namespaces must be entered while this process has a single thread.
-            live::emulate::prepare()?;
+            host::prepare()?;
             None
         }
-        None => Some(reached(address(plan)?, access, observer)?),
+        None => Some(reached(host::address(plan)?, access, observer)?),
     };
     observer.tell(News::Interruptible);
     let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
@@ -287,7 +214,7 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     let (result, ended_ns) = match (&plan.link, plan.virtual_seed) {
         (Some(link), Some(seed)) => simulate(plan, (link, seed), &session, observer),
         _ => {
-            let went = measure(plan, server, access, &session, (observer, &mut captured));
+            let went = host::measure(plan, server, access, &session, (observer, &mut captured));
             (went, None)
         }
     };
@@ -322,101 +249,6 @@ fn once(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result
     })
 }
 
-/// Address of the plan's server.
-fn address(plan: &Plan) -> anyhow::Result<SocketAddr> {
-    let (name, port) = match &plan.via {
-        None => (plan.test.server.clone(), measure::control::DEFAULT_PORT),
-        Some(via) => {
-            let target = Target::parse(&via.target)?;
-            (target.authority(), target.port)
-        }
-    };
-    Ok(live::resolve::server(&name, port, plan.ipv4, plan.ipv6)?)
-}
-
-/// Runs all phases against a server that is not ours, after a sentence on its operator.
-fn foreign(
-    plan: &Plan,
-    (via, server): (&Via, SocketAddr),
-    outlet: &Outlet,
-    session: &Session,
-    observer: &dyn Observer,
-) -> anyhow::Result<()> {
-    let target = Target::parse(&via.target)?;
-    observer.warn(&target.notice());
-    let setup = via::Setup {
-        target,
-        server,
-        ca: via.ca.clone(),
-        clock: session.clock,
-        rows: session.recorder.rows.clone(),
-        so_far: session.recorder.shared.clone(),
-        interface: plan.test.interface.clone(),
-        outlet: outlet.clone(),
-    };
-    let opened = Foreign::open(setup).map_err(live::craft::CraftError::from);
-    let mut steps = Bufferbloat::new(plan.test.clone());
-    let mut watch = session.watch(observer);
-    experiment::run(&mut steps, &plan.test.bounds(), &mut opened?, &mut watch)?;
-    Ok(())
-}
-
-fn measure(
-    plan: &Plan,
-    server: Option<SocketAddr>,
-    access: &Access,
-    session: &Session,
-    (observer, captured): (&dyn Observer, &mut Option<EndsAnswer>),
-) -> anyhow::Result<()> {
-    let mut watch = session.watch(observer);
-    let mut by_phases = |peer: SocketAddr, access: Access| {
-        let peer = Peer {
-            server: peer,
-            access,
-            patience: Duration::from_secs(10),
-        };
-        let both = plan.capture.then(|| {
-            let interface = match &plan.test.interface {
-                Some(name) => name.clone(),
-                None => live::traffic::interface_towards(peer.server)?,
-            };
-            BothEnds::start(&peer, &interface, &session.path)
-        });
-        let both = both.transpose()?;
-        let went = phase_by_phase(plan, peer, session, &mut watch);
-        if let Some(both) = both {
-            match both.stop(observer) {
-                Ok(answer) => *captured = Some(answer),
-                Err(why) => observer.warn(&format!("the captures were not compared: {why:#}")),
-            }
-        }
-        went
-    };
-    let (Some(link), None) = (&plan.link, server) else {
-        let server = server.context("a plan has a server or a link")?;
-        if let Some(via) = &plan.via {
-            return foreign(plan, (via, server), &access.outlet, session, observer);
-        }
-        return by_phases(server, access.clone());
-    };
-    let here = Embedded {
-        links: std::slice::from_ref(link),
-        routed: false,
-        v6: false,
-        cross_traffic: None,
-        // Nobody but this run reaches it.
-        server: ServeConfig {
-            allow_capture: plan.capture,
-            ..ServeConfig::default()
-        },
-    };
-    let (result, doubt) = here.run(session, |address, _| by_phases(address, Access::default()))?;
-    if let Some(doubt) = doubt {
-        observer.warn(&doubt);
-    }
-    result
-}
-
 /// Runs all phases in virtual time; gives the end of that time, UNIX ns.
 fn simulate(
     plan: &Plan,
@@ -438,7 +270,7 @@ fn simulate(
             let ended_ns = outcome.recording.meta.ended_ns;
             session.record(outcome.recording);
             // As over sockets, so that an interruption is known for one.
-            let went = went.map_err(|e| live::craft::CraftError::from(e).into());
+            let went = went.map_err(|e| live::CraftError::from(e).into());
             (went, ended_ns)
         }
     }

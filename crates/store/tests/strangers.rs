@@ -1,5 +1,7 @@
 //! Recordings made by strangers: links, devices and pipes in them, and integers that no recording can hold.
 
+#![cfg(unix)]
+
 mod common;
 
 use base::record::{Row, TableId};

@@ -1,5 +1,7 @@
 //! Files that end anywhere, and files with wrong bytes in them.
 
+#![cfg(unix)]
+
 mod common;
 
 use base::record::{Row, TableId};

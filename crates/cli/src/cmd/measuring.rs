@@ -183,10 +183,7 @@ impl AccessArgs {
 
     pub fn read(&self) -> anyhow::Result<Access> {
         let (file, place) = match &self.key_file {
-            Some(path) => (
-                live::serve::keys::read(path).map_err(|e| usage(e.to_string()))?,
-                path.display().to_string(),
-            ),
+            Some(path) => (key_file(path)?, path.display().to_string()),
             None => match std::env::var("TAILBACK_KEY") {
                 Ok(line) => (
                     KeyFile::parse(&line)
@@ -208,4 +205,17 @@ impl AccessArgs {
             ..Access::default()
         })
     }
+}
+
+/// Reads a file of keys that only its owner may read.
+#[cfg(target_os = "linux")]
+fn key_file(path: &Path) -> anyhow::Result<KeyFile> {
+    live::serve::keys::read(path).map_err(|e| usage(e.to_string()))
+}
+
+/// Reads a file of keys.
+#[cfg(not(target_os = "linux"))]
+fn key_file(path: &Path) -> anyhow::Result<KeyFile> {
+    let text = ops::read_text(path)?;
+    KeyFile::parse(&text).map_err(|e| usage(format!("{}: {}", path.display(), e.what)))
 }

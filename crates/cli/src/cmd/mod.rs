@@ -23,7 +23,6 @@ pub mod list;
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod mark;
-#[cfg(target_os = "linux")]
 mod measuring;
 pub mod model;
 #[cfg(target_os = "linux")]
@@ -32,7 +31,6 @@ pub mod monitor;
 mod monitor_config;
 #[cfg(target_os = "linux")]
 pub mod neighbours;
-#[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod prove;
@@ -48,7 +46,6 @@ pub mod sim;
 pub mod status;
 #[cfg(target_os = "linux")]
 pub mod task;
-#[cfg(target_os = "linux")]
 pub mod test;
 pub mod trace;
 pub mod twin;
@@ -56,7 +53,6 @@ pub mod whatif;
 
 use std::io::Write;
 
-#[cfg(target_os = "linux")]
 pub use measuring::{AccessArgs, LogInArgs, Printing, ThroughArgs, finish};
 #[cfg(target_os = "linux")]
 pub use ops::counted;

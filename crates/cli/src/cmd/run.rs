@@ -1,8 +1,11 @@
 //! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
+use super::{
+    AccessArgs, analyse, compare, import, list, model, probe, report, sim, test, trace, twin,
+    whatif,
+};
 #[cfg(target_os = "linux")]
-use super::{AccessArgs, control, emulate, monitor, probe, prove, serve, test};
-use super::{analyse, compare, import, list, model, report, sim, trace, twin, whatif};
+use super::{control, emulate, monitor, prove, serve};
 use crate::Outcome;
 use ops::Plan;
 use ops::analyse::Format;
@@ -23,7 +26,6 @@ pub struct Args {
     /// Recording or report to write [default: as the plan says]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    #[cfg(target_os = "linux")]
     #[command(flatten)]
     access: AccessArgs,
     /// Print the plan as JSON and stop
@@ -61,7 +63,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Model(p) => model::carry_out(p, args.json),
         #[cfg(target_os = "linux")]
         Plan::Monitor(p) => monitor::carry_out(p, &args.access.read()?, args.json),
-        #[cfg(target_os = "linux")]
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (false, args.json)),
         #[cfg(target_os = "linux")]
         Plan::Prove(p) => prove::carry_out(p, None, args.json),
@@ -69,7 +70,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         #[cfg(target_os = "linux")]
         Plan::Serve(p) => serve::carry_out(p, None, args.json),
         Plan::Sim(p) => sim::carry_out(p, args.json),
-        #[cfg(target_os = "linux")]
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (false, args.json, false), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),
         Plan::Twin(p) => twin::carry_out(p, None, args.json),

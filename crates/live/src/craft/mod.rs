@@ -11,20 +11,18 @@ pub use experiment::{Progress, Watch};
 pub use others::Others;
 
 use crate::clock::{Clock, mono_ns};
+use crate::error::CraftError;
 use crate::load::LoadError;
 use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::headers;
 use crate::load::pump::wait;
-use crate::probe::ProbeError;
 use crate::sockets::{Setup, Sockets};
-use crate::traffic::TrafficError;
-use crate::via::ViaError;
 use base::program::{Facts, Fate, Program, Sending, Train};
 use base::record::{Direction, Row};
 use base::{Bytes, Duration};
 use experiment::host::Passing;
-use experiment::{Bounds, Failure, OfTrains, Stopped};
+use experiment::{Bounds, OfTrains, Stopped};
 use fragments::Watcher;
 use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
 use nix::poll::PollFlags;
@@ -72,62 +70,6 @@ impl Plan {
             others: self.others,
             waits: self.waits,
         }
-    }
-}
-
-/// Reason why an experiment over sockets ended early. Rows up to then are in the recording.
-#[derive(Debug, thiserror::Error)]
-pub enum CraftError {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    Traffic(#[from] TrafficError),
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-    #[error(transparent)]
-    Via(#[from] ViaError),
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    #[error(
-        "{server} let us in over TCP, and no datagram reached it on UDP port {} within {waited}: a firewall on the way blocks it", .server.port()
-    )]
-    NoUdp {
-        server: SocketAddr,
-        waited: Duration,
-    },
-    #[error("{server} allows {granted} at once, and the next program takes {needed}")]
-    TooLong {
-        server: SocketAddr,
-        granted: Duration,
-        needed: Duration,
-    },
-    #[error("{server} said something else than what was asked for")]
-    Unexpected { server: SocketAddr },
-    #[error(
-        "the time stamps of {server} span {spanned}, and its whole train took {took}: its clock is wrong, or it does not tell the truth. Try another server"
-    )]
-    Untrue {
-        server: SocketAddr,
-        spanned: Duration,
-        took: Duration,
-    },
-    #[error("cannot {what}: {source}")]
-    Socket {
-        what: &'static str,
-        source: io::Error,
-    },
-}
-
-impl Failure for CraftError {
-    fn interrupted(&self) -> bool {
-        matches!(self, CraftError::Stopped(Stopped::Interrupted))
-    }
-}
-
-impl CraftError {
-    /// Maps an error of a socket; `what` is the operation that failed.
-    pub fn socket(what: &'static str) -> impl Fn(io::Error) -> CraftError {
-        move |source| CraftError::Socket { what, source }
     }
 }
 

@@ -16,6 +16,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Deref;
+#[cfg(target_os = "linux")]
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,6 +85,7 @@ impl Deref for Line {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl AsFd for Line {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()

@@ -1,10 +1,14 @@
 //! Flow of a load at this end: its thread, from the connection to the last sample.
 
+#[cfg(target_os = "linux")]
+use super::DatagramOutcome;
 use super::exchange::{Line, Turn};
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};
-use super::paced::{Paced, payload_for};
+#[cfg(target_os = "linux")]
+use super::paced::Paced;
+use super::paced::payload_for;
 use super::pump::{End, Payload, Pump};
-use super::{DatagramOutcome, FlowOutcome, LoadError, LoadPlan, Progress, event};
+use super::{FlowOutcome, LoadError, LoadPlan, Progress, event};
 use crate::clock::{Clock, mono_ns};
 use base::record::{Direction, Flow, Row};
 use base::{BitsPerSec, Duration};
@@ -12,7 +16,9 @@ use measure::control::{
     Accepted, ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId,
 };
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpStream};
+#[cfg(target_os = "linux")]
+use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -263,6 +269,7 @@ impl Worker {
             until: began + self.plan.duration.as_nanos() as i64,
             sample: self.plan.sample,
             patience: VANISHED_AFTER,
+            #[cfg(target_os = "linux")]
             gate: None,
             stop: &self.stop,
         };
@@ -274,14 +281,15 @@ impl Worker {
                     .ok()
                     .and_then(|i| i.bytes_acked())
                     .unwrap_or(0);
-                pump.send(payload, &mut |now, info| {
+                pump.send(payload, &mut |now, taken, info| {
                     followed.count(info);
                     let acked = info.bytes_acked().map(|b| b.saturating_sub(before));
                     let mut row =
                         Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Up);
                     row.bytes_acked = acked.and_then(|b| i64::try_from(b).ok());
                     fill(&mut row, &info.sender());
-                    self.meter.set(now, acked.unwrap_or(0));
+                    // Where the system does not tell what was acknowledged, what it has taken.
+                    self.meter.set(now, acked.unwrap_or(taken));
                     done.limits = info.limits();
                     self.keep(row)
                 })
@@ -297,6 +305,12 @@ impl Worker {
         }
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn carry_datagrams(&self, _: &TcpStream, _: &Accepted, _: BitsPerSec, _: &mut Done) -> End {
+        End::Failed(std::io::Error::other("datagrams at a rate need Linux"))
+    }
+
+    #[cfg(target_os = "linux")]
     fn carry_datagrams(
         &self,
         stream: &TcpStream,

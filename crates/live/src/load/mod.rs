@@ -3,21 +3,41 @@
 //! The sender's TCP_INFO and the receiver's byte count both become rows. The server's samples are fetched when the load
 //! has stopped, and put on our clock by the exchange with the shortest turn.
 
+#[cfg(target_os = "linux")]
 pub(crate) mod ceiling;
 pub(crate) mod exchange;
+#[cfg(target_os = "linux")]
 mod far_capture;
 pub(crate) mod flow;
+#[cfg(target_os = "linux")]
 mod foreign;
+#[cfg(target_os = "linux")]
+pub(crate) mod kernel;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/kernel.rs"]
 pub(crate) mod kernel;
 pub mod lent;
+#[cfg(target_os = "linux")]
 pub(crate) mod paced;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/paced.rs"]
+pub(crate) mod paced;
+mod payload;
+#[cfg(target_os = "linux")]
+pub(crate) mod pump;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/pump.rs"]
 pub(crate) mod pump;
 mod turn;
+#[cfg(target_os = "linux")]
 pub(crate) mod whole;
 
 pub use exchange::{Access, Line, Peer};
+#[cfg(target_os = "linux")]
 pub use far_capture::FarCapture;
+#[cfg(target_os = "linux")]
 pub(crate) use flow::fill;
+#[cfg(target_os = "linux")]
 pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
 pub use turn::{Standing, Turn};

@@ -2,23 +2,18 @@
 //! and the server's download are one loop, as are the client's download and the server's sink.
 
 use super::ceiling::Gate;
-use super::kernel::{TcpInfo, random_bytes, set_notsent_lowat};
+use super::kernel::{TcpInfo, set_notsent_lowat};
+pub use super::payload::{End, Payload};
 use crate::clock::{mono_ns, timespec};
 use base::Duration;
-use base::rng::Streams;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{MsgFlags, recv, send};
-use std::io;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Data of one call: large enough for the kernel to build full segments, small enough that a sample is not late on a
-/// slow machine.
-const CHUNK: usize = 128 << 10;
 /// Longest wait before the stop flag is checked.
 const TICK_NS: i64 = 50_000_000;
 /// Unsent data that a socket may hold, as time at the recent rate. It bridges a busy host's pauses, and limits the data
@@ -46,43 +41,6 @@ impl Unsent {
             let _ = set_notsent_lowat(socket, wanted);
         }
     }
-}
-
-/// Bytes that no link can compress: random, and sent from ever new offsets, so that a repetition is megabytes away from
-/// the original.
-#[derive(Clone)]
-pub struct Payload(Arc<[u8]>);
-
-impl Payload {
-    const LEN: usize = 4 << 20;
-
-    pub fn new() -> Payload {
-        use rand::Rng as _;
-        let mut rng = Streams::new(u64::from_ne_bytes(random_bytes())).stream("load/payload");
-        let mut bytes = vec![0; Payload::LEN];
-        rng.fill_bytes(&mut bytes);
-        Payload(bytes.into())
-    }
-
-    pub fn chunk(&self, at: usize) -> &[u8] {
-        // Steps of an odd size over a span that they do not divide.
-        &self.0[at % (Payload::LEN - CHUNK)..][..CHUNK]
-    }
-}
-
-/// Reason why a flow stopped.
-#[derive(Debug)]
-pub enum End {
-    /// The caller stopped it.
-    Stopped,
-    TimeUp,
-    /// The far end closed or reset the connection.
-    PeerClosed,
-    /// Stalled: nothing moved within the caller's patience.
-    Stalled,
-    /// The receiver of the samples stopped it.
-    Enough,
-    Failed(io::Error),
 }
 
 /// Flow at one end.
@@ -147,11 +105,12 @@ impl Pump<'_> {
         }
     }
 
-    /// Sends until the end; `on_sample` gets the monotonic time and TCP_INFO, and once more at the very end.
+    /// Sends until the end; `on_sample` gets the monotonic time, the bytes that the socket has taken, and TCP_INFO, and once
+    /// more at the very end.
     pub fn send(
         &self,
         payload: &Payload,
-        on_sample: &mut dyn FnMut(i64, &TcpInfo) -> ControlFlow<()>,
+        on_sample: &mut dyn FnMut(i64, u64, &TcpInfo) -> ControlFlow<()>,
     ) -> End {
         let fd = self.socket.as_raw_fd();
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -159,10 +118,10 @@ impl Pump<'_> {
         let mut moved = due;
         let mut place = 0usize;
         let (mut unsent, mut delivered) = (Unsent::default(), 0);
-        let mut sample = |now| match TcpInfo::read_after(self.socket, &mut delivered) {
+        let mut sample = |now, taken| match TcpInfo::read_after(self.socket, &mut delivered) {
             Ok(info) => {
                 unsent.follow(self.socket, &info);
-                on_sample(now, &info)
+                on_sample(now, taken, &info)
             }
             Err(_) => ControlFlow::Continue(()),
         };
@@ -173,7 +132,7 @@ impl Pump<'_> {
             }
             if now >= due {
                 due = self.next_after(due, now);
-                if sample(now).is_break() {
+                if sample(now, place as u64).is_break() {
                     break End::Enough;
                 }
                 if wait(self.socket, PEER_DONE, 0).intersects(PEER_DONE) {
@@ -207,7 +166,7 @@ impl Pump<'_> {
                 Err(e) => break ended(e),
             }
         };
-        let _ = sample(mono_ns());
+        let _ = sample(mono_ns(), place as u64);
         end
     }
 

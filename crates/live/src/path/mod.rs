@@ -7,7 +7,7 @@ mod tracer;
 pub use gateway::{Gateway, towards};
 
 use crate::clock::Clock;
-use crate::craft::CraftError;
+use crate::error::CraftError;
 use crate::outlet::Outlet;
 use crate::tally::Tally;
 use base::record::Row;

@@ -7,6 +7,10 @@
 mod error;
 pub use crate::sys::thread as host;
 mod thread;
+#[cfg(target_os = "linux")]
+pub mod wire;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
 pub mod wire;
 
 pub use error::ProbeError;
@@ -283,14 +287,13 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 /// Meaning of a socket's error for the path to the server, if it has one.
 fn gone(e: &io::Error, server: SocketAddr) -> Option<ProbeError> {
-    match e.raw_os_error()? {
-        libc::ECONNREFUSED => Some(ProbeError::PortClosed { server }),
-        libc::ENETUNREACH
-        | libc::EHOSTUNREACH
-        | libc::EADDRNOTAVAIL
-        | libc::EACCES
-        | libc::EPERM
-        | libc::ENETDOWN => Some(ProbeError::Unreachable {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused => Some(ProbeError::PortClosed { server }),
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::NetworkDown => Some(ProbeError::Unreachable {
             server,
             why: e.to_string(),
         }),

@@ -1,9 +1,8 @@
 //! Prober's thread: the clock and the [`Wire`] around [`Session`].
 
-use super::wire::{Found, Wall, Wire, told};
+use super::wire::{Batch, Found, Wall, Wire, told};
 use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
 use crate::clock::Clock;
-use crate::timestamp::Batch;
 use crate::traffic::Reader;
 use base::record::{Counter, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};

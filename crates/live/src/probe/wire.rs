@@ -2,7 +2,8 @@
 
 use crate::clock::Clock;
 use crate::outlet::Outlet;
-use crate::timestamp::{self, Batch, NetError, SentNumbers, compare_clocks};
+pub use crate::timestamp::Batch;
+use crate::timestamp::{self, NetError, SentNumbers, compare_clocks};
 use base::{Duration, Time};
 use measure::clock::WallClock;
 use measure::session::Arrival;

@@ -521,7 +521,7 @@ fn download(
     let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
     let mut counted = 0;
     let gate = Gate::new(&shared.ceiling);
-    let end = pump(stream, &flow, began, (&gate, shared)).send(payload, &mut |now, info| {
+    let end = pump(stream, &flow, began, (&gate, shared)).send(payload, &mut |now, _, info| {
         let bytes = info
             .bytes_acked()
             .unwrap_or(0)

@@ -22,19 +22,25 @@ pub(crate) mod message;
 pub(crate) mod option;
 #[cfg(target_os = "linux")]
 pub(crate) mod random;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/random.rs"]
+pub(crate) mod random;
 #[cfg(target_os = "linux")]
 pub(crate) mod rights;
 #[cfg(target_os = "linux")]
 pub(crate) mod ring;
 #[cfg(target_os = "linux")]
 pub mod signal;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/signal.rs"]
+pub mod signal;
 #[cfg(target_os = "linux")]
+pub mod thread;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/thread.rs"]
 pub mod thread;
 #[cfg(target_os = "linux")]
 pub(crate) mod words;
-
-#[cfg(not(target_os = "linux"))]
-pub mod other;
 
 /// Turns the result of a system call into a `Result`.
 #[cfg(target_os = "linux")]

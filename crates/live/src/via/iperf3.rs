@@ -242,7 +242,7 @@ pub(super) fn carry(flow: &Flow, stream: &TcpStream, payload: Option<&Payload>) 
         Err(e) => return Some(e.to_string()),
     };
     let end = match payload {
-        Some(payload) => pump.send(payload, &mut |now, info| sampler.take(now, info)),
+        Some(payload) => pump.send(payload, &mut |now, _, info| sampler.take(now, info)),
         None => pump.receive(&mut |_, _| sampler.sample()),
     };
     let ended = |why: &str| {

@@ -18,7 +18,7 @@ pub use target::{Kind, Target};
 pub use told::{Urls, sample};
 
 use crate::clock::Clock;
-use crate::craft::CraftError;
+use crate::error::CraftError;
 use crate::load::NoSuchCongestionControl;
 use crate::load::kernel::{choose_congestion, lift_send_buffer};
 use crate::monitor::OpenError;

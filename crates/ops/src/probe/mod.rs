@@ -1,25 +1,26 @@
 //! `tailback probe`: one experiment, one question.
 
+#[cfg(target_os = "linux")]
 mod carry;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
+mod host;
+#[cfg(target_os = "linux")]
+mod host;
 mod simulated;
 
 use crate::links::links_json;
 use crate::progress::{Event as News, Observer, Shared};
-use crate::session::{Embedded, End, Session, Watched, reached, towards};
+use crate::session::{End, Session, towards};
 use crate::{LogIn, Progress, usage};
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use base::{BitsPerSec, Bytes, Duration};
 use experiment::{Others, ProbeAnswer, ProbeSpec};
 use link::LinkSpec;
 use live::clock::Clock;
-use live::craft;
-use live::emulate::{self, NetNs};
-use live::load::{Access, Peer};
+use live::load::Access;
 use live::outlet::Outlet;
-use live::serve::{PortSet, ServeConfig};
-use live::tally::Tally;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -195,7 +196,7 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
         (None, []) => return Err(usage("give a server, or links to emulate")),
         (None, _) if plan.virtual_seed.is_some() => None,
         (None, _) => {
-            emulate::prepare()?;
+            host::prepare()?;
             None
         }
         (Some(name), []) => {
@@ -232,25 +233,7 @@ impl Ready<'_> {
         let Some(server) = &self.plan.server else {
             return self.once(observer);
         };
-        let log_in = &self.plan.log_in.through(&self.access.outlet);
-        log_in.before(&self.plain_pages(), observer)?;
-        match self.once(observer) {
-            Ok(answer) => Ok(answer),
-            // The name may have another address once the page is passed.
-            Err(why) => log_in.after(server, why, observer, || {
-                ready(self.plan, &self.given)?.once(observer)
-            }),
-        }
-    }
-
-    /// Hosts of the addresses that the experiment's parameters name without TLS: a log-in page would be taken for them.
-    fn plain_pages(&self) -> BTreeSet<String> {
-        let parameters = self.plan.probe.to_string();
-        let hosts = parameters.split("http://").skip(1).filter_map(|rest| {
-            let authority = rest.split(['/', '?', '#', ';', ',']).next()?;
-            Some(authority.rsplit('@').next()?.to_owned())
-        });
-        hosts.filter(|host| !host.is_empty()).collect()
+        host::run(self, server, observer)
     }
 
     fn once(&self, observer: &dyn Observer) -> anyhow::Result<Answer> {
@@ -269,7 +252,7 @@ impl Ready<'_> {
             observer.warn(warning);
         }
         let (result, ended_ns) = match plan.virtual_seed {
-            None => (self.measure(&session, observer), None),
+            None => (host::measure(self, &session, observer), None),
             Some(seed) => {
                 let mut watch = session.watch(observer);
                 simulated::carry_out(plan, seed, &session, &mut watch)
@@ -295,72 +278,6 @@ impl Ready<'_> {
             end: closed.end(result, "probe", &page),
         })
     }
-
-    fn measure(&self, session: &Session, observer: &dyn Observer) -> anyhow::Result<()> {
-        let mut watch = session.watch(observer);
-        if let Some(server) = self.server {
-            reached(server, &self.access, observer)?;
-            let access = self.access.clone();
-            return probe(self.plan, (server, None), access, session, &mut watch);
-        }
-        let here = Embedded {
-            links: &self.plan.links,
-            routed: true,
-            v6: self.plan.ipv6,
-            cross_traffic: self.plan.others,
-            server: ServeConfig {
-                // Nobody but this run reaches it.
-                allow_listen: PortSet::any(),
-                ..ServeConfig::default()
-            },
-        };
-        let access = Access {
-            also: vec![emulate::FAR_V4.into(), emulate::FAR_V6.into()],
-            ..Access::default()
-        };
-        let (result, _) = here.run(session, |address, far| {
-            probe(self.plan, (address, Some(far)), access, session, &mut watch)
-        })?;
-        result
-    }
-}
-
-/// Runs the experiment from the calling thread's network namespace.
-fn probe(
-    plan: &Plan,
-    (server, far): (SocketAddr, Option<&NetNs>),
-    access: Access,
-    session: &Session,
-    watch: &mut Watched<'_>,
-) -> anyhow::Result<()> {
-    let limits = craft::Plan {
-        peer: Peer {
-            server,
-            access,
-            patience: Duration::from_secs(20),
-        },
-        first_train: 0,
-        budget: plan.budget,
-        interface: plan.interface.clone(),
-        waits: plan.waits,
-        others: plan.policy(),
-    };
-    let tally = Tally::default();
-    let run = carry::Run {
-        plan: &limits,
-        far,
-        clock: session.clock,
-        rows: session.recorder.rows.clone(),
-        so_far: session.recorder.shared.clone(),
-        recording: &session.path,
-        tally: tally.clone(),
-        watch,
-    };
-    let result = carry::carry_out(&plan.probe, run);
-    if let Some(event) = tally.event(session.clock.unix_ns()) {
-        let _ = session.recorder.rows.send(event.into());
-    }
-    result
 }
 
 fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {

@@ -34,7 +34,7 @@ pub(super) fn carry_out(
     };
     let mut steps = match plan.probe.steps(&setting) {
         Ok(steps) => steps,
-        Err(e) => return (Err(live::craft::CraftError::from(e).into()), None),
+        Err(e) => return (Err(live::CraftError::from(e).into()), None),
     };
     let mut simulated = bufferbloat::Plan::new(link.clone(), seed);
     simulated.cross.extend(plan.others.map(|rate| Cross {
@@ -55,6 +55,6 @@ pub(super) fn carry_out(
     let ended_ns = outcome.recording.meta.ended_ns;
     session.record(outcome.recording);
     // As over sockets, so that an interruption is known for one.
-    let went = went.map_err(|e| live::craft::CraftError::from(e).into());
+    let went = went.map_err(|e| live::CraftError::from(e).into());
     (went, ended_ns)
 }
