@@ -5,6 +5,7 @@ last digits of long numbers: the systems' mathematical libraries round different
     packaging/windows_check.py LINUX-BINARY WINDOWS-BINARY
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -27,7 +28,8 @@ CASES = [
     ["model"],
     ["list", "links"],
     ["analyse", "missing.rec"],
-    ["test", "far.example"],
+    ["test", "--link", "adsl", "--virtual", "--seed", "2", "--quiet", "--output", "virtual.rec"],
+    ["monitor", "far.example"],
 ]
 
 
@@ -44,15 +46,28 @@ def main():
             found[side] = [answer(command + case, here) for case in CASES]
         wrong = 0
         for case, ours, theirs in zip(CASES, found["linux"], found["windows"]):
-            same = ours == theirs or case[0] == "test"
+            same = ours == theirs or case[0] == "monitor"
             wrong += not same
             print(f"{'equal' if same else 'DIFFERENT':10} exit {theirs[0]}  tailback {' '.join(case)}")
             if not same:
                 print(f"  Linux:   {ours[0]} {ours[1][-300:]}\n  Windows: {theirs[0]} {theirs[1][-300:]}")
-            if case[0] == "test":
+            if case[0] == "monitor":
                 print(f"  {theirs[1].decode().strip().splitlines()[0]}")
                 wrong += theirs[0] != 2 or b"needs Linux" not in theirs[1]
+        wrong += not measures(linux, windows, folder)
     sys.exit(wrong > 0)
+
+
+def measures(linux, windows, folder):
+    """Test of an emulated ADSL link whose near end is the program for Windows."""
+    far = f"{linux} serve > {folder}/serve.log 2>&1"
+    near = f"sleep 3; {WINE} {windows} test 10.77.0.2 --quiet --json --output {folder}/real.rec > {folder}/real.json"
+    subprocess.run([linux, "emulate", "adsl", "--far", far, "--", "sh", "-c", near], check=True, capture_output=True)
+    found = json.loads(pathlib.Path(folder, "real.json").read_text())
+    rates = {d: found[d]["link_rate_bps"]["value"] / 1e6 for d in ("down", "up")}
+    waits = {d: found[d]["queue_ms"]["value"] for d in ("down", "up")}
+    print(f"measured over ADSL: {rates['down']:.2f} and {rates['up']:.3f} Mbit/s, queues of {waits['down']:.0f} and {waits['up']:.0f} ms")
+    return abs(rates["down"] / 8 - 1) < 0.03 and abs(rates["up"] / 0.704 - 1) < 0.03 and waits["up"] > 300
 
 
 def answer(command, here):

@@ -105,11 +105,12 @@ impl Session {
         }
     }
 
-    pub(crate) fn doubt(&self, doubt: &str) {
+    /// Records a doubt about all figures.
+    pub(crate) fn doubt(&self, subject: &str, doubt: &str) {
         let event = Event {
             t_ns: self.clock.unix_ns(),
             kind: "doubt".into(),
-            subject: "emulator".into(),
+            subject: subject.into(),
             detail: doubt.into(),
         };
         let _ = self.recorder.rows.send(event.into());

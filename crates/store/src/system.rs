@@ -1,5 +1,5 @@
-//! What operating systems spell differently: links that are not followed, permissions, and reading and writing at an
-//! offset. Each system has the same functions.
+//! Files where operating systems differ: links that are not followed, permissions, and reading and writing at an offset.
+//! Each system has the same functions.
 
 #[cfg(unix)]
 pub(crate) use unix::*;

@@ -1,4 +1,4 @@
-//! What the verbs that measure share: interfaces, access to servers, log-in pages, and the end of a run.
+//! Options that the verbs which measure share: interfaces, access to servers, log-in pages, and the end of a run.
 
 use super::{Outcome, usage};
 use live::load::Access;

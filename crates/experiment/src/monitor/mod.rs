@@ -21,10 +21,15 @@ pub struct MonitorPlan {
     pub kept_for: Duration,
     /// Interfaces to watch; by default the one towards the first target.
     pub interfaces: Vec<String>,
+    /// Interval of the rows of traffic.
     pub traffic_interval: Duration,
+    /// Interval of the rows of the processors' load.
     pub load_interval: Duration,
+    /// Interval of the rows of availability.
     pub availability_interval: Duration,
+    /// True to use IPv4 only.
     pub only_v4: bool,
+    /// True to use IPv6 only.
     pub only_v6: bool,
 }
 

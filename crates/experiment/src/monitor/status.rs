@@ -44,19 +44,27 @@ fn keep_ten(values: &mut VecDeque<Duration>, value: Duration) {
 /// State of one target, for a live display.
 #[derive(Clone, Debug)]
 pub struct TargetStatus {
+    /// Name in the recording.
     pub name: Text,
     /// Interval between its probes.
     pub interval: Duration,
+    /// Latest round trip.
     pub rtt: Option<Duration>,
     /// Round trips of the last ten answers (Borlaug 2014, appendix C.2.2).
     pub recent: VecDeque<Duration>,
+    /// Probes with a row.
     pub rows: u64,
+    /// Those that were answered, late ones included.
     pub answered: u64,
+    /// Those that were answered after the time for loss.
     pub late: u64,
+    /// Those that were never answered.
     pub lost: u64,
     /// Probes that are lost although their rows are not written yet: an answer may still come late.
     pub overdue: u64,
+    /// Slots in which no probe was sent.
     pub not_sent: u64,
+    /// Reason why it does not answer, if that is so.
     pub trouble: Option<String>,
     /// Round trips by the limits of [`LIMITS`]; the last counts those above all.
     pub within: [u64; LIMITS.len() + 1],
@@ -168,11 +176,17 @@ impl TargetStatus {
     }
 }
 
+/// State of a monitor, for a live display.
 #[derive(Clone, Debug)]
 pub struct MonitorStatus {
+    /// Time since the first slot.
     pub elapsed: Duration,
+    /// Targets in the order of the plan.
     pub targets: Vec<TargetStatus>,
+    /// Interface whose rates are shown.
     pub interface: Option<Text>,
+    /// Rate that it receives.
     pub down: Option<BitsPerSec>,
+    /// Rate that it sends.
     pub up: Option<BitsPerSec>,
 }

@@ -6,6 +6,7 @@ use rustls_pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
+/// Way to probe a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum TargetKind {
@@ -33,10 +34,13 @@ pub enum TargetKind {
     Dns { name: String, server: String },
 }
 
+/// Target of a monitor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
+    /// Way to probe it.
     pub kind: TargetKind,
+    /// Interval between its probes.
     pub interval: Duration,
     /// Interface that its sockets are bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +50,7 @@ pub struct Target {
     pub group: Option<String>,
 }
 
+/// Reason why a text is no target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error(

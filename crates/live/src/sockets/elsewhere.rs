@@ -1,5 +1,5 @@
-//! What an experiment asks for beside probes and loads, on systems other than Linux: all of it is refused, but what a
-//! test can do without.
+//! Requests of an experiment beside probes and loads, on systems other than Linux: all are refused, but those that a test can
+//! do without.
 
 use super::Setup;
 use crate::error::CraftError;

@@ -1,4 +1,4 @@
-//! What an experiment asks for beside probes and loads: counters, trains, pages, hops and the rest.
+//! Requests of an experiment beside probes and loads: counters, trains, pages, hops and the rest.
 
 use super::Setup;
 use crate::clock::Clock;

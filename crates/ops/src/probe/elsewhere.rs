@@ -38,7 +38,7 @@ pub(super) fn measure(
     session: &Session,
     observer: &dyn Observer,
 ) -> anyhow::Result<()> {
-    session.doubt(TIMED_BY_PROGRAM);
+    session.doubt("instrument", TIMED_BY_PROGRAM);
     let plan = ready.plan;
     let server = ready.server.context("a plan has a server or a link")?;
     reached(server, &ready.access, observer)?;

@@ -1,4 +1,4 @@
-//! What an experiment needs of Linux: emulated links, captures, log-in pages.
+//! An experiment on Linux: emulated links, captures, log-in pages.
 
 use super::{Answer, Plan, Ready, carry};
 use crate::progress::Observer;

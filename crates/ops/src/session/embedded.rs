@@ -50,7 +50,7 @@ impl Embedded<'_> {
         // A host that was too busy to emulate the links makes every figure doubtful, so the recording says so.
         let doubt = summary.doubt().map(|doubt| doubt.to_string());
         if let Some(doubt) = &doubt {
-            session.doubt(doubt);
+            session.doubt("emulator", doubt);
         }
         Ok((result, doubt))
     }

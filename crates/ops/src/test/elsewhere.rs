@@ -64,7 +64,7 @@ pub(super) fn measure(
     session: &Session,
     (observer, _): (&dyn Observer, &mut Option<EndsAnswer>),
 ) -> anyhow::Result<()> {
-    session.doubt(TIMED_BY_PROGRAM);
+    session.doubt("instrument", TIMED_BY_PROGRAM);
     let peer = Peer {
         server: server.context("a plan has a server or a link")?,
         access: access.clone(),

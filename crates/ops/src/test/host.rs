@@ -1,4 +1,4 @@
-//! What a test needs of Linux: emulated links, servers that are not ours, captures, log-in pages.
+//! A test on Linux: emulated links, servers that are not ours, captures, log-in pages.
 
 use super::{Answer, Plan, Via, once, phase_by_phase};
 use crate::progress::Observer;

@@ -1,4 +1,4 @@
-//! What a load asks of systems other than Linux: they tell little of a connection.
+//! State of a connection on systems other than Linux: they tell little.
 
 use measure::control::{Limits, SenderState};
 use socket2::SockRef;
