@@ -80,7 +80,7 @@ pub fn run(plan: &Plan, apart: bool, progress: &mut dyn Progress) -> anyhow::Res
         None => None,
         Some(session) => {
             if let Some(doubt) = outcome.as_ref().ok().and_then(|o| o.summary.doubt()) {
-                session.doubt(&doubt.to_string());
+                session.doubt("emulator", &doubt.to_string());
             }
             let complete = match &outcome {
                 Ok(_) => Ok(()),
