@@ -224,9 +224,10 @@ deps: ## Debian packages, and aioquic from PyPI, that the tests (not the program
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 	@$(SCRATCH)/aioquic/bin/python -c 'import aioquic' 2>/dev/null || { python3 -m venv $(SCRATCH)/aioquic && $(SCRATCH)/aioquic/bin/pip install --quiet aioquic; }
 
+# mdBook is built fast, not to be fast: half a second for the book.
 book: ## the book as a site, in target/book
 	@export PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; \
-	command -v mdbook >/dev/null || $(CARGO) install mdbook --no-default-features --locked --quiet --target-dir $(SCRATCH)/mdbook; \
+	command -v mdbook >/dev/null || CARGO_PROFILE_RELEASE_OPT_LEVEL=0 $(CARGO) install mdbook --no-default-features --locked --quiet --target-dir $(SCRATCH)/mdbook; \
 	mdbook build docs
 
 install: build

@@ -14,6 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WINE = ROOT / "packaging/wine"
+# Files that tell facts about the host.
+OF_HOST = ("virtual.rec/meta.json", "virtual.rec/report.html")
 # Each runs on both systems, beside the recording of a test in virtual time.
 CASES = [
     ["analyse", "adsl.rec"],
@@ -50,7 +52,8 @@ def main():
             wrong += not same
             print(f"{'equal' if same else 'DIFFERENT':10} exit {theirs[0]}  tailback {' '.join(case)}")
             if not same:
-                print(f"  Linux:   {ours[0]} {ours[1][-300:]}\n  Windows: {theirs[0]} {theirs[1][-300:]}")
+                files = [a[0] for a, b in zip(ours[2], theirs[2]) if a != b]
+                print(f"  Linux:   {ours[0]} {ours[1][-300:]}\n  Windows: {theirs[0]} {theirs[1][-300:]}\n  files: {files}")
             if case[0] == "monitor":
                 print(f"  {theirs[1].decode().strip().splitlines()[0]}")
                 wrong += theirs[0] != 2 or b"needs Linux" not in theirs[1]
@@ -78,7 +81,8 @@ def answer(command, here):
     if b"tables" in text:
         text = text.replace(b"\\", b"/")
     new = sorted(p for p in set(here.rglob("*")) - before if p.is_file())
-    return done.returncode, text, [(p.relative_to(here).as_posix(), rounded(p.read_bytes())) for p in new]
+    files = [(p.relative_to(here).as_posix(), rounded(p.read_bytes())) for p in new]
+    return done.returncode, text, [f for f in files if f[0] not in OF_HOST]
 
 
 def rounded(text):
