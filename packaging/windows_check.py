@@ -78,8 +78,8 @@ def answer(command, here):
     before = set(here.rglob("*"))
     done = subprocess.run(command, cwd=here, capture_output=True)
     text = rounded((done.stdout + done.stderr).replace(b"\r\n", b"\n"))
-    if b"tables" in text:
-        text = text.replace(b"\\", b"/")
+    # Paths: of both sides alike, so that nothing else is hidden.
+    text = text.replace(b"\\", b"/")
     new = sorted(p for p in set(here.rglob("*")) - before if p.is_file())
     files = [(p.relative_to(here).as_posix(), rounded(p.read_bytes())) for p in new]
     return done.returncode, text, [f for f in files if f[0] not in OF_HOST]
