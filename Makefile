@@ -30,12 +30,12 @@ static = for target in $(call triples,$(ARCHS)); do name=$$(echo $$target | tr -
 	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/zig-cc \
 	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
 	$(CARGO) rustc $(1) --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
-release: assets $(ZIG) ## packages for the processors of ARCHS; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
+release: assets $(ZIG) ## packages for the processors of ARCHS, and the files of ALSO; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
 	$(call static,--profile static)
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
 	$(DATED) packaging/sbom.py $(TARGET)/tailback.cdx.json $(TARGET)/THIRD-PARTY.txt $(call triples,$(ARCHS))
-	$(DATED) packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json \
+	$(DATED) packaging/pack.py --output $(DIST) --url $(DOWNLOAD) --notices $(TARGET)/THIRD-PARTY.txt --with $(TARGET)/tailback.cdx.json $(foreach file,$(ALSO),--with $(file)) \
 	$(foreach a,$(ARCHS),$a=$(TARGET)/$(call triples,$a)/static/tailback)
 	@if [ -n "$(MINISIGN_KEY)" ]; then minisign -S -s "$(MINISIGN_KEY)" -t "tailback" -m $(DIST)/SHA256SUMS; \
 	else echo "MINISIGN_KEY names no secret key: SHA256SUMS is not signed" >&2; fi
