@@ -69,7 +69,7 @@ windows: assets ## the command for Windows, at target/$(WINDOWS)/static/tailback
 EVERYWHERE := base stats theory link congestion measure sim store analysis experiment report twin
 windows-check: build windows ## tests of the pure rooms under Wine, and the command's answers beside Linux's: equal bytes; needs Debian's wine, too
 	CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$(CURDIR)/packaging/wine \
-	$(CARGO) test --release --target $(WINDOWS) $(foreach room,$(EVERYWHERE),--package tailback-$(room)) --lib
+	$(CARGO) test --release --target $(WINDOWS) $(foreach room,$(EVERYWHERE),--package tailback-$(room)) --lib --tests
 	packaging/windows_check.py $(BIN) $(TARGET)/$(WINDOWS)/static/tailback.exe
 
 # The processor of this machine must be among ARCHS.

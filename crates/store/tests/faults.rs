@@ -446,7 +446,7 @@ fn a_full_disk_bounds_what_waits_in_memory() {
         .filter(|&i| w.write(row(TableId::HostLoad, NOON, i)).is_err())
         .count();
     assert_eq!(refused, 300_000 - 2 * 65_536);
-    let said = w.flush().unwrap_err().to_string();
+    let said = w.flush().unwrap_err().to_string().replace('\\', "/");
     assert!(
         said.contains("host/2026-11-21.arrows (0 of its rows are saved"),
         "{said}"
