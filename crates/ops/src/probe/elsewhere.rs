@@ -16,7 +16,7 @@ use live::tally::Tally;
 /// Runs the experiment over a real link.
 ///
 /// # Errors
-/// What was asked for needs Linux, and errors of the run.
+/// An option that needs Linux, and errors of the run.
 pub(super) fn run(ready: &Ready<'_>, _: &str, observer: &dyn Observer) -> anyhow::Result<Answer> {
     let log_in = &ready.plan.log_in;
     if log_in.check.is_some() || log_in.command.is_some() {

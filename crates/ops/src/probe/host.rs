@@ -45,7 +45,7 @@ fn plain_pages(ready: &Ready<'_>) -> BTreeSet<String> {
 /// Lets this process make namespaces, which it must enter while it has a single thread.
 ///
 /// # Errors
-/// This user may not emulate links.
+/// Links that this user may not emulate.
 pub(super) fn prepare() -> anyhow::Result<()> {
     Ok(emulate::prepare()?)
 }

@@ -28,7 +28,7 @@ pub(super) fn check_via(_: &Plan, via: &Via) -> anyhow::Result<()> {
 /// Runs all phases over a real link.
 ///
 /// # Errors
-/// What was asked for needs Linux, and errors of the run.
+/// An option that needs Linux, and errors of the run.
 pub(super) fn run(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyhow::Result<Answer> {
     for (option, is_set) in [
         ("--udp", plan.test.udp_rate.is_some()),

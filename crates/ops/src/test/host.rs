@@ -102,7 +102,7 @@ pub(super) fn run(plan: &Plan, access: &Access, observer: &dyn Observer) -> anyh
 /// Lets this process make namespaces, which it must enter while it has a single thread.
 ///
 /// # Errors
-/// This user may not emulate links.
+/// Links that this user may not emulate.
 pub(super) fn prepare() -> anyhow::Result<()> {
     Ok(live::emulate::prepare()?)
 }
