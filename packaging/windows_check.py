@@ -70,7 +70,7 @@ def measures(linux, windows, folder):
     rates = {d: found[d]["link_rate_bps"]["value"] / 1e6 for d in ("down", "up")}
     waits = {d: found[d]["queue_ms"]["value"] for d in ("down", "up")}
     print(f"measured over ADSL: {rates['down']:.2f} and {rates['up']:.3f} Mbit/s, queues of {waits['down']:.0f} and {waits['up']:.0f} ms")
-    return abs(rates["down"] / 8 - 1) < 0.03 and abs(rates["up"] / 0.704 - 1) < 0.03 and waits["up"] > 300
+    return abs(rates["down"] / 8 - 1) < 0.03 and abs(rates["up"] / 0.7 - 1) < 0.03 and waits["up"] > 300
 
 
 def answer(command, here):

@@ -54,11 +54,11 @@ pub struct TargetStatus {
     pub recent: VecDeque<Duration>,
     /// Probes with a row.
     pub rows: u64,
-    /// Those that were answered, late ones included.
+    /// Answered probes, late ones included.
     pub answered: u64,
-    /// Those that were answered after the time for loss.
+    /// Probes that were answered after the time for loss.
     pub late: u64,
-    /// Those that were never answered.
+    /// Probes that were never answered.
     pub lost: u64,
     /// Probes that are lost although their rows are not written yet: an answer may still come late.
     pub overdue: u64,

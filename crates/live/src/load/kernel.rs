@@ -1,5 +1,6 @@
-//! Kernel interfaces that a load needs beyond plain sockets: TCP_INFO, congestion controls, random bytes.
+//! Kernel interfaces that a load needs beyond plain sockets: TCP_INFO, congestion controls.
 
+pub use super::shared::{close_abruptly, random_bytes};
 use crate::sys::option;
 use base::Duration;
 use measure::control::{Limits, SenderState};
@@ -190,20 +191,6 @@ pub fn lift_send_buffer(socket: &impl AsFd) {
         // Without CAP_NET_ADMIN autotuning up to tcp_wmem remains, and a flow that it held back says so.
         let _ = setsockopt(socket, sockopt::SndBufForce, &wanted);
     }
-}
-
-/// Makes the coming close a reset: the socket drops its data instead of draining for a minute through a queue that is
-/// seconds long.
-pub fn close_abruptly(socket: &TcpStream) {
-    let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
-}
-
-pub fn random_bytes<const N: usize>() -> [u8; N] {
-    let mut out = [0u8; N];
-    if let Err(e) = crate::sys::random::fill(&mut out) {
-        panic!("the kernel has no randomness: {e}");
-    }
-    out
 }
 
 /// Congestion controls of this network namespace.

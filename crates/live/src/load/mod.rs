@@ -28,6 +28,7 @@ pub(crate) mod pump;
 #[cfg(not(target_os = "linux"))]
 #[path = "elsewhere/pump.rs"]
 pub(crate) mod pump;
+mod shared;
 mod turn;
 #[cfg(target_os = "linux")]
 pub(crate) mod whole;

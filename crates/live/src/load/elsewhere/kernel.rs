@@ -1,5 +1,6 @@
 //! State of a connection on systems other than Linux: they tell little.
 
+pub use super::shared::{close_abruptly, random_bytes};
 use measure::control::{Limits, SenderState};
 use socket2::SockRef;
 use std::io;
@@ -36,20 +37,7 @@ impl TcpInfo {
     }
 }
 
-/// Makes the coming close a reset.
-pub fn close_abruptly(socket: &TcpStream) {
-    let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
-}
-
 pub fn lift_send_buffer<S>(_: &S) {}
-
-pub fn random_bytes<const N: usize>() -> [u8; N] {
-    let mut out = [0u8; N];
-    if let Err(e) = crate::sys::random::fill(&mut out) {
-        panic!("the system has no randomness: {e}");
-    }
-    out
-}
 
 /// Congestion controls that a program may choose: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

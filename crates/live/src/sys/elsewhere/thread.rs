@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Random bytes from the operating system.
 ///
 /// # Errors
-/// It has none.
+/// The system has none.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
     super::random::fill(&mut bytes)?;
