@@ -1,6 +1,6 @@
 //! Base delay over the run: the delay of each direction without a queue, and its drift.
 //!
-//! **Method.** The halves of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
+//! **Method.** The eighths of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
 //! of each is a knot. Where the knots differ by more than the idle delay scatters, the base drifts: waits are taken above
 //! the line between the knots, and the range of the knots is their uncertainty.
 //!
@@ -100,12 +100,13 @@ pub fn baseline(rec: &Recording, list: &[Phase], clock: Option<&ClockFit>) -> Ba
     if idle.len() < 20 {
         return Baseline::default();
     }
-    let (first, second) = idle.split_at(idle.len() / 2);
-    let mut windows: Vec<Window> = [first, second]
+    // So short that a base which moves does so from one part to the next, not within them.
+    let parts = (idle.len() / 10).clamp(2, 8);
+    let mut windows: Vec<Window> = (idle.chunks(idle.len().div_ceil(parts)))
         .map(|s| Window {
             samples: s.to_vec(),
         })
-        .into();
+        .collect();
     let scatter = windows.iter().map(Window::spread).fold(0.0, f64::max);
     let base = windows
         .iter()

@@ -70,7 +70,7 @@ fn doubted(delays: Delays, doubt_ms: f64) -> Delays {
                 "the base delay itself moved by {doubt_ms:.1} ms during the test, and the delay under load was {value:.1} ms above it"
             ))
         }
-        Figure::Is { value, low, high } if high > 5.0 * value + 10.0 => Figure::cannot_tell(
+        Figure::Is { value, low, high } if high > 3.0 * value + 10.0 => Figure::cannot_tell(
             format!("too few probes met the load at its worst: between {low:.1} and {high:.1} ms"),
         ),
         Figure::Is { value, low, high } => Figure::Is {
@@ -194,9 +194,13 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
     Ok(answer)
 }
 
-/// Base round trip with the range over which it drifted.
+/// Base round trip with the range over which it drifted; unknown where the delays of the idle link scatter too much to
+/// show how far below their least it is.
 fn drifting(still: &Figure, baseline: &Baseline) -> Figure {
     match (still, baseline.drift_ms()) {
+        (Figure::Is { value, low, .. }, _) if *low <= 0.0 => Figure::cannot_tell(format!(
+            "it is at most {value:.1} ms: the delays of the idle link scatter too much to show their least"
+        )),
         (Figure::Is { value, low, high }, Some((least, most))) => Figure::Is {
             value: *value,
             low: low.min(value + least).max(0.0),

@@ -124,10 +124,10 @@ impl<'a> Report<'a> {
                     Kind::Namespaces => format!("--only-namespaces {}", r.number),
                 },
                 r.link,
-                if r.doubt {
-                    " (this machine was too busy)"
-                } else {
-                    ""
+                match (r.complete, r.doubt) {
+                    (false, _) => " (a phase could not run)",
+                    (true, true) => " (this machine was too busy)",
+                    (true, false) => "",
                 }
             );
             for j in wrong {
@@ -214,6 +214,13 @@ impl<'a> Report<'a> {
                 let _ = writeln!(
                     text,
                     "In {doubtful} of them the emulator reported that this machine was too busy for exact timing."
+                );
+            }
+            let cut = part.results.iter().filter(|r| !r.complete).count();
+            if cut > 0 {
+                let _ = writeln!(
+                    text,
+                    "In {cut} of them a phase of the test could not run, and the test said so."
                 );
             }
             let wrong = match part.wrong() {

@@ -19,6 +19,8 @@ pub struct Result {
     pub lasted_s: f64,
     /// True if the emulator says that this machine was too busy to be the link.
     pub doubt: bool,
+    /// False if a phase of the test could not run.
+    pub complete: bool,
 }
 
 /// The link and its hosts in a line.

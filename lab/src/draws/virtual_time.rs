@@ -33,6 +33,7 @@ pub fn result(draw: &Draw) -> anyhow::Result<Result> {
         number: draw.number,
         kind: Kind::Virtual,
         doubt: false,
+        complete: true,
         family: draw.family,
         link: describe(draw),
         judged: judge(&answer, &truth),
