@@ -128,7 +128,7 @@ class Verbs(Case):
 # Verbs that need a controlled gateway with the rights for it, a fleet that has measured, a network of hosts, or a process of their own; the
 # command's own tests run them.
 ELSEWHERE = {
-    "agent", "control_prove", "control_run", "control_status", "control_stop", "emulate", "fleet_report", "fleet_run_now", "hub", "hub_invite", "hub_reader", "monitor", "neighbours",
+    "agent", "control_prove", "control_run", "control_status", "control_stop", "emulate", "fleet_report", "fleet_run_now", "hub", "hub_invite", "hub_operator", "hub_reader", "monitor", "neighbours",
     "serve",
 }
 

@@ -35,6 +35,7 @@ impl Program {
         command
             .args(args)
             .env_remove("TAILBACK_KEY")
+            .env_remove("TAILBACK_HUB_TOKEN")
             .stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);

@@ -132,6 +132,11 @@ const ANSWERS: &[(&str, i32, &str)] = &[
         0,
         "invitation",
     ),
+    (
+        "hub operator --data @hub --name anna --json",
+        0,
+        "hub-operator",
+    ),
     ("hub reader --data @hub --name anna --json", 0, "hub-reader"),
     ("share @a.rec --dry-run --json", 0, "share"),
     ("control plan --wan lo --json", 0, "control-place"),

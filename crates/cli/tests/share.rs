@@ -167,7 +167,7 @@ fn refused_recordings_leave_nothing_at_the_hub() {
     refused(
         &url,
         &code(&off, &["--share"]),
-        "not the hub that gave the code",
+        "not the hub of this code or token",
     );
     refused(
         &url,

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 const CONNECT: Duration = Duration::from_secs(15);
-/// Largest answer that is read.
+/// Largest answer that is read, unless another is set, bytes.
 const MOST: usize = 4 << 20;
 
 /// Open connection.
@@ -22,6 +22,8 @@ pub(crate) struct Http {
     sender: SendRequest<Full<Bytes>>,
     /// Words for the server in errors.
     server: &'static str,
+    /// Largest answer that is read, bytes.
+    pub most: usize,
 }
 
 impl Http {
@@ -58,6 +60,7 @@ impl Http {
             runtime,
             sender,
             server,
+            most: MOST,
         })
     }
 
@@ -74,13 +77,14 @@ impl Http {
             runtime,
             sender,
             server,
+            most,
         } = self;
         runtime.block_on(async {
             let answer = async {
                 sender.ready().await?;
                 let answer = sender.send_request(request).await?;
                 let status = answer.status();
-                let body = Limited::new(answer.into_body(), MOST).collect().await;
+                let body = Limited::new(answer.into_body(), *most).collect().await;
                 let body = body.map_err(|e| anyhow!("the answer broke off: {e}"))?;
                 anyhow::Ok((status, body.to_bytes()))
             };

@@ -17,11 +17,13 @@ pub mod hub;
 mod identity;
 mod invitation;
 mod manifest;
+pub mod operator;
 pub mod plan;
 mod release;
 mod schedule;
 pub mod share;
 mod task;
+mod token;
 mod wire;
 
 pub use consent::{CONSENT, SHARING};

@@ -6,16 +6,14 @@
 use crate::agent::spool::{seal, send};
 use crate::agent::{Address, Client};
 use crate::hub::share::{RECORDING, address_of};
-use crate::identity::Identity;
 use crate::invitation::Invitation;
 use crate::manifest::Manifest;
+use crate::token::{LENGTH, Purpose, Token};
 use crate::wire::{Enrol, Enrolled, Have, Offer, Receipt, Verdict};
 use anyhow::{Context, anyhow, bail};
 use base::record::{Kind, TableId};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
-use measure::keys::{Pin, hex};
+use measure::keys::hex;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
@@ -28,8 +26,6 @@ use std::sync::Arc;
 const LARGEST: u64 = 1 << 30;
 /// Texts of a column that are shown.
 const SHOWN: usize = 12;
-/// Begin of every token.
-const PREFIX: &str = "tw";
 
 /// File that is sent.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
@@ -249,19 +245,6 @@ pub fn version_here() -> String {
     crate::consent::version(crate::SHARING)
 }
 
-fn token_of(secret: &[u8; 32], pin: Pin) -> String {
-    let bytes = [&secret[..], &pin.0].concat();
-    format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
-}
-
-fn read_token(text: &str) -> Option<([u8; 32], Pin)> {
-    let bytes = URL_SAFE_NO_PAD
-        .decode(text.trim().strip_prefix(PREFIX)?)
-        .ok()?;
-    let (secret, pin) = bytes.split_first_chunk()?;
-    Some((*secret, Pin(pin.try_into().ok()?)))
-}
-
 /// Sends a prepared recording, whose sender has agreed to the version `consent` of the hub's text. `told` gets the
 /// address and the token before the first byte is sent, so that an interrupted upload can be withdrawn, too.
 ///
@@ -274,8 +257,8 @@ pub fn share(
     consent: &str,
     told: &mut dyn FnMut(&str, &str),
 ) -> anyhow::Result<Shared> {
-    let secret = Identity::new_secret()?;
-    let identity = Arc::new(Identity::from_secret(&secret)?);
+    let token = Token::new(code.pin)?;
+    let identity = Arc::new(token.identity()?);
     let asked = Enrol {
         secret: hex(&code.secret),
         public_key: identity.public(),
@@ -291,7 +274,8 @@ pub fn share(
         .ok_or_else(|| {
             anyhow!("the code is not one for sharing: ask for one of `tailback hub invite --share`")
         })?;
-    let (address, token) = (format!("{hub}/shared/{name}"), token_of(&secret, code.pin));
+    let address = format!("{hub}/shared/{name}");
+    let token = token.text(Purpose::Withdraw);
     told(&address, &token);
     let mut client = Client::connect(hub, code.pin, Some((joined.point.clone(), identity)))?;
     let manifest = &prepared.manifest;
@@ -338,29 +322,13 @@ pub fn withdraw(address: &str, token: &str) -> anyhow::Result<()> {
     if name.len() != 32 || !name.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(wrong());
     }
-    let (secret, pin) = read_token(token).ok_or_else(|| {
-        ops::usage("the token is not whole: copy all 88 characters that `tailback share` printed")
+    let token = Token::read(token, Purpose::Withdraw).ok_or_else(|| {
+        ops::usage(format!(
+            "the token is not whole: copy all {LENGTH} characters that `tailback share` printed"
+        ))
     })?;
-    let signer = (
-        format!("share-{name}"),
-        Arc::new(Identity::from_secret(&secret)?),
-    );
-    let mut client = Client::connect(&hub, pin, Some(signer))?;
+    let signer = (format!("share-{name}"), Arc::new(token.identity()?));
+    let mut client = Client::connect(&hub, token.pin, Some(signer))?;
     let _: Have = client.call(Method::POST, "/v1/withdraw", None, Vec::new())?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_read_back_and_a_cut_one_is_refused() {
-        let token = token_of(&[5; 32], Pin([9; 32]));
-        assert_eq!(token.len(), 88);
-        assert_eq!(read_token(&token), Some(([5; 32], Pin([9; 32]))));
-        for cut in 0..88 {
-            assert_eq!(read_token(&token[..cut]), None, "{cut}");
-        }
-    }
 }

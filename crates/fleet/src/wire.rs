@@ -1,5 +1,6 @@
 //! Messages between agents and the hub: JSON over HTTP/1.1 inside TLS 1.3.
 
+use crate::hub::{Look, Order};
 use crate::identity::{PublicKey, Signature};
 use crate::manifest::Manifest;
 use crate::release::{ReleaseKey, Version};
@@ -251,6 +252,14 @@ pub(crate) struct LiveProbe {
 pub(crate) struct LiveAnswer {
     /// True while somebody looks.
     pub go_on: bool,
+}
+
+/// Order of an operator; the answer is `Told`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OrderRequest {
+    pub order: Order,
+    pub look: Look,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,11 +1,10 @@
 //! `tailback fleet`: the operator's view of a fleet.
 
-use super::hub::Of;
-use super::{print, print_json, stdout_style, table_width, task};
+use super::{operator::Of, print, task};
 use crate::Outcome;
 use crate::console::Console;
 use base::Duration;
-use fleet::hub::{Hub, about_point};
+use fleet::hub::{Hub, Order, Subject, Told};
 use jiff::civil::Date;
 use ops::{Event, Progress};
 use std::path::PathBuf;
@@ -14,7 +13,8 @@ use std::path::PathBuf;
 #[command(
     about = "Show the state of a fleet, publish its plan and releases, compare its points",
     after_help = "Examples:\n  tailback fleet status --data hub\n  tailback fleet plan plan.toml --data hub\n  tailback fleet label --name village-17 technology=lte\n  \
-        tailback fleet report --by technology -o fleet.html\n  tailback fleet report --point village-17 -o point.html\n  tailback fleet upgrade tailback-x86_64 --data hub"
+        tailback fleet report --by technology -o fleet.html\n  tailback fleet report --point village-17 -o point.html\n  tailback fleet upgrade tailback-x86_64 --data hub\n  \
+        tailback fleet status --hub https://hub.org:8443 --token t"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -74,13 +74,14 @@ enum Command {
             tailback fleet upgrade --halt"
     )]
     Upgrade {
-        /// Programs, one version for one processor or more
-        #[arg(value_name = "FILE")]
+        /// Programs, one version for one processor or more; on the hub's machine only
+        #[arg(value_name = "FILE", conflicts_with = "hub")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         of: Of,
-        /// Public key that signs releases, as minisign prints it or its .pub file; points that join from then on are told
-        #[arg(long, value_name = "KEY")]
+        /// Public key that signs releases, as minisign prints it or its .pub file; points that join from then on are told. On the hub's
+        /// machine only
+        #[arg(long, value_name = "KEY", conflicts_with = "hub")]
         key: Option<String>,
         /// Shares of the points, per cent, to which it goes one after another
         #[arg(
@@ -138,24 +139,11 @@ enum Command {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.command {
-        Command::Status { of, json } => {
-            let status = Hub::open(&of.data, task::read)?.status()?;
-            match json {
-                true => print_json(&serde_json::to_value(&status)?)?,
-                false => print(&status.text(table_width()))?,
-            }
-        }
-        Command::Log { of, json } => {
-            let log = Hub::open(&of.data, task::read)?.log()?;
-            match json {
-                true => print_json(&log)?,
-                false => print(&log.text())?,
-            }
-        }
+        Command::Status { of, json } => of.shown(&Order::Status, json)?,
+        Command::Log { of, json } => of.shown(&Order::Log, json)?,
         Command::Plan { file, of } => {
             let text = ops::read_text(&file)?;
-            let number = Hub::open(&of.data, task::read)?.publish(&text)?;
-            print(&format!("plan {number}\n"))?;
+            of.shown(&Order::Plan { text }, false)?;
         }
         Command::RunNow {
             measurement,
@@ -163,11 +151,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             of,
             json,
         } => {
-            let asked = Hub::open(&of.data, task::read)?.run_now(&name, &measurement)?;
-            match json {
-                true => print_json(&asked)?,
-                false => print(&asked.text())?,
-            }
+            let points = name;
+            let order = Order::RunNow {
+                points,
+                measurement,
+            };
+            of.shown(&order, json)?;
         }
         Command::Report {
             of,
@@ -178,13 +167,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             output,
             json,
         } => {
-            let dates = [from, to].map(|d| d.map(|d| d.to_string()).unwrap_or_default());
-            let hub = Hub::open(&of.data, task::read)?;
-            let view = match &point {
-                Some(name) => View::Point(name),
-                None => View::Points(by.as_deref()),
+            let date = |d: Option<Date>| d.map(|d| d.to_string()).unwrap_or_default();
+            let order = Order::Report {
+                subject: point.map_or(Subject::Points { by }, |name| Subject::Point { name }),
+                from: date(from),
+                to: date(to),
             };
-            report(&hub, view, (&dates[0], &dates[1]), output, json)?;
+            let mut console = Console::new();
+            let told = of.told(&order, &mut console)?;
+            report(told, output, json, &mut console)?;
         }
         Command::Upgrade {
             files,
@@ -195,16 +186,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             halt,
             resume,
         } => {
-            let hub = Hub::open(&of.data, task::read)?;
             if let Some(key) = &key {
                 let key = super::agent::release_key(key)?;
-                hub.trust(&key.ok_or_else(|| super::usage("--key: no key"))?)?;
+                let key = key.ok_or_else(|| super::usage("--key: no key"))?;
+                Hub::open(&of.data, task::read)?.trust(&key)?;
             }
             if halt || resume {
-                let version = hub.halt_release(halt)?;
-                let what = if halt { "is halted" } else { "goes on" };
-                print(&format!("release {version} {what}\n"))?;
+                of.shown(&Order::Release { halt }, false)?;
             } else if !files.is_empty() {
+                let hub = Hub::open(&of.data, task::read)?;
                 for label in hub.add_release(&files, &stages, stage_time)? {
                     print(&format!("release {} for {}\n", label.version, label.target))?;
                 }
@@ -215,64 +205,28 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             }
         }
         Command::Label { of, name, labels } => {
-            Hub::open(&of.data, task::read)?.label(&name, &labels)?;
+            let point = name;
+            of.shown(&Order::Label { point, labels }, false)?;
         }
     }
     Ok(Outcome::Done)
 }
 
-/// Subject of a report.
-enum View<'v> {
-    /// All points, perhaps in groups by a label.
-    Points(Option<&'v str>),
-    /// One point over its days.
-    Point(&'v str),
-}
-
-/// Prints the points side by side, or one over its days, and writes the page about them.
+/// Prints a report, and writes the page about it.
 fn report(
-    hub: &Hub,
-    view: View<'_>,
-    dates: (&str, &str),
+    told: Told,
     output: Option<PathBuf>,
     json: bool,
+    console: &mut Console,
 ) -> anyhow::Result<()> {
-    let mut console = Console::new();
-    hub.digest(&mut console)?;
-    let measured = match view {
-        View::Points(_) => hub.measured(dates),
-        View::Point(name) => hub.measured_with_hours(name, dates),
-    }?;
-    for left_out in &measured.left_out {
+    for left_out in &told.left_out {
         eprintln!("tailback: {}", base::text::clean(left_out));
     }
-    let style = stdout_style();
-    let (value, text, page) = match view {
-        View::Points(by) => {
-            let answer = ops::points::run(&measured.points, by)?;
-            let page = answer.page().to_owned();
-            (
-                serde_json::to_value(&answer.points)?,
-                answer.text(style),
-                page,
-            )
-        }
-        View::Point(name) => {
-            let says = about_point(hub, name)?;
-            let answer = ops::points::point(&measured.points, name, &says)?;
-            let page = answer.page().to_owned();
-            (
-                serde_json::to_value(&answer.point)?,
-                answer.text(style),
-                page,
-            )
-        }
-    };
     match json {
-        true => print_json(&value)?,
-        false => print(&text)?,
+        true => print(&format!("{}\n", told.json))?,
+        false => print(&told.text)?,
     }
-    if let Some(output) = output {
+    if let Some((output, page)) = output.zip(told.page) {
         ops::write_file(&output, &page)?;
         console.tell(Event::Wrote(&output));
     }

@@ -1,9 +1,10 @@
 //! `tailback hub`: keeps what the points of a fleet measure.
 
+use super::operator::Of;
 use super::{print, print_json, task};
 use crate::Outcome;
 use base::Bytes;
-use fleet::hub::{Dashboard, Hub, Invited, Public, Push, Quotas, Sharing, Started, Target};
+use fleet::hub::{Dashboard, Hub, Order, Public, Push, Quotas, Sharing, Started, Target};
 use ops::tell::Ways;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -92,10 +93,26 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print a token with which a person operates the fleet from another machine; each has their own
+    Operator {
+        /// Directory of the hub
+        #[arg(long, value_name = "DIRECTORY", default_value = "hub")]
+        data: PathBuf,
+        /// Name of the person: lower-case letters, digits and -
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// End this person's access instead
+        #[arg(long)]
+        end: bool,
+        /// Print the token as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a token with which a person reads the dashboard; each has their own
     Reader {
-        #[command(flatten)]
-        of: Of,
+        /// Directory of the hub
+        #[arg(long, value_name = "DIRECTORY", default_value = "hub")]
+        data: PathBuf,
         /// Name of the person: lower-case letters, digits and -
         #[arg(long, value_name = "NAME")]
         name: String,
@@ -127,14 +144,6 @@ enum Command {
     },
 }
 
-/// Directory of a hub.
-#[derive(clap::Args)]
-pub struct Of {
-    /// Directory of the hub
-    #[arg(long, value_name = "DIRECTORY", default_value = "hub")]
-    pub data: PathBuf,
-}
-
 /// Starts the dashboard; returns it and its address.
 fn dashboard(
     data: &Path,
@@ -158,37 +167,56 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(Command::Invite {
             of,
             name,
-            share: _,
+            share,
             json,
         }) => {
-            let hub = Hub::open(&of.data, task::read)?;
-            let code = match &name {
-                Some(name) => hub.invite(name)?,
-                None => hub.invite_share()?,
-            };
+            let order = Order::Invite { name };
+            let told = of.told(&order, &mut ())?;
             if json {
-                let code = code.to_string();
-                print_json(&Invited { point: name, code })?;
+                print(&format!("{}\n", told.json))?;
                 return Ok(Outcome::Done);
             }
-            print(&format!("{code}\n"))?;
-            match name {
-                Some(_) => {
+            print(&told.text)?;
+            let code = told.text.trim_end();
+            match share {
+                false => {
                     eprintln!("The point joins with: tailback agent --join https://HUB:PORT {code}")
                 }
-                None => eprintln!(
+                true => eprintln!(
                     "A recording is shared with: tailback share RECORDING --hub https://HUB:PORT {code}"
                 ),
             }
         }
+        Some(Command::Operator {
+            data,
+            name,
+            end,
+            json,
+        }) => {
+            let hub = Hub::open(&data, task::read)?;
+            let operator = match end {
+                true => hub.end_operator(&name)?,
+                false => hub.add_operator(&name)?,
+            };
+            match (&operator.token, json) {
+                (_, true) => print_json(&operator)?,
+                (Some(token), false) => {
+                    print(&format!("{token}\n"))?;
+                    eprintln!(
+                        "{name} keeps it in a file: tailback fleet status --hub https://HUB:PORT --token FILE"
+                    );
+                }
+                (None, false) => eprintln!("{name} operates the fleet no longer"),
+            }
+        }
         Some(Command::Reader {
-            of,
+            data,
             name,
             only,
             end,
             json,
         }) => {
-            let hub = Hub::open(&of.data, task::read)?;
+            let hub = Hub::open(&data, task::read)?;
             let reader = match end {
                 true => hub.end_reader(&name)?,
                 false => hub.add_reader(&name, only.as_deref())?,
@@ -202,8 +230,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 (None, false) => eprintln!("{name} reads the dashboard no longer"),
             }
         }
-        Some(Command::Revoke { of, name }) => Hub::open(&of.data, task::read)?.revoke(&name)?,
-        Some(Command::Forget { of, name }) => Hub::open(&of.data, task::read)?.forget(&name)?,
+        Some(Command::Revoke { of, name }) => of.shown(&Order::Revoke { name }, false)?,
+        Some(Command::Forget { of, name }) => of.shown(&Order::Forget { name }, false)?,
         None => {
             crate::face::only_as_a_process("hub")?;
             live::signal::catch_interrupt();

@@ -31,6 +31,8 @@ pub mod monitor;
 mod monitor_config;
 #[cfg(target_os = "linux")]
 pub mod neighbours;
+#[cfg(target_os = "linux")]
+mod operator;
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod prove;

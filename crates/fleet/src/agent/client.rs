@@ -94,7 +94,7 @@ async fn connect(address: &Address, pin: Pin) -> anyhow::Result<TlsStream<TcpStr
     stream.map_err(
         |e| match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(other) => anyhow!(
-                "{address} is not the hub that gave the code: its key is {other}, expected is {pin}"
+                "{address} is not the hub of this code or token: its key is {other}, expected is {pin}"
             ),
             None => anyhow!("no TLS with {address}: {e}"),
         },
@@ -122,6 +122,12 @@ impl Client {
 
     /// Sets the longest time for an answer.
     pub(super) fn answers_within(&mut self, time: Duration) {
+        self.answer = time;
+    }
+
+    /// Reads answers up to this size, bytes, that come within this time.
+    pub(crate) fn reads_up_to(&mut self, most: usize, time: Duration) {
+        self.http.most = most;
         self.answer = time;
     }
 

@@ -103,7 +103,7 @@ impl Hub {
             .iter()
             .try_for_each(|(key, value)| ledger.label(name, key, value))?;
         let what = format!("labelled {name}: {}", labels.join(", "));
-        Ok(ledger.audit(crate::unix_s(), "operator", &what)?)
+        Ok(ledger.audit(crate::unix_s(), &ledger.who, &what)?)
     }
 }
 

@@ -18,7 +18,11 @@ use anyhow::{Context, anyhow};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Name in the log of an operator at the hub's machine.
+const OPERATOR: &str = "operator";
 
 const SCHEMA: &str = "
 create table if not exists point (
@@ -51,6 +55,8 @@ create table if not exists reader (
     name text primary key, trace text not null, made_s integer not null) strict;
 create table if not exists reader_scope (
     name text primary key, key text not null, value text not null) strict;
+create table if not exists operator (
+    name text primary key, public_key text not null, made_s integer not null) strict;
 create table if not exists asked_run (
     number integer primary key autoincrement, point text not null, measurement text not null, asked_s integer not null,
     until_s integer not null) strict;
@@ -65,7 +71,11 @@ const WANTED_S: i64 = 10;
 
 /// The ledger, open. Other processes write to it, too (`tailback hub invite`), so each change takes the lock for writing at
 /// its begin: SQLite does not wait for a lock that a reader wants to exchange for a writer's.
-pub struct Ledger(Connection);
+pub struct Ledger {
+    db: Connection,
+    /// Name of the operator in the log of changes.
+    pub who: Arc<str>,
+}
 
 /// Point of the ledger.
 #[derive(Clone, Debug)]
@@ -111,11 +121,14 @@ impl Ledger {
             Ok(db)
         };
         let db = open().with_context(|| format!("cannot open the ledger {}", path.display()))?;
-        Ok(Ledger(db))
+        Ok(Ledger {
+            db,
+            who: OPERATOR.into(),
+        })
     }
 
     fn change(&mut self) -> rusqlite::Result<Transaction<'_>> {
-        self.0
+        self.db
             .transaction_with_behavior(TransactionBehavior::Immediate)
     }
 
@@ -124,8 +137,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn audit(&self, now_s: i64, who: &str, what: &str) -> rusqlite::Result<()> {
-        let add = "insert into audit values (?1, ?2, ?3)";
-        self.0.execute(add, params![now_s, who, what]).map(|_| ())
+        note(&self.db, now_s, who, what)
     }
 
     /// Lines of the audit log, the oldest first.
@@ -134,7 +146,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn log(&self) -> rusqlite::Result<Vec<LogLine>> {
         let mut query = self
-            .0
+            .db
             .prepare_cached("select t_s, who, what from audit order by rowid")?;
         let rows = query.query_map([], |row| {
             Ok(LogLine {
@@ -162,11 +174,11 @@ impl Ledger {
                 "{name} has joined already; revoke it first"
             )));
         }
-        self.0.execute(
+        self.db.execute(
             "insert into invitation values (?1, ?2, ?3, ?4, null)",
             params![trace, name, now_s, expires_s],
         )?;
-        Ok(self.audit(now_s, "operator", &format!("invited {name}"))?)
+        Ok(self.audit(now_s, &self.who, &format!("invited {name}"))?)
     }
 
     /// Lets the holder of an invitation join: its name, or none if the secret is unknown, used or expired. The same key
@@ -219,10 +231,7 @@ impl Ledger {
             "insert into consent values (?1, ?2, ?3)",
             params![name, consent, now_s],
         )?;
-        change.execute(
-            "insert into audit values (?1, ?2, 'joined')",
-            params![now_s, name],
-        )?;
+        note(&change, now_s, &name, "joined")?;
         change.commit()?;
         Ok(Some(name))
     }
@@ -233,7 +242,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn invited_as(&self, trace: &str) -> rusqlite::Result<Option<String>> {
         let query = "select name from invitation where trace = ?1";
-        self.0
+        self.db
             .query_row(query, [trace], |row| row.get(0))
             .optional()
     }
@@ -245,7 +254,7 @@ impl Ledger {
     pub fn bytes_shared(&self, prefix: &str) -> rusqlite::Result<u64> {
         let query =
             "select coalesce(sum(bytes), 0) from recording where substr(point, 1, length(?1)) = ?1";
-        self.0.query_row(query, [prefix], |row| {
+        self.db.query_row(query, [prefix], |row| {
             row.get::<_, i64>(0).map(i64::unsigned_abs)
         })
     }
@@ -255,11 +264,13 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn revoke(&self, name: &str, who: &str, now_s: i64) -> anyhow::Result<bool> {
-        let done = self.0.execute(
+        let done = self.db.execute(
             "update point set revoked_s = ?2 where name = ?1 and revoked_s is null",
             params![name, now_s],
         )?;
-        self.audit(now_s, who, &format!("revoked {name}"))?;
+        if done > 0 {
+            self.audit(now_s, who, &format!("revoked {name}"))?;
+        }
         Ok(done > 0)
     }
 
@@ -276,10 +287,8 @@ impl Ledger {
         for table in ["state", "asked_run"].iter().chain(&digests::OF_A_POINT) {
             change.execute(&format!("delete from {table} where point = ?1"), [name])?;
         }
-        change.execute(
-            "insert into audit values (?1, ?2, ?3)",
-            params![now_s, who, format!("deleted the recordings of {name}")],
-        )?;
+        let what = format!("deleted the recordings of {name}");
+        note(&change, now_s, who, &what)?;
         change.commit()
     }
 
@@ -314,7 +323,7 @@ impl Ledger {
         values: &[&dyn rusqlite::ToSql],
     ) -> rusqlite::Result<Vec<Point>> {
         let text = format!("select name, public_key, revoked_s is not null from point {rest}");
-        let mut query = self.0.prepare_cached(&text)?;
+        let mut query = self.db.prepare_cached(&text)?;
         let rows = query.query_map(values, |row| {
             Ok(Point {
                 name: row.get(0)?,
@@ -331,7 +340,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn recording(&self, point: &str, name: &str) -> anyhow::Result<Option<Receipt>> {
         let text: Option<String> = self
-            .0
+            .db
             .query_row(
                 "select receipt from recording where point = ?1 and name = ?2",
                 [point, name],
@@ -347,7 +356,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn stored(&self, point: &str) -> rusqlite::Result<Vec<(String, u64)>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select name, rows from recording where point = ?1 and verdict = 'stored' order by started_ns, name",
         )?;
         let rows = query.query_map([point], |row| {
@@ -361,7 +370,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn latest(&self, point: &str) -> rusqlite::Result<BTreeMap<String, String>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select measurement, name from recording where point = ?1 and verdict = 'stored'
              order by started_ns, received_s",
         )?;
@@ -453,7 +462,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn state(&self, point: &str) -> anyhow::Result<Option<(i64, State)>> {
         let found: Option<(i64, String)> = self
-            .0
+            .db
             .query_row(
                 "select received_s, state from state where point = ?1",
                 [point],
@@ -470,7 +479,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn sums(&self, point: &str) -> rusqlite::Result<Sums> {
-        self.0.query_row(
+        self.db.query_row(
             "select count(*) filter (where verdict = 'stored'), count(*) filter (where verdict = 'quarantined'),
                     coalesce(sum(rows) filter (where verdict = 'stored'), 0),
                     coalesce(sum(bytes) filter (where verdict = 'stored'), 0),
@@ -495,7 +504,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn runs(&self, point: &str) -> rusqlite::Result<Vec<(String, u64)>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select outcome, count(*) from run where point = ?1 group by outcome order by outcome",
         )?;
         let rows = query.query_map([point], |row| {
@@ -545,6 +554,7 @@ impl Ledger {
         scope: &Scope,
         now_s: i64,
     ) -> rusqlite::Result<()> {
+        let who = self.who.clone();
         let change = self.change()?;
         let add = "insert or replace into reader values (?1, ?2, ?3)";
         change.execute(add, params![name, trace, now_s])?;
@@ -555,10 +565,7 @@ impl Ledger {
             change.execute(add, [name, key, value])?;
             what += &format!(" for the points with {key}={value}");
         }
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, what],
-        )?;
+        note(&change, now_s, &who, &what)?;
         change.commit()
     }
 
@@ -567,14 +574,17 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn end_reader(&mut self, name: &str, now_s: i64) -> rusqlite::Result<bool> {
+        let who = self.who.clone();
         let change = self.change()?;
         if change.execute("delete from reader where name = ?1", [name])? == 0 {
             return Ok(false);
         }
         change.execute("delete from reader_scope where name = ?1", [name])?;
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, format!("ended the access of the reader {name}")],
+        note(
+            &change,
+            now_s,
+            &who,
+            &format!("ended the access of the reader {name}"),
         )?;
         change.commit()?;
         Ok(true)
@@ -586,7 +596,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn scope_of(&self, trace: &str) -> rusqlite::Result<Option<Scope>> {
         let query = "select s.key, s.value from reader r left join reader_scope s on s.name = r.name where r.trace = ?1";
-        self.0
+        self.db
             .prepare_cached(query)?
             .query_row([trace], |row| {
                 let (key, value): (Option<String>, Option<String>) = (row.get(0)?, row.get(1)?);
@@ -594,6 +604,51 @@ impl Ledger {
                     .zip(value)
                     .map_or(Scope::All, |(k, v)| Scope::Label(k, v)))
             })
+            .optional()
+    }
+
+    /// Keeps the public key of an operator at another machine; another one replaces it.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn add_operator(
+        &mut self,
+        name: &str,
+        public: &PublicKey,
+        now_s: i64,
+    ) -> rusqlite::Result<()> {
+        let who = self.who.clone();
+        let change = self.change()?;
+        let add = "insert or replace into operator values (?1, ?2, ?3)";
+        change.execute(add, params![name, public.to_string(), now_s])?;
+        note(&change, now_s, &who, &format!("made {name} an operator"))?;
+        change.commit()
+    }
+
+    /// Ends an operator's access. False if there is no such operator.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn end_operator(&mut self, name: &str, now_s: i64) -> rusqlite::Result<bool> {
+        let who = self.who.clone();
+        let change = self.change()?;
+        if change.execute("delete from operator where name = ?1", [name])? == 0 {
+            return Ok(false);
+        }
+        let what = format!("ended the access of the operator {name}");
+        note(&change, now_s, &who, &what)?;
+        change.commit()?;
+        Ok(true)
+    }
+
+    /// Name of the operator with this public key; none if there is no such operator.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn operator(&self, public: &PublicKey) -> rusqlite::Result<Option<String>> {
+        let query = "select name from operator where public_key = ?1";
+        self.db
+            .query_row(query, [public.to_string()], |row| row.get(0))
             .optional()
     }
 
@@ -607,16 +662,14 @@ impl Ledger {
         now_s: i64,
         until_s: i64,
     ) -> rusqlite::Result<()> {
+        let who = self.who.clone();
         let change = self.change()?;
         change.execute(
             "insert into asked_run (point, measurement, asked_s, until_s) values (?1, ?2, ?3, ?4)",
             params![point, measurement, now_s, until_s],
         )?;
         let what = format!("asked {point} for a run of {measurement}");
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, what],
-        )?;
+        note(&change, now_s, &who, &what)?;
         change.commit()
     }
 
@@ -630,7 +683,7 @@ impl Ledger {
         now_s: i64,
         taken: u64,
     ) -> rusqlite::Result<Vec<AskedRun>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select number, measurement from asked_run
              where point = ?1 and until_s > ?2 and number > ?3 order by number limit 64",
         )?;
@@ -649,7 +702,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn last_asked(&self, now_s: i64) -> rusqlite::Result<BTreeMap<String, u64>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select point, max(number) from asked_run where until_s > ?1 group by point",
         )?;
         let rows = query.query_map([now_s], |row| {
@@ -664,7 +717,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn bytes_kept(&self, point: Option<&str>) -> rusqlite::Result<u64> {
         let query = "select coalesce(sum(bytes), 0) from recording where ?1 is null or point = ?1";
-        let mut query = self.0.prepare_cached(query)?;
+        let mut query = self.db.prepare_cached(query)?;
         query.query_row([point], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
     }
 
@@ -674,7 +727,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn plan(&self) -> anyhow::Result<Option<SignedPlan>> {
         let found: Option<(i64, String, String)> = self
-            .0
+            .db
             .query_row(
                 "select number, plan, signature from plan order by number desc limit 1",
                 [],
@@ -697,7 +750,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn told(&self) -> rusqlite::Result<BTreeMap<String, String>> {
-        let mut query = self.0.prepare_cached("select name, state from told")?;
+        let mut query = self.db.prepare_cached("select name, state from told")?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     }
@@ -727,6 +780,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written, or has a plan of that number.
     pub fn add_plan(&mut self, now_s: i64, plan: &SignedPlan) -> anyhow::Result<()> {
+        let who = self.who.clone();
         let change = self.change()?;
         change.execute(
             "insert into plan values (?1, ?2, ?3, ?4)",
@@ -738,13 +792,16 @@ impl Ledger {
             ],
         )?;
         let what = format!("published plan {}", plan.number);
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, what],
-        )?;
+        note(&change, now_s, &who, &what)?;
         change.commit()?;
         Ok(())
     }
+}
+
+/// Adds a line to the audit log.
+fn note(db: &Connection, now_s: i64, who: &str, what: &str) -> rusqlite::Result<()> {
+    let add = "insert into audit values (?1, ?2, ?3)";
+    db.execute(add, params![now_s, who, what]).map(|_| ())
 }
 
 fn add_run(change: &Transaction<'_>, point: &str, run: &Run) -> rusqlite::Result<()> {

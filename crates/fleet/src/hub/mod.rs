@@ -9,6 +9,8 @@ mod dashboard;
 mod digests;
 mod intake;
 mod ledger;
+mod operators;
+mod orders;
 mod push;
 mod readers;
 mod releases;
@@ -23,6 +25,8 @@ pub use clickhouse::Target;
 pub use dashboard::{Dashboard, Public};
 pub use digests::Measured;
 pub use intake::IntakeError;
+pub use operators::Operator;
+pub use orders::{Look, Order, Subject, Told};
 pub use push::Push;
 pub use readers::Reader;
 pub use releases::ReleaseStatus;
@@ -107,7 +111,7 @@ pub struct Invited {
 pub struct LogLine {
     /// Time, UNIX s.
     pub time_s: i64,
-    /// Point, `operator` or `hub`.
+    /// Point, `operator` at the hub's machine, `operator NAME` at another one, or `hub`.
     pub who: String,
     pub what: String,
 }
@@ -120,12 +124,13 @@ pub struct Log {
 }
 
 /// Names and schemas of what `tailback hub` and `tailback fleet` print with --json.
-pub fn schemas() -> [(&'static str, schemars::Schema); 6] {
+pub fn schemas() -> [(&'static str, schemars::Schema); 7] {
     [
         ("fleet-log", schemars::schema_for!(Log)),
         ("fleet-run-now", schemars::schema_for!(AllAsked)),
         ("fleet-status", schemars::schema_for!(Status)),
         ("hub", schemars::schema_for!(Started)),
+        ("hub-operator", schemars::schema_for!(Operator)),
         ("hub-reader", schemars::schema_for!(Reader)),
         ("invitation", schemars::schema_for!(Invited)),
     ]
@@ -164,6 +169,13 @@ impl Hub {
     /// News for points and their live values, which the dashboard asks for.
     pub fn push(&self) -> Arc<Push> {
         self.push.clone()
+    }
+
+    /// The same hub, with changes by this operator.
+    #[must_use]
+    pub(crate) fn for_operator(self, name: &str) -> Hub {
+        self.ledger().who = format!("operator {name}").into();
+        self
     }
 
     /// The same hub with limits on what it keeps.
@@ -232,7 +244,8 @@ impl Hub {
     /// # Errors
     /// There is no such point, or the ledger cannot be written.
     pub fn revoke(&self, name: &str) -> anyhow::Result<()> {
-        if !self.ledger().revoke(name, "operator", unix_s())? {
+        let ledger = self.ledger();
+        if !ledger.revoke(name, &ledger.who, unix_s())? {
             return Err(ops::usage(format!("there is no point {name}")));
         }
         Ok(())
@@ -243,7 +256,8 @@ impl Hub {
     /// # Errors
     /// There is no such point; the ledger or the store cannot be written.
     pub fn forget(&self, name: &str) -> anyhow::Result<()> {
-        self.delete(name, "operator")
+        let who = self.ledger().who.clone();
+        self.delete(name, &who)
     }
 
     /// Deletes what a point has sent, as `who` wishes.

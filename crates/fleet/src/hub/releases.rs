@@ -62,7 +62,8 @@ impl Hub {
     pub fn trust(&self, key: &ReleaseKey) -> anyhow::Result<()> {
         durable::write(&self.key_file(), format!("{key}\n").as_bytes())?;
         let what = format!("releases are signed with {key}");
-        Ok(self.ledger().audit(unix_s(), "operator", &what)?)
+        let ledger = self.ledger();
+        Ok(ledger.audit(unix_s(), &ledger.who, &what)?)
     }
 
     /// Takes in a release: programs of one version for different processors, each with its signature in FILE.minisig. It goes to the
@@ -146,8 +147,10 @@ impl Hub {
     /// # Errors
     /// There is none; the ledger cannot be written.
     pub fn halt_release(&self, halt: bool) -> anyhow::Result<Version> {
-        let why = halt.then_some("by the operator");
-        let version = self.ledger().halt_release(unix_s(), why)?;
+        let mut ledger = self.ledger();
+        let why = format!("by the {}", ledger.who);
+        let version = ledger.halt_release(unix_s(), halt.then_some(&why))?;
+        drop(ledger);
         self.roll_out()?;
         Ok(version)
     }

@@ -3,19 +3,20 @@
 use super::Hub;
 use super::intake::IntakeError;
 use super::share::{Page, is_share};
-use crate::identity::Signature;
+use crate::identity::{PublicKey, Signature};
 use crate::manifest::Manifest;
 use crate::plan::is_name;
 use crate::unix_s;
 use crate::wire::{
-    CHUNK, Enrol, Enrolled, Have, LiveAnswer, LiveValues, MAX_MESSAGE, Offer, Proof, ProofRequest,
-    Receipt, Refusal, SCHEME, SignedPlan, State, StateAnswer, TurnAnswer, TurnRequest, WaitRequest,
-    request_text,
+    CHUNK, Enrol, Enrolled, Have, LiveAnswer, LiveValues, MAX_MESSAGE, Offer, OrderRequest, Proof,
+    ProofRequest, Receipt, Refusal, SCHEME, SignedPlan, State, StateAnswer, TurnAnswer,
+    TurnRequest, WaitRequest, request_text,
 };
 use crate::{consent, durable};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State as Shared};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -128,14 +129,15 @@ fn claimed(headers: &HeaderMap) -> Option<(String, i64, Signature)> {
     ))
 }
 
+/// Refusal of a sender who is neither a point nor an operator.
+fn stranger(of: &str) -> Refused {
+    let why = format!("the signature is not that of {of}");
+    Refused(StatusCode::UNAUTHORIZED, why)
+}
+
 /// Reads a request to its end and checks its signature. No body is read before the sender is known to be a point.
 async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refused> {
-    let stranger = || {
-        Refused(
-            StatusCode::UNAUTHORIZED,
-            "the signature is not that of a point".into(),
-        )
-    };
+    let stranger = || stranger("a point");
     let (head, body) = request.into_parts();
     let (point, time, signature) = claimed(&head.headers).ok_or_else(stranger)?;
     let known = {
@@ -143,13 +145,8 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         blocking(move || Ok(hub.ledger().point(&name)?)).await?
     };
     let known = known.ok_or_else(stranger)?;
-    let body = whole(body).await?;
-    let range = header_text(&head.headers, &header::CONTENT_RANGE);
-    let path = head.uri.path();
-    let text = request_text(head.method.as_str(), path, range, time, &body);
-    if !known.public_key.has_signed(&text, &signature) {
-        return Err(stranger());
-    }
+    let body = proven(&head, body, (&known.public_key, time, &signature)).await?;
+    let body = body.ok_or_else(stranger)?;
     if known.revoked {
         let why = "the hub has ended this point's access".into();
         return Err(Refused(StatusCode::GONE, why));
@@ -159,6 +156,44 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         body,
         headers: head.headers,
     })
+}
+
+/// Body of a request; none if this key has not signed it.
+async fn proven(
+    head: &Parts,
+    body: Body,
+    (key, time, signature): (&PublicKey, i64, &Signature),
+) -> Result<Option<Bytes>, Refused> {
+    let body = whole(body).await?;
+    let range = header_text(&head.headers, &header::CONTENT_RANGE);
+    let path = head.uri.path();
+    let text = request_text(head.method.as_str(), path, range, time, &body);
+    Ok(key.has_signed(&text, signature).then_some(body))
+}
+
+/// Carries out the order of an operator. No body is read before the sender is known to be one.
+async fn order(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<Response, Refused> {
+    let stranger = || stranger("an operator; ask for a new token (`tailback hub operator`)");
+    let (head, body) = request.into_parts();
+    let (key, time, signature) = claimed(&head.headers).ok_or_else(stranger)?;
+    let key = PublicKey::try_from(key).map_err(|_| stranger())?;
+    let name = {
+        let hub = hub.clone();
+        blocking(move || Ok(hub.ledger().operator(&key)?)).await?
+    };
+    let name = name.ok_or_else(stranger)?;
+    let body = proven(&head, body, (&key, time, &signature)).await?;
+    let asked: OrderRequest = parsed(&body.ok_or_else(stranger)?)?;
+    let told = blocking(move || {
+        let hub = Hub::open(&hub.data, hub.read)?.for_operator(&name);
+        hub.obey(&asked.order, asked.look, &mut ())
+            .map_err(|e| match ops::is_usage(&e) {
+                true => Refused(StatusCode::BAD_REQUEST, format!("{e:#}")),
+                false => e.into(),
+            })
+    })
+    .await?;
+    Ok(json(StatusCode::OK, &told))
 }
 
 /// The same request, if its sender is a point of the fleet rather than that of a shared recording.
@@ -450,6 +485,7 @@ pub(super) fn router(hub: Arc<Hub>) -> Router {
         .route("/v1/close", post(close))
         .route("/v1/share", get(offer))
         .route("/v1/withdraw", post(withdraw))
+        .route("/v1/order", post(order))
         .route("/shared/{address}", get(shared))
         .fallback(unknown)
         .layer(DefaultBodyLimit::disable())

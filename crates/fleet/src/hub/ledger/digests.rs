@@ -36,7 +36,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn undigested(&self) -> rusqlite::Result<Vec<(String, String)>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select r.point, r.name from recording r left join digest d on d.point = r.point and d.recording = r.name
              where r.verdict = 'stored' and d.point is null and r.point not like 'share-%' order by r.started_ns",
         )?;
@@ -99,7 +99,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn digest_faults(&self) -> rusqlite::Result<Vec<(String, String, String)>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select point, recording, fault from digest where fault is not null order by 1, 2",
         )?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -112,11 +112,11 @@ impl Ledger {
     /// The ledger cannot be written.
     pub fn label(&self, point: &str, key: &str, value: &str) -> rusqlite::Result<()> {
         match value {
-            "" => self.0.execute(
+            "" => self.db.execute(
                 "delete from label where point = ?1 and key = ?2",
                 [point, key],
             )?,
-            _ => self.0.execute(
+            _ => self.db.execute(
                 "insert or replace into label values (?1, ?2, ?3)",
                 [point, key, value],
             )?,
@@ -130,7 +130,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn label_keys(&self) -> rusqlite::Result<Vec<String>> {
         let mut query = self
-            .0
+            .db
             .prepare_cached("select distinct key from label order by key")?;
         let rows = query.query_map([], |row| row.get(0))?;
         rows.collect()
@@ -142,7 +142,7 @@ impl Ledger {
     /// The ledger cannot be read.
     pub fn labels(&self, point: &str) -> rusqlite::Result<BTreeMap<String, String>> {
         let mut query = self
-            .0
+            .db
             .prepare_cached("select key, value from label where point = ?1")?;
         let rows = query.query_map([point], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
@@ -157,7 +157,7 @@ impl Ledger {
         let days = format!(
             "select target, date, judged, missed, steps from delay_day where {within} order by target, date"
         );
-        let mut query = self.0.prepare_cached(&days)?;
+        let mut query = self.db.prepare_cached(&days)?;
         let mut rows = query.query([name, from, to])?;
         let mut point = Point {
             name: name.into(),
@@ -175,7 +175,7 @@ impl Ledger {
             });
         }
         let rounds = format!("select round from round where {within} order by date, recording");
-        let mut query = self.0.prepare_cached(&rounds)?;
+        let mut query = self.db.prepare_cached(&rounds)?;
         let mut rows = query.query([name, from, to])?;
         while let Some(row) = rows.next()? {
             point
@@ -190,7 +190,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read, or a row of it is damaged.
     pub fn hours(&self, name: &str, (from, to): Dates<'_>) -> anyhow::Result<Vec<Hour>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select target, date, hour, judged, missed, steps from delay_hour
              where point = ?1 and date >= ?2 and (?3 = '' or date <= ?3) order by target, date, hour",
         )?;

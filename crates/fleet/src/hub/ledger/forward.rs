@@ -47,7 +47,7 @@ impl Ledger {
         let sql = format!(
             "select r.point, r.name, r.started_ns {LACKS} order by r.received_s, r.rowid limit {AT_ONCE}"
         );
-        let mut query = self.0.prepare_cached(&sql)?;
+        let mut query = self.db.prepare_cached(&sql)?;
         query.query_map([target], named)?.collect()
     }
 
@@ -56,7 +56,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn forwarded_withdrawn(&self, target: &str) -> rusqlite::Result<Vec<Named>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select f.point, f.recording, r.started_ns from forwarded f
              join recording r on r.point = f.point and r.name = f.recording
              where f.target = ?1 and r.verdict <> 'stored'",
@@ -69,7 +69,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn forwarded(&self, target: &str) -> rusqlite::Result<Vec<(Named, Option<u64>)>> {
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select f.point, f.recording, r.started_ns, f.rows from forwarded f
              join recording r on r.point = f.point and r.name = f.recording
              where f.target = ?1",
@@ -84,7 +84,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be written.
     pub fn begin_forward(&self, target: &str, of: &Named) -> rusqlite::Result<bool> {
-        let noted = self.0.execute(
+        let noted = self.db.execute(
             "insert or replace into forwarded (target, point, recording)
              select ?1, point, name from recording where point = ?2 and name = ?3 and verdict = 'stored'",
             params![target, of.point, of.recording],
@@ -106,7 +106,7 @@ impl Ledger {
         let sql = "update forwarded set rows = ?4, done_s = ?5 where target = ?1 and point = ?2 and recording = ?3";
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
         let values = params![target, of.point, of.recording, rows, now_s];
-        self.0.execute(sql, values).map(|_| ())
+        self.db.execute(sql, values).map(|_| ())
     }
 
     /// Notes that a recording has to go to the target again.
@@ -117,7 +117,7 @@ impl Ledger {
         let sql =
             "update forwarded set rows = null where target = ?1 and point = ?2 and recording = ?3";
         let values = params![target, of.point, of.recording];
-        self.0.execute(sql, values).map(|_| ())
+        self.db.execute(sql, values).map(|_| ())
     }
 
     /// Forgets a recording that the target has no longer.
@@ -127,7 +127,7 @@ impl Ledger {
     pub fn forget_forwarded(&self, target: &str, of: &Named) -> rusqlite::Result<()> {
         let sql = "delete from forwarded where target = ?1 and point = ?2 and recording = ?3";
         let values = params![target, of.point, of.recording];
-        self.0.execute(sql, values).map(|_| ())
+        self.db.execute(sql, values).map(|_| ())
     }
 
     /// Notes why the last try failed; empty if it did not.
@@ -136,7 +136,7 @@ impl Ledger {
     /// The ledger cannot be written.
     pub fn told_forward(&self, target: &str, why: &str) -> rusqlite::Result<()> {
         let sql = "insert into forward_state values (?1, ?2) on conflict do update set why = excluded.why where why <> excluded.why";
-        self.0.execute(sql, params![target, why]).map(|_| ())
+        self.db.execute(sql, params![target, why]).map(|_| ())
     }
 
     /// Second stores.
@@ -147,11 +147,11 @@ impl Ledger {
         let lacks = format!("select count(*) {LACKS}");
         let has = "select count(*) from forwarded where target = ?1 and rows is not null";
         let count = |sql: &str, target: &str| {
-            let mut query = self.0.prepare_cached(sql)?;
+            let mut query = self.db.prepare_cached(sql)?;
             query.query_row([target], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
         };
         let mut query = self
-            .0
+            .db
             .prepare_cached("select target, why from forward_state order by target")?;
         let states = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let states: Vec<(String, String)> = states.collect::<rusqlite::Result<_>>()?;

@@ -3,7 +3,7 @@
 //! A release goes to a share of the points, then to a larger one, and so on. It moves on once it has proved itself at the points
 //! that it has reached, and halts if too many return from it.
 
-use super::Ledger;
+use super::{Ledger, note};
 use crate::release::Version;
 use crate::schedule::hash;
 use crate::wire::State;
@@ -83,7 +83,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn rollout(&self) -> anyhow::Result<Option<Rollout>> {
-        newest(&self.0)
+        newest(&self.db)
     }
 
     /// Publishes a release, for one processor or more.
@@ -96,6 +96,7 @@ impl Ledger {
         (version, programs): (Version, &[(String, u64, String)]),
         (stages, stage_time_s): (&[u64], i64),
     ) -> anyhow::Result<()> {
+        let who = self.who.clone();
         let change = self.change()?;
         if let Some(last) = newest(&change)?
             && last.version >= version
@@ -116,9 +117,11 @@ impl Ledger {
             "insert into rollout values (?1, ?2, ?3, ?4, 0, ?2, null)",
             params![version.to_string(), now_s, stages.join(","), stage_time_s],
         )?;
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, format!("published release {version}")],
+        note(
+            &change,
+            now_s,
+            &who,
+            &format!("published release {version}"),
         )?;
         change.commit()?;
         Ok(())
@@ -129,6 +132,7 @@ impl Ledger {
     /// # Errors
     /// There is no release; the ledger cannot be written.
     pub fn halt_release(&mut self, now_s: i64, why: Option<&str>) -> anyhow::Result<Version> {
+        let who = self.who.clone();
         let change = self.change()?;
         let found = newest(&change)?.ok_or_else(|| ops::usage("there is no release"))?;
         let version = found.version.to_string();
@@ -143,10 +147,7 @@ impl Ledger {
             )?;
         }
         let what = if why.is_some() { "halted" } else { "resumed" };
-        change.execute(
-            "insert into audit values (?1, 'operator', ?2)",
-            params![now_s, format!("{what} release {version}")],
-        )?;
+        note(&change, now_s, &who, &format!("{what} release {version}"))?;
         change.commit()?;
         Ok(found.version)
     }
@@ -161,7 +162,7 @@ impl Ledger {
         target: &str,
     ) -> rusqlite::Result<Option<(u64, String)>> {
         let query = "select bytes, signature from release where version = ?1 and target = ?2";
-        self.0
+        self.db
             .query_row(query, params![version.to_string(), target], |row| {
                 Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
             })
@@ -179,7 +180,7 @@ impl Ledger {
     ) -> rusqlite::Result<Option<PointRelease>> {
         let query =
             "select outcome, since_s, why from release_point where version = ?1 and point = ?2";
-        self.0
+        self.db
             .query_row(query, params![version.to_string(), point], |row| {
                 Ok(PointRelease {
                     outcome: row.get(0)?,
@@ -195,7 +196,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn release_counts(&self, version: Version) -> rusqlite::Result<Counts> {
-        counts(&self.0, version)
+        counts(&self.db, version)
     }
 
     /// Notes what a point's state says about a release.
@@ -277,7 +278,7 @@ impl Ledger {
             return Ok(());
         };
         let version = rollout.version.to_string();
-        self.0.execute(
+        self.db.execute(
             "update release_point set outcome = 'failed', why = 'not heard of since it tried the release'
              where version = ?1 and outcome = 'trying' and since_s < ?2",
             params![version, now_s - LOST_S],
@@ -287,7 +288,7 @@ impl Ledger {
             return self.halt(now_s, &rollout, found);
         }
         if self.has_passed(&rollout, found, now_s)? {
-            self.0.execute(
+            self.db.execute(
                 "update rollout set stage = stage + 1, since_s = ?2 where version = ?1",
                 params![version, now_s],
             )?;
@@ -304,7 +305,7 @@ impl Ledger {
 
     fn halt(&mut self, now_s: i64, rollout: &Rollout, found: Counts) -> anyhow::Result<()> {
         let version = rollout.version.to_string();
-        let (point, why): (String, Option<String>) = self.0.query_row(
+        let (point, why): (String, Option<String>) = self.db.query_row(
             "select point, why from release_point where version = ?1 and outcome = 'failed' order by since_s limit 1",
             [&version],
             |row| Ok((row.get(0)?, row.get(1)?)),
@@ -315,7 +316,7 @@ impl Ledger {
             ops::counted(found.all(), "point"),
             why.unwrap_or_default()
         );
-        self.0.execute(
+        self.db.execute(
             "update rollout set halted = ?2 where version = ?1",
             params![version, halted],
         )?;
@@ -334,7 +335,7 @@ impl Ledger {
         {
             return Ok(false);
         }
-        let waiting: i64 = self.0.query_row(
+        let waiting: i64 = self.db.query_row(
             "select count(*) from release_point join state using (point)
              where version = ?1 and outcome = 'waiting' and received_s > ?2",
             params![rollout.version.to_string(), rollout.since_s],
@@ -379,13 +380,13 @@ impl Ledger {
 impl Ledger {
     /// Number of points that were chosen for a release, and the others with their states.
     fn choice(&self, version: &str) -> rusqlite::Result<(u64, Vec<(String, String)>)> {
-        let chosen: i64 = self.0.query_row(
+        let chosen: i64 = self.db.query_row(
             "select count(*) from release_point join point on point.name = point
              where version = ?1 and revoked_s is null",
             [version],
             |row| row.get(0),
         )?;
-        let mut query = self.0.prepare_cached(
+        let mut query = self.db.prepare_cached(
             "select state.point, state from state join point on point.name = state.point
              where revoked_s is null and not exists (
                  select 1 from release_point r where r.version = ?1 and r.point = state.point)",
@@ -490,7 +491,7 @@ mod tests {
             key[..8].copy_from_slice(&(i as u64).to_be_bytes());
             let row = "insert into point (name, public_key, enrolled_s) values (?1, ?2, 0)";
             let key = PublicKey(key).to_string();
-            ledger.0.execute(row, params![sim.name, key]).unwrap();
+            ledger.db.execute(row, params![sim.name, key]).unwrap();
         }
         (ledger, sims)
     }
@@ -500,7 +501,7 @@ mod tests {
             (?1, ?2, 'm', 1, ?3, 'h', 0, 1, null, 1, 1, ?4, 'stored', null, '{}')";
         let name = format!("m.{now}.rec");
         let values = params![sim.name, name, version.to_string(), now];
-        ledger.0.execute(row, values).unwrap();
+        ledger.db.execute(row, values).unwrap();
     }
 
     /// One second of a point: its trial, and each minute its report.
