@@ -4,10 +4,16 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: crates elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
-	$(CARGO) build --release --package tailback-cli
+	$(CARGO) build --release --package tailback
+
+# Crates that `cargo install tailback` takes from a registry. They have no tests, and the page's script that `make assets` has built.
+NO_CRATES := lab testkit xtask tailback-browser tailback-python
+VERIFY ?= --no-verify
+crates: assets ## packages of the crates, in target/package; VERIFY= builds each from its package alone
+	$(CARGO) package --quiet --allow-dirty --workspace $(foreach name,$(NO_CRATES),--exclude $(name)) $(VERIFY)
 
 # Packages of a release, in target/dist. Not part of `make test`. Each static binary is one file that runs on any Linux of
 # its processor, routers included: small rather than fast. The same commit gives the same packages. Cargo ignores `strip` of
@@ -29,7 +35,7 @@ triples = $(foreach a,$(1),$(a)-unknown-linux-musl$(if $(filter armv7,$(a)),eabi
 static = for target in $(call triples,$(ARCHS)); do name=$$(echo $$target | tr - _); \
 	rustup target add $$target && env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/zig-cc \
 	CARGO_TARGET_$$(echo $$name | tr a-z A-Z)_RUSTFLAGS="$(STATIC_FLAGS)" \
-	$(CARGO) rustc $(1) --locked --package tailback-cli --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
+	$(CARGO) rustc $(1) --locked --package tailback --bin tailback --target $$target -- -Cstrip=symbols || exit 1; done
 release: assets $(ZIG) ## packages for the processors of ARCHS, and the files of ALSO; MINISIGN_KEY signs them; needs python3 with venv, and dpkg-deb
 	$(call static,--profile static)
 	rm -rf $(DIST)
@@ -57,13 +63,13 @@ elsewhere: assets $(ZIG) ## checks that the command and the Python package compi
 	for target in $(ELSEWHERE); do rustup target add $$target 2>/dev/null || true; \
 	if [ -d "$$(rustc --print target-libdir --target $$target)" ]; then \
 	name=$$(echo $$target | tr - _); env ZIG=$(ZIG) CC_$$name=$(CURDIR)/packaging/zig-cc AR_$$name=$(CURDIR)/packaging/zig-ar \
-	$(CARGO) check --release --package tailback-cli --package tailback-python --target $$target || exit 1; \
+	$(CARGO) check --release --package tailback --package tailback-python --target $$target || exit 1; \
 	else echo "this toolchain has no $$target: not checked" >&2; fi; done
 
 WINDOWS := x86_64-pc-windows-gnu
 windows: assets ## the command for Windows, at target/$(WINDOWS)/static/tailback.exe; needs Debian's gcc-mingw-w64-x86-64
 	rustup target add $(WINDOWS)
-	$(CARGO) rustc --profile static --package tailback-cli --bin tailback --target $(WINDOWS) -- -Cstrip=symbols
+	$(CARGO) rustc --profile static --package tailback --bin tailback --target $(WINDOWS) -- -Cstrip=symbols
 
 # Rooms whose tests need neither Linux nor a network.
 EVERYWHERE := base stats theory link congestion measure sim store analysis experiment report twin
@@ -96,11 +102,11 @@ SCRATCH := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/tmp
 test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
-	$(CARGO) clippy --release --package tailback-cli --no-default-features -- --deny warnings
+	$(CARGO) clippy --release --package tailback --no-default-features -- --deny warnings
 	mkdir -p $(SCRATCH)
 	TMPDIR=$(SCRATCH) $(CARGO) xtask test
 	$(CARGO) doc --release --workspace --no-deps --quiet
-	$(MAKE) elsewhere
+	$(MAKE) elsewhere crates
 	$(CARGO) xtask check
 	$(MAKE) book
 	cd $(WEB) && TMPDIR=$(SCRATCH) npm test
@@ -151,7 +157,7 @@ gateway: build ## latency control beside its rivals on random links, half an hou
 	$(CARGO) run --release --package lab -- gateway --seed $(SEED) --virtual 40 --namespaces 2 --kills 100
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
-	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
+	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback --test attack -- --nocapture
 
 probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
 	$(CARGO) run --release --package lab -- probe-draws --seed $(SEED) --count 400 > probe-draws.tmp
@@ -185,7 +191,7 @@ web-draws: ## Chromium beside `tailback test` on random links, three minutes eac
 
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
-	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
+	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback --test fuzz -- --nocapture
 
 HOURS ?= 24
 fuzz-hours: ## fuzzing by coverage until HOURS of processor time are spent in all; needs cargo-fuzz and a nightly toolchain
@@ -196,7 +202,7 @@ LIARS ?= 200
 LIAR_SECONDS ?= 1800
 liar-long: ## 100,000 lies of a server to each verb in virtual time, and half an hour of lies over sockets
 	LIES=$(LIES) $(CARGO) test --release --package tailback-experiment --test probes -- --nocapture liar
-	LIES=$(LIES) LIARS=$(LIARS) LIAR_SECONDS=$(LIAR_SECONDS) $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
+	LIES=$(LIES) LIARS=$(LIARS) LIAR_SECONDS=$(LIAR_SECONDS) $(CARGO) test --release --package tailback --test liar -- --nocapture
 
 EGRESS := crates/live/src/control
 egress: ## the gateway's eBPF program from its source; needs Debian's clang and llvm, builds do not

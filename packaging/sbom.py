@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-PACKAGE = "tailback-cli"
+PACKAGE = "tailback"
 # The C library that Rust 1.95 links into static binaries.
 MUSL = "1.2.5"
 WEB = "crates/report/web"

@@ -113,7 +113,14 @@ pub fn is_pure(name: &str) -> bool {
     ROOMS.iter().any(|r| r.pure && r.name == name)
 }
 
-const PREFIX: &str = "tailback-";
+/// Room of a package; none if the package is none of ours. The command itself has the product's name.
+fn room_of(package: &str) -> Option<&str> {
+    match package {
+        "tailback" => Some("cli"),
+        other => other.strip_prefix("tailback-"),
+    }
+}
+
 /// Packages beside the rooms, which nothing shipped depends on: the laboratory, and the tests' helpers.
 const NOT_SHIPPED: [&str; 3] = ["lab", "testkit", "xtask"];
 
@@ -150,10 +157,7 @@ pub fn check(root: &Path) -> Result<()> {
 fn forbidden(metadata: &Value) -> Vec<String> {
     let mut faults = vec![];
     for package in metadata["packages"].as_array().into_iter().flatten() {
-        let Some(from) = package["name"]
-            .as_str()
-            .and_then(|n| n.strip_prefix(PREFIX))
-        else {
+        let Some(from) = package["name"].as_str().and_then(room_of) else {
             continue;
         };
         let Some(room) = ROOMS.iter().find(|r| r.name == from) else {
@@ -170,10 +174,7 @@ fn forbidden(metadata: &Value) -> Vec<String> {
                     "{from} must not depend on {name}, which is not shipped: [dev-dependencies] may"
                 ));
             }
-            let Some(to) = dependency["name"]
-                .as_str()
-                .and_then(|n| n.strip_prefix(PREFIX))
-            else {
+            let Some(to) = dependency["name"].as_str().and_then(room_of) else {
                 continue;
             };
             let allowed = to == "base" || room.uses.is_none_or(|uses| uses.contains(&to));
@@ -222,7 +223,7 @@ mod tests {
             package("tailback-link", &[("tailback-live", normal.clone()), ("serde", normal.clone())]),
             package("tailback-store", &[("tailback-base", normal.clone()), ("tailback-analysis", normal.clone())]),
             package("tailback-experiment", &[("tailback-analysis", normal.clone())]),
-            package("tailback-cli", &[("tailback-live", normal)]),
+            package("tailback", &[("tailback-live", normal)]),
             // What only tests use points nowhere.
             package("tailback-analysis", &[("tailback-link", json!("dev"))]),
         ]});
@@ -243,7 +244,7 @@ mod tests {
         for name in NOT_SHIPPED {
             let forged = json!({"packages": [
                 package("tailback-ops", &[(name, Value::Null)]),
-                package("tailback-cli", &[(name, json!("dev"))]),
+                package("tailback", &[(name, json!("dev"))]),
                 package("lab", &[(name, Value::Null)]),
             ]});
             let faults = forbidden(&forged);

@@ -193,7 +193,7 @@ fn queue(direction: &DirectionAnswer) -> Figure {
 
 /// Standard deviation of a figure between tests of one link, beyond the errors within the tests, as a share of the figure.
 ///
-/// **Source.** Twelve tests of each of ten links (`scenarios/links`, virtual time): the share with which 95 of 100 pairs of tests of one
+/// **Source.** Twelve tests of each of ten links (`crates/link/links`, virtual time): the share with which 95 of 100 pairs of tests of one
 /// link are told as alike. Without it 9 to 23 of 100 pairs seemed to differ in six of the eight figures.
 fn spread(key: &str) -> f64 {
     match key {

@@ -1,4 +1,4 @@
-//! `--help` of every verb beside its snapshot in `tests/help`. `HELP=write cargo test --release -p tailback-cli --test
+//! `--help` of every verb beside its snapshot in `tests/help`. `HELP=write cargo test --release -p tailback --test
 //! help` writes them anew: read each change before you commit it.
 
 use std::path::PathBuf;

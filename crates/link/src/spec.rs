@@ -166,10 +166,10 @@ pub struct Preset {
 
 macro_rules! presets {
     ($($name:literal),+) => {
-        /// Built-in link definitions, from `scenarios/links/`.
+        /// Built-in link definitions, from `crates/link/links/`.
         pub const PRESETS: &[Preset] = &[$(Preset {
             name: $name,
-            toml: include_str!(concat!("../../../scenarios/links/", $name, ".toml")),
+            toml: include_str!(concat!("../links/", $name, ".toml")),
         }),+];
     };
 }
