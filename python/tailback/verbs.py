@@ -37,6 +37,7 @@ __all__ = [
     "hub",
     "hub_forget",
     "hub_invite",
+    "hub_operator",
     "hub_reader",
     "hub_revoke",
     "import_",
@@ -1474,6 +1475,8 @@ def hub(
 def hub_invite(
     *,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     name: str | None = None,
     share: bool = False,
     progress: Progress = None,
@@ -1482,6 +1485,9 @@ def hub_invite(
 
     Args:
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         name: Name of the point: lower-case letters, digits and -
         share: The code is for `tailback share`: it takes one recording, and no point joins with it [default:
             false]
@@ -1490,7 +1496,31 @@ def hub_invite(
     return _call(
         ("hub", "invite"),
         {},
-        {"data": data, "name": name, "share": share},
+        {"data": data, "hub": hub, "token": token, "name": name, "share": share},
+        not_json=(),
+        progress=progress,
+    )
+
+
+def hub_operator(
+    *,
+    name: str,
+    data: Path | None = None,
+    end: bool = False,
+    progress: Progress = None,
+) -> Answer:
+    """Print a token with which a person operates the fleet from another machine; each has their own.
+
+    Args:
+        name: Name of the person: lower-case letters, digits and -
+        data: Directory of the hub [default: hub]
+        end: End this person's access instead [default: false]
+        progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
+    """
+    return _call(
+        ("hub", "operator"),
+        {},
+        {"name": name, "data": data, "end": end},
         not_json=(),
         progress=progress,
     )
@@ -1526,6 +1556,8 @@ def hub_revoke(
     *,
     name: str,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """End the access of a point; its recordings stay.
@@ -1533,12 +1565,15 @@ def hub_revoke(
     Args:
         name: Name of the point
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("hub", "revoke"),
         {},
-        {"name": name, "data": data},
+        {"name": name, "data": data, "hub": hub, "token": token},
         not_json=None,
         progress=progress,
     )
@@ -1548,6 +1583,8 @@ def hub_forget(
     *,
     name: str,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """End the access of a point and delete all of its recordings.
@@ -1555,12 +1592,15 @@ def hub_forget(
     Args:
         name: Name of the point
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("hub", "forget"),
         {},
-        {"name": name, "data": data},
+        {"name": name, "data": data, "hub": hub, "token": token},
         not_json=None,
         progress=progress,
     )
@@ -1599,18 +1639,23 @@ def agent(
 def fleet_status(
     *,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Print the state of each point, judged by the data that came back.
 
     Args:
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("fleet", "status"),
         {},
-        {"data": data},
+        {"data": data, "hub": hub, "token": token},
         not_json=(),
         progress=progress,
     )
@@ -1619,18 +1664,23 @@ def fleet_status(
 def fleet_log(
     *,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Print who changed what: invitations, plans, releases, labels, withdrawals.
 
     Args:
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("fleet", "log"),
         {},
-        {"data": data},
+        {"data": data, "hub": hub, "token": token},
         not_json=(),
         progress=progress,
     )
@@ -1640,6 +1690,8 @@ def fleet_plan(
     file: Path,
     *,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Check, sign and publish a plan; points fetch it with their next report.
@@ -1647,12 +1699,15 @@ def fleet_plan(
     Args:
         file: Plan as TOML; docs/book/fleet.md shows one
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("fleet", "plan"),
         {"file": file},
-        {"data": data},
+        {"data": data, "hub": hub, "token": token},
         not_json=None,
         progress=progress,
     )
@@ -1663,6 +1718,8 @@ def fleet_run_now(
     *,
     name: Iterable[str] | str,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Ask points for a run of a measurement now, out of its turn; they hear of it with their next report.
@@ -1671,12 +1728,15 @@ def fleet_run_now(
         measurement: Measurement of the plan, such as load
         name: Names of the points, such as village-17,village-18
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("fleet", "run-now"),
         {"measurement": measurement},
-        {"name": name, "data": data},
+        {"name": name, "data": data, "hub": hub, "token": token},
         not_json=(),
         progress=progress,
     )
@@ -1685,6 +1745,8 @@ def fleet_run_now(
 def fleet_upgrade(
     *files: Path,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     key: str | None = None,
     stages: Iterable[int] | int | None = None,
     stage_time: Duration | None = None,
@@ -1695,10 +1757,13 @@ def fleet_upgrade(
     """Hand out a release: signed programs that replace those of the points, a few points first.
 
     Args:
-        files: Programs, one version for one processor or more
+        files: Programs, one version for one processor or more; on the hub's machine only
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         key: Public key that signs releases, as minisign prints it or its .pub file; points that join from then
-            on are told
+            on are told. On the hub's machine only
         stages: Shares of the points, per cent, to which it goes one after another [default: 1,10,100]
         stage_time: Shortest time of a share [default: 1 h]
         halt: Halt the newest release: no further point gets it [default: false]
@@ -1708,7 +1773,7 @@ def fleet_upgrade(
     return _call(
         ("fleet", "upgrade"),
         {"files": files},
-        {"data": data, "key": key, "stages": stages, "stage_time": stage_time, "halt": halt, "resume": resume},
+        {"data": data, "hub": hub, "token": token, "key": key, "stages": stages, "stage_time": stage_time, "halt": halt, "resume": resume},
         not_json=None,
         progress=progress,
     )
@@ -1717,6 +1782,8 @@ def fleet_upgrade(
 def fleet_report(
     *,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     by: str | None = None,
     point: str | None = None,
     from_: str | None = None,
@@ -1728,6 +1795,9 @@ def fleet_report(
 
     Args:
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         by: Label that groups the points, such as provider
         point: Follow this point over its days instead: delays of each day and weekday, its tests
         from_: First day (UTC), such as 2026-11-01
@@ -1738,7 +1808,7 @@ def fleet_report(
     return _call(
         ("fleet", "report"),
         {},
-        {"data": data, "by": by, "point": point, "from_": from_, "to": to, "output": output},
+        {"data": data, "hub": hub, "token": token, "by": by, "point": point, "from_": from_, "to": to, "output": output},
         not_json=(),
         progress=progress,
     )
@@ -1748,6 +1818,8 @@ def fleet_label(
     *labels: Pairs,
     name: str,
     data: Path | None = None,
+    hub: str | None = None,
+    token: Path | None = None,
     progress: Progress = None,
 ) -> Answer:
     """Set labels of a point: facts by which reports group points, and the rates that its provider promises.
@@ -1756,12 +1828,15 @@ def fleet_label(
         labels: Labels, such as provider=Acme technology=lte down='20 Mbit/s' up='2 Mbit/s'; KEY= removes one
         name: Name of the point
         data: Directory of the hub [default: hub]
+        hub: Address of a hub on another machine, such as https://hub.example:8443, instead of its directory
+        token: File with the token that `tailback hub operator` printed there [default: the token in
+            $TAILBACK_HUB_TOKEN]
         progress: True for a bar, or a function that takes a share from 0 to 1 (or None) and a text
     """
     return _call(
         ("fleet", "label"),
         {"labels": labels},
-        {"name": name, "data": data},
+        {"name": name, "data": data, "hub": hub, "token": token},
         not_json=None,
         progress=progress,
     )

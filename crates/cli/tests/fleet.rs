@@ -607,7 +607,7 @@ fn readers_of_a_dashboard_come_and_go() {
     drop(hub);
 }
 
-/// What a program printed, if it has done what it was asked for.
+/// Standard output of a program, if it has done what it was asked for.
 #[track_caller]
 fn told(args: &[&str]) -> String {
     let output = program().run(args);
@@ -673,7 +673,7 @@ fn an_operator_at_another_machine_does_what_one_at_the_hub_does() {
     let page = dir.at("fleet.html");
     let report = ask(&["fleet", "report", "--by", "provider", "--output", &page]);
     assert!(report.contains("acme"), "{report}");
-    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("acme"));
 
     // Faults of the order reach the operator as they would at the hub.
     for args in [

@@ -1,7 +1,7 @@
 //! An operator at another machine than the hub's: orders over the network.
 
 use crate::agent::{Address, Client, HubRefuses};
-use crate::hub::{Look, Order, Told};
+use crate::order::{Look, Order, Told};
 use crate::token::{LENGTH, Purpose, Token};
 use crate::wire::OrderRequest;
 use base::text::{clean, clean_lines};

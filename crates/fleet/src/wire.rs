@@ -1,8 +1,8 @@
 //! Messages between agents and the hub: JSON over HTTP/1.1 inside TLS 1.3.
 
-use crate::hub::{Look, Order};
 use crate::identity::{PublicKey, Signature};
 use crate::manifest::Manifest;
+use crate::order::{Look, Order};
 use crate::release::{ReleaseKey, Version};
 use measure::keys::hex;
 use serde::{Deserialize, Serialize};

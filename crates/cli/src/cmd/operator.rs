@@ -3,7 +3,8 @@
 use super::{print, stdout_style, table_width, task, usage};
 use anyhow::Context;
 use fleet::agent::Address;
-use fleet::hub::{Hub, Look, Order, Told};
+use fleet::hub::Hub;
+use fleet::{Look, Order, Told};
 use ops::Progress;
 use std::path::PathBuf;
 

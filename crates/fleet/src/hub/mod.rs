@@ -26,7 +26,6 @@ pub use dashboard::{Dashboard, Public};
 pub use digests::Measured;
 pub use intake::IntakeError;
 pub use operators::Operator;
-pub use orders::{Look, Order, Subject, Told};
 pub use push::Push;
 pub use readers::Reader;
 pub use releases::ReleaseStatus;
