@@ -1,7 +1,6 @@
 //! Orders of an operator, to a hub on this machine or on another one.
 
 use super::{print, stdout_style, table_width, task, usage};
-use anyhow::Context;
 use fleet::agent::Address;
 use fleet::hub::Hub;
 use fleet::{Look, Order, Told};
@@ -48,9 +47,7 @@ impl Of {
 
     fn token(&self) -> anyhow::Result<String> {
         match &self.token {
-            Some(file) => {
-                ops::read_text(file).with_context(|| format!("--token {}", file.display()))
-            }
+            Some(file) => ops::read_text(file),
             None => std::env::var(TOKEN).map_err(|_| {
                 usage(format!(
                     "a hub on another machine wants a token: `tailback hub operator` prints one there; give it in --token FILE or ${TOKEN}"
