@@ -8,6 +8,8 @@ use base::print::significant;
 use base::program::Train;
 use stats::Figure;
 
+/// Share of an available rate from which its interval tells too little beside losses.
+const UNTOLD: f64 = 0.25;
 /// Share of the capacity from which all of it is available.
 const ALL_FREE: f64 = 0.995;
 
@@ -50,12 +52,39 @@ fn free_of(free: Figure, carries: &Figure) -> Figure {
     }
 }
 
+/// Available rate behind a queue of so many packets that lost before it grew. What others send comes in bursts, of which a
+/// short queue loses more than of an even stream, or which leave it empty in between: about a packet of each queue.
+fn through_short_queue(free: Figure, capacity: f64, packets: f64) -> Figure {
+    let Figure::Is { value, low, high } = free else {
+        return free;
+    };
+    let doubt = (capacity - value).max(0.0) / packets;
+    let (low, high) = (
+        (low - doubt).max(0.0),
+        (high + doubt).min(capacity.max(high)),
+    );
+    if (high - value).max(value - low) > UNTOLD * value {
+        return Figure::cannot_tell(format!(
+            "the queue holds {packets:.0} packets and loses before it grows: between {} and {} Mbit/s are free",
+            significant(low / 1e6, 2),
+            significant(high / 1e6, 2)
+        ));
+    }
+    Figure::Is { value, low, high }
+}
+
 fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
     let bits = packet_bits(trains);
     let capacity = carries.value();
     let free = |f: fn(&[Train], f64, f64) -> Figure| match capacity {
         Some(c) => free_of(f(trains, c, bits), carries),
         None => Figure::cannot_tell("it needs what the link carries"),
+    };
+    let short =
+        capacity.and_then(|c| streams::short_queue(trains, &line(trains, c)).map(|k| (c, k)));
+    let beside_losses = |free: Figure| match short {
+        Some((capacity, packets)) => through_short_queue(free, capacity, packets),
+        None => free,
     };
     let said = |method, of, key, figure, fails| Said {
         method,
@@ -91,7 +120,7 @@ fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
             "free",
             "streams_bps",
             match capacity {
-                Some(c) => free_of(streams::free(trains, &line(trains, c)), carries),
+                Some(c) => beside_losses(free_of(streams::free(trains, &line(trains, c)), carries)),
                 None => Figure::cannot_tell("it needs what the link carries"),
             },
             "fair queueing shows a flow's share; what others send must last as long as the streams do",
@@ -107,7 +136,7 @@ fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
             "trains of pairs",
             "free",
             "between_bps",
-            free(pairs::free),
+            beside_losses(free(pairs::free)),
             "sees others only while a pair passes: a wide interval; one bottleneck only",
         ),
     ]

@@ -42,6 +42,10 @@ pub struct Stream {
     pub growth: f64,
     /// True if that is the queue's growth, by its size and by the noise of delays.
     pub grows: bool,
+    /// Part of the growth that losses stand for.
+    pub by_losses: f64,
+    /// Longest wait above the shortest, packets.
+    pub packets: f64,
 }
 
 impl Stream {
@@ -73,6 +77,8 @@ pub fn of(train: &Train, line: &Line) -> Option<Stream> {
             rate,
             growth: (rate / capacity).max(GROWS),
             grows: true,
+            by_losses: 0.0,
+            packets: 0.0,
         });
     }
     let lost = (delays.len() - whole.len()) as f64 / delays.len() as f64;
@@ -91,13 +97,18 @@ pub fn of(train: &Train, line: &Line) -> Option<Stream> {
     );
     // What came too much waits, or was lost: of all that came the same share as of the stream.
     let queued = (late.1 - early.1) / (late.0 - early.0);
-    let growth = queued + share / (1.0 - share).max(0.1);
+    let by_losses = share / (1.0 - share).max(0.1);
+    let growth = queued + by_losses;
+    let waited = stats::sorted(&whole.iter().map(|w| w.1).collect::<Vec<_>>());
+    let packets = (waited[waited.len() - 1] - waited[0]) * capacity / bits;
     // Two packets more may wait by chance.
     let waits = queued > GROWS && late.1 - early.1 > 2.0 * bits / capacity;
     Some(Stream {
         rate,
         growth,
         grows: waits || share > GROWS,
+        by_losses,
+        packets,
     })
 }
 
@@ -153,6 +164,16 @@ pub fn next_rate(trains: &[Train], line: &Line) -> Option<f64> {
 pub fn estimate(trains: &[Train], line: &Line) -> f64 {
     let (low, high, nearest) = between(trains, line);
     nearest.map_or(high, |n| n.clamp(low, high))
+}
+
+/// Packets that the queue holds, if it is so short that what streams send too much is lost rather than waits.
+pub fn short_queue(trains: &[Train], line: &Line) -> Option<f64> {
+    let all: Vec<Stream> = of_stage(trains, "measure")
+        .filter_map(|t| of(t, line))
+        .collect();
+    let lossy = all.iter().filter(|s| s.by_losses > 0.5 * s.growth);
+    let packets = all.iter().map(|s| s.packets).fold(1.0, f64::max);
+    (2 * lossy.count() > all.len()).then_some(packets)
 }
 
 /// Available rate by the streams that were sent a little faster than that.
