@@ -88,7 +88,9 @@ fn lossless(
     Figure::Is {
         value,
         low: least,
-        high: first.map_or(best, |h| ceiling(h, plateau)).max(value),
+        high: first
+            .map_or(best, |h| ceiling(h, overloaded, plateau))
+            .max(value),
     }
 }
 
@@ -121,14 +123,19 @@ fn says(
     }
 }
 
-/// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's
-/// own: then the link carries the rate of arrivals under overload plus that loss.
-fn ceiling(failed: &Held, plateau: f64) -> f64 {
+/// Upper limit of the lossless rate, from the lowest rate that failed, and no less than arrivals under overload: a rate below
+/// those failed by drift or by chance. Losses without a growing delay may be the link's own: then the link carries the rate
+/// of arrivals under overload plus that loss.
+fn ceiling(failed: &Held, overloaded: &Figure, plateau: f64) -> f64 {
+    let arrivals = match overloaded {
+        Figure::Is { high, .. } => high.max(plateau),
+        Figure::CannotTell { .. } => plateau,
+    };
     if overloads(failed.train, plateau) {
-        return failed.rate;
+        return failed.rate.max(arrivals);
     }
     let lost = failed.train.lost() as f64 / (failed.train.sent() as f64).max(1.0);
-    failed.rate.max(plateau / (1.0 - lost).max(0.5))
+    failed.rate.max(arrivals / (1.0 - lost).max(0.5))
 }
 
 /// Reason why the rate `bad` failed, if it is not the queue: arrivals under overload are clearly faster.
