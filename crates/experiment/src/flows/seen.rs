@@ -16,6 +16,11 @@ pub type Waits = Sketch<5>;
 pub const BIN_MS: u64 = 100;
 /// Bins of a second.
 const SECOND: usize = 10;
+/// Part of a fair share above which a fall by the second number, a share of it, has not ended.
+const BEGUN: f64 = 0.3;
+const FALLS: f64 = 0.04;
+/// Rate in half a minute, in parts of that just after the fall, at most (drawn links with one queue of RED or CoDel).
+const DIPS: f64 = 2.0;
 /// Share of a phase at its start in which flows find their rate.
 const START: f64 = 0.3;
 /// Bins in which a flow's datagrams wait, from which on others are compared with it.
@@ -152,9 +157,13 @@ pub fn requests_waited<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Option<
     })
 }
 
-/// Rate of the second flow in parts of half the rate of both, after the phase's start: 1 is fair. The interval is that of
-/// seconds, because a flow's rate swings over many round trips.
-pub fn of_fair(first: &FlowSeen, second: &FlowSeen) -> Figure {
+/// Rate of the second flow in parts of half the rate of both, after the phase's start: 1 is fair. The interval is twice
+/// that of single seconds: a flow's rate swings over many round trips, and seconds in a row are alike.
+///
+/// With `one_queue` the first flow yields less to marks than the second. A flow that began with its fair share then loses it over
+/// seconds, tens of them on a fast and long link, and the rate is untold while it still falls. Afterwards it comes back a
+/// little, so the interval reaches up to twice the rate.
+pub fn of_fair(first: &FlowSeen, second: &FlowSeen, one_queue: bool) -> Figure {
     let bins = first.counts.len().min(second.counts.len());
     let from = (bins as f64 * START).ceil() as usize;
     // The last tenth is cut off by the end of the phase.
@@ -163,21 +172,36 @@ pub fn of_fair(first: &FlowSeen, second: &FlowSeen) -> Figure {
         let blocks = counts[range.clone()].chunks_exact(SECOND);
         blocks.map(|b| f64::from(b.iter().sum::<u32>())).collect()
     };
-    let seconds = blocks(&second.counts);
-    let halves = std::iter::zip(blocks(&first.counts), &seconds).map(|(a, b)| (a + b) / 2.0);
-    let both: Vec<f64> = halves.collect();
-    let sum: f64 = both.iter().sum();
-    if both.len() < 3 || sum <= 0.0 {
+    // Of each second, what the second flow got and half of what both got.
+    let seconds: Vec<(f64, f64)> = std::iter::zip(blocks(&first.counts), blocks(&second.counts))
+        .map(|(a, b)| (b, (a + b) / 2.0))
+        .collect();
+    let ratio_of = |seconds: &[(f64, f64)]| {
+        let sum: f64 = seconds.iter().map(|s| s.1).sum();
+        (sum > 0.0).then(|| seconds.iter().map(|s| s.0).sum::<f64>() / sum)
+    };
+    let (Some(ratio), true) = (ratio_of(&seconds), seconds.len() >= 3) else {
         return Figure::cannot_tell("both flows ran together for too short a time");
+    };
+    let ends = [&seconds[..2], &seconds[seconds.len() - 2..]].map(ratio_of);
+    if let [Some(begin), Some(end)] = ends
+        && one_queue
+        && end > BEGUN
+        && begin - end > FALLS * begin
+    {
+        return Figure::cannot_tell(format!(
+            "it still fell, from {begin:.2} to {end:.2}: more time shows where it ends"
+        ));
     }
-    let (ratio, mean) = (seconds.iter().sum::<f64>() / sum, sum / both.len() as f64);
+    let dips = if one_queue { DIPS } else { 1.0 };
+    let mean = seconds.iter().map(|s| s.1).sum::<f64>() / seconds.len() as f64;
     // Delta method: the ratio's error is that of the mean of these residuals.
-    let residuals = std::iter::zip(&seconds, &both).map(|(s, b)| ratio + (s - ratio * b) / mean);
+    let residuals = (seconds.iter()).map(|(s, b)| ratio + (s - ratio * b) / mean);
     match stats::mean_figure(&residuals.collect::<Vec<f64>>()) {
         Figure::Is { low, high, .. } => Figure::Is {
             value: ratio,
-            low: low.max(0.0),
-            high: high.min(2.0),
+            low: (2.0 * low - ratio).max(0.0),
+            high: (2.0 * high - ratio).max(ratio * dips).min(2.0),
         },
         unknown => unknown,
     }

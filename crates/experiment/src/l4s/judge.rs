@@ -196,21 +196,21 @@ pub(super) fn judge(notes: &Notes) -> Judged {
     Judged {
         hop: notes.place(&verdict).cloned(),
         verdict,
-        queues,
         threshold: alone.and_then(threshold),
         at_marks: marks.map(|m| [0.25, 0.5, 0.75].map(|p| ms(m.quantile(p).unwrap_or_default()))),
         beside,
         classic_of_fair: match beside {
-            Some(_) => classic_of_fair(notes),
+            Some(_) => classic_of_fair(notes, &queues),
             None => Figure::cannot_tell("CUBIC built no queue beside Prague"),
         },
+        queues,
     }
 }
 
-fn classic_of_fair(notes: &Notes) -> Figure {
+fn classic_of_fair(notes: &Notes, queues: &Queues) -> Figure {
     let of = |name| notes.flow(Phase::Together, name);
     match (of("l4s"), of("classic")) {
-        (Some(l4s), Some(classic)) => seen::of_fair(l4s, classic),
+        (Some(l4s), Some(classic)) => seen::of_fair(l4s, classic, matches!(queues, Queues::One)),
         _ => Figure::cannot_tell("the flows did not run together"),
     }
 }
