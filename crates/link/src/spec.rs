@@ -14,13 +14,19 @@ use base::{BitsPerSec, Bytes, Duration};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
 
+fn unnamed() -> String {
+    "link".into()
+}
+
 /// Both directions of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Short name for `--link`.
+    #[serde(default = "unnamed")]
     pub name: String,
     /// Title for people, one line.
+    #[serde(default = "unnamed")]
     pub title: String,
     /// Direction from the user to the network.
     pub up: DirectionSpec,
@@ -784,7 +790,9 @@ mod tests {
         let e = message(LinkSpec::parse(&good.replacen("9.1 ms", "9.1 furlongs", 1)));
         assert!(e.contains("line ") && e.contains("furlongs"), "{e}");
         assert!(message(LinkSpec::parse("name = ")).contains("line 1"));
-        assert!(message(LinkSpec::parse("name = \"x\"\ntitle = \"x\"")).contains("missing field"));
+        assert!(message(LinkSpec::parse("name = \"x\"")).contains("missing field"));
+        let short = LinkSpec::parse("[up]\nrate = \"1mbit\"\n[down]\nrate = \"8mbit\"").unwrap();
+        assert_eq!(short.name, "link");
     }
 
     #[test]
