@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzzes every target of fuzz/targets.rs by coverage, with cargo-fuzz, in turns until the hours are over.
+"""Fuzzes every target of fuzz/targets.rs by coverage, with cargo-fuzz, in turns until the hours are over: one target on each processor.
 
 Each turn's processor time, messages and seed go to fuzz/log.tsv, which is committed: another run, on another machine, goes on
 where this one stopped. The corpus that grows stays in target/fuzz/corpus. `--report` prints what all runs together have done.
@@ -12,11 +12,12 @@ Needs `cargo install cargo-fuzz`, a nightly toolchain and a C++ compiler.
 import os
 import random
 import re
-import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,20 +66,23 @@ def turn(target):
     corpus.mkdir(parents=True, exist_ok=True)
     kept.mkdir(exist_ok=True)
     seed = random.randrange(1, 2**31)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(
-        [PROGRAM, corpus, ROOT / "fuzz/corpus" / target, f"-seed={seed}", f"-max_total_time={TURN}", "-timeout=300",
-         "-max_len=24000", "-rss_limit_mb=2048", f"-artifact_prefix={kept}/{target}-", "-print_final_stats=1"],
-        env=os.environ | {"FUZZ_TARGET": target}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    messages = re.search(r"stat::number_of_executed_units:\s*(\d+)", run.stderr)
+    with tempfile.TemporaryFile() as said:
+        run = subprocess.Popen(
+            [PROGRAM, corpus, ROOT / "fuzz/corpus" / target, f"-seed={seed}", f"-max_total_time={TURN}", "-timeout=300",
+             "-max_len=24000", "-rss_limit_mb=2048", f"-artifact_prefix={kept}/{target}-", "-print_final_stats=1"],
+            env=os.environ | {"FUZZ_TARGET": target}, stdout=subprocess.DEVNULL, stderr=said,
+        )
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        told = said.read().decode(errors="replace")
+    seconds = used.ru_utime + used.ru_stime
+    messages = re.search(r"stat::number_of_executed_units:\s*(\d+)", told)
     row = [target, str(seed), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), f"{seconds:.1f}",
            messages[1] if messages else "0", str(len(list(corpus.iterdir())))]
     with LOG.open("a") as log:
         log.write("\t".join(row) + "\n")
-    return run.stderr if run.returncode else None
+    return told if run.returncode else None
 
 
 def main():
@@ -91,15 +95,21 @@ def main():
         sys.exit(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(names())}")
     WORK.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cargo", "+nightly", "fuzz", "build", "any", "--fuzz-dir", ROOT / "fuzz", "--target-dir", WORK], cwd=ROOT, check=True)
-    while hours() < asked:
-        done = defaultdict(float)
-        for row in rows():
-            done[row[0]] += float(row[3])
-        target = min(wanted, key=lambda name: done[name])
-        if said := turn(target):
-            print(said[-4000:], file=sys.stderr)
-            sys.exit(f"{target} crashed; the message is in {WORK / 'crashes'}, after {hours():.2f} processor-hours of all targets")
-        print(f"{target}: {hours():.2f} of {asked:g} processor-hours", flush=True)
+    with ThreadPoolExecutor() as pool:
+        turns = {}
+        while turns or hours() < asked:
+            done = defaultdict(float)
+            for row in rows():
+                done[row[0]] += float(row[3])
+            idle = sorted(set(wanted) - set(turns.values()), key=lambda name: done[name])
+            for target in idle[:max((os.cpu_count() or 1) - len(turns), 0)] if hours() < asked else []:
+                turns[pool.submit(turn, target)] = target
+            for over in wait(turns, return_when=FIRST_COMPLETED).done:
+                target = turns.pop(over)
+                if said := over.result():
+                    print(said[-4000:], file=sys.stderr)
+                    sys.exit(f"{target} crashed; the message is in {WORK / 'crashes'}, after {hours():.2f} processor-hours of all targets")
+                print(f"{target}: {hours():.2f} of {asked:g} processor-hours", flush=True)
     report()
 
 
