@@ -177,7 +177,7 @@ impl Listing {
         let keys = (self.keys.iter()).map(|k| (format!("    {}", k.name), vec![k.meaning]));
         let keys = words().with(keys);
         text += &format!(
-            "{}\nKeys of the tables [up] and [down] of a link file; only rate is needed:\n{}\n",
+            "{}\nKeys of [up] and [down] in a link file; rate is needed:\n{}\n",
             presets.text(width),
             keys.text(width).trim_end()
         );
