@@ -155,8 +155,8 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ),
     ("control run", "tests/control.rs: it needs a link"),
     ("control prove", "the same as of `prove`"),
-    ("agent", "tests/fleet.rs: it runs until it is stopped"),
-    ("fleet run-now", "tests/fleet.rs: it needs a plan"),
+    ("agent", "tests/fleet: it runs until it is stopped"),
+    ("fleet run-now", "tests/fleet: it needs a plan"),
     ("run", "the same as of the verb in its plan"),
 ];
 

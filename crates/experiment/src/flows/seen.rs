@@ -160,9 +160,9 @@ pub fn requests_waited<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Option<
 /// Rate of the second flow in parts of half the rate of both, after the phase's start: 1 is fair. The interval is twice
 /// that of single seconds: a flow's rate swings over many round trips, and seconds in a row are alike.
 ///
-/// With `one_queue` the first flow yields less to marks than the second. A flow that began with its fair share then loses it over
-/// seconds, tens of them on a fast and long link, and the rate is untold while it still falls. Afterwards it comes back a
-/// little, so the interval reaches up to twice the rate.
+/// The first flow yields less to marks than the second if both share `one_queue`. A flow that began with its fair share then
+/// loses it over seconds, tens of them on a fast and long link, and the rate is untold while it still falls. Afterwards it
+/// comes back a little, so the interval reaches up to twice the rate.
 pub fn of_fair(first: &FlowSeen, second: &FlowSeen, one_queue: bool) -> Figure {
     let bins = first.counts.len().min(second.counts.len());
     let from = (bins as f64 * START).ceil() as usize;
