@@ -399,6 +399,13 @@ fn beside_the_flood(
     }
     let far = median < 0.5 * reached && reached - median > 6.0 * b.packet_ms;
     if far && levels.len() >= 3 && b.busy >= BUSY {
+        // An AQM leaves a queue of a packet alone.
+        if median < b.packet_ms {
+            evidence.push(format!(
+                "{said}: losses without a queue, as a policer or the link itself makes them"
+            ));
+            return Some(Behaviour::Unclear);
+        }
         return Some(match by_the_line(b, levels, apart) {
             Some(why) => {
                 evidence.push(format!("{said}: {why}"));

@@ -204,7 +204,10 @@ fn at_least(b: &Bottleneck) -> Figure {
     });
     let held = b.held().into_iter().chain(flood).reduce(f64::max);
     match held {
-        Some(held) => bound((held - b.base_doubt_ms).max(0.0), b.packet_ms),
+        Some(held) if held - b.base_doubt_ms < b.packet_ms => {
+            Figure::cannot_tell("no packet was seen to wait for another")
+        }
+        Some(held) => bound(held - b.base_doubt_ms, b.packet_ms),
         None => Figure::cannot_tell("no delay was measured under load in this direction"),
     }
 }
