@@ -1,6 +1,6 @@
 //! Base delay over the run: the delay of each direction without a queue, and its drift.
 //!
-//! **Method.** The eighths of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
+//! **Method.** Up to eight parts of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
 //! of each is a knot. Where the knots differ by more than the idle delay scatters, the base drifts: waits are taken above
 //! the line between the knots, and the range of the knots is their uncertainty.
 //!

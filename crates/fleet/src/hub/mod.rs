@@ -76,7 +76,7 @@ pub struct Hub {
     identity: Identity,
     tls: Arc<Tls>,
     /// Held while a recording moves into the store, so that no two requests judge the same one.
-    closing: Mutex<()>,
+    closing: Arc<Mutex<()>>,
     /// Files in transfer that this process has received from their first byte on. Of others, a power cut may have lost
     /// pieces that were not on the disk yet.
     whole: Mutex<BTreeSet<PathBuf>>,
@@ -159,7 +159,7 @@ impl Hub {
             ledger: Mutex::new(Ledger::open(&data.join("ledger.sqlite"))?),
             identity: Identity::kept_in(&data.join("keys/hub.key"))?,
             tls: Arc::new(tls),
-            closing: Mutex::new(()),
+            closing: Arc::default(),
             whole: Mutex::default(),
             push: Arc::default(),
         })
@@ -170,11 +170,18 @@ impl Hub {
         self.push.clone()
     }
 
-    /// The same hub, with changes by this operator.
-    #[must_use]
-    pub(crate) fn for_operator(self, name: &str) -> Hub {
-        self.ledger().who = format!("operator {name}").into();
-        self
+    /// The same hub once more, whose changes are by this operator.
+    ///
+    /// # Errors
+    /// The directory, the ledger or a key cannot be read.
+    pub(crate) fn for_operator(&self, name: &str) -> anyhow::Result<Hub> {
+        let hub = Hub::open(&self.data, self.read)?;
+        hub.ledger().who = format!("operator {name}").into();
+        // A point that is forgotten must not get a recording that arrives meanwhile.
+        Ok(Hub {
+            closing: self.closing.clone(),
+            ..hub
+        })
     }
 
     /// The same hub with limits on what it keeps.

@@ -185,7 +185,7 @@ async fn order(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
     let body = proven(&head, body, (&key, time, &signature)).await?;
     let asked: OrderRequest = parsed(&body.ok_or_else(stranger)?)?;
     let told = blocking(move || {
-        let hub = Hub::open(&hub.data, hub.read)?.for_operator(&name);
+        let hub = hub.for_operator(&name)?;
         hub.obey(&asked.order, asked.look, &mut ())
             .map_err(|e| match ops::is_usage(&e) {
                 true => Refused(StatusCode::BAD_REQUEST, format!("{e:#}")),
