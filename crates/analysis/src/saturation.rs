@@ -87,7 +87,8 @@ impl Carried {
         let chunk = self
             .chunks
             .entry(self.now.div_euclid(CHUNK))
-            .or_insert_with(|| vec![[0.0; 2]; CHUNK as usize]);
+            // Memory that is zero already would be mapped twice: at its first reading and its first writing.
+            .or_insert_with(|| (0..CHUNK).map(|_| [0.0; 2]).collect());
         let second = &mut chunk[self.now.rem_euclid(CHUNK) as usize];
         second[0] += passed[0];
         second[1] += passed[1];

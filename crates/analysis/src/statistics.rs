@@ -360,6 +360,8 @@ pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
 }
 
 const MS: f64 = 1e6;
+/// Probes whose delay variation is worth a thread of its own.
+const WORTH_A_THREAD: u64 = 1_000_000;
 
 /// Figures of a union of blocks, with the given `points` of the distribution and `limits_ns`.
 pub fn summary(
@@ -379,6 +381,15 @@ pub fn summary(
         let one = |b: &&Block| (b.within(limit), b.counts.judged());
         blocks.iter().map(one).collect()
     };
+    let (rtt, ipdv) = std::thread::scope(|scope| {
+        let ipdv = (c.sent() > WORTH_A_THREAD).then(|| scope.spawn(|| variation(blocks)));
+        let rtt = round_trips(blocks, points);
+        let ipdv = match ipdv {
+            Some(thread) => thread.join().expect("a summary does not panic"),
+            None => variation(blocks),
+        };
+        (rtt, ipdv)
+    });
     Summary {
         name: name.into(),
         from_ns: span.0,
@@ -391,8 +402,8 @@ pub fn summary(
         not_sent: c.not_sent,
         cut_off: c.cut_off,
         loss_percent: share(&lost).map(|p| p * 100.0),
-        rtt: round_trips(blocks, points),
-        ipdv: variation(blocks),
+        rtt,
+        ipdv,
         reliability: limits_ns
             .iter()
             .map(|l| Reliability {

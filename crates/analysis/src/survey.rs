@@ -74,7 +74,12 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
     };
     let plan = &series.plan;
     let all: Vec<&Block> = series.counted().collect();
-    let whole = summary("whole", &all, (plan.from_ns, plan.to_ns), &POINTS, limits);
+    // The whole takes as long as its days together.
+    let (whole, days) = std::thread::scope(|scope| {
+        let days = scope.spawn(|| every(&request.days, &POINTS));
+        let whole = summary("whole", &all, (plan.from_ns, plan.to_ns), &POINTS, limits);
+        (whole, days.join().expect("a summary does not panic"))
+    });
     let loaded: Vec<(Loaded, Vec<&Block>)> = request
         .full
         .iter()
@@ -99,7 +104,7 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         target: name.into(),
         interval_ms: plan.interval_ns as f64 / 1e6,
         rounding: if series.rounded { ROUNDING } else { 0.0 },
-        days: every(&request.days, &POINTS),
+        days,
         windows: every(&request.windows, &FEW),
         phases: every(&request.phases, &POINTS),
         spans: request.spans.iter().map(|s| of(s, &POINTS)).collect(),

@@ -2,13 +2,14 @@
 
 use crate::batch::{Texts, find};
 use crate::reader::{days, read_day};
-use crate::{Recovered, StoreError};
+use crate::{OPEN, Recovered, SEALED, StoreError};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
-use base::record::{Kind, TableId, Text};
+use base::record::{Column, Kind, TableId, Text};
 use base::text::clean_lines;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 
 /// Consecutive rows of one table, with the requested columns.
 pub struct Columns<'b> {
@@ -155,22 +156,71 @@ pub fn scan_days(
             spec.name
         );
     }
-    let mut notes = Vec::new();
     let dir = path.as_ref().join(spec.name);
     // A name may have a number after its day, as `2026-11-21-002`.
     let is_wanted = |name: &String| wanted(name.get(..10).unwrap_or(name));
-    for day in days(&dir)?.into_iter().filter(is_wanted) {
-        let mut take = |batch: RecordBatch| {
-            for column in spec.columns.iter().filter(|c| columns.contains(&c.name)) {
-                find(&batch, column)?;
-            }
-            each(&Columns {
-                table,
-                batch: &batch,
-            });
-            Ok(batch.num_rows() as u64)
-        };
-        read_day(table, &dir.join(day), Some(columns), &mut take, &mut notes)?;
+    let days: Vec<PathBuf> = days(&dir)?
+        .into_iter()
+        .filter(is_wanted)
+        .map(|day| dir.join(day))
+        .collect();
+    let mut pass = |batch: RecordBatch| {
+        each(&Columns {
+            table,
+            batch: &batch,
+        });
+    };
+    if bytes(&days) < WORTH_A_THREAD {
+        return read_days(table, &days, columns, &mut |batch| {
+            pass(batch);
+            Ok(())
+        });
+    }
+    // One thread decodes while the other one computes.
+    std::thread::scope(|scope| {
+        let (to, batches) = sync_channel(AHEAD);
+        let reading = scope.spawn(move || {
+            let mut send = |batch| to.send(batch).map_err(|e| e.to_string());
+            read_days(table, &days, columns, &mut send)
+        });
+        batches.into_iter().for_each(&mut pass);
+        reading.join().expect("reading does not panic")
+    })
+}
+
+/// Bytes of files that are worth a thread of their own.
+const WORTH_A_THREAD: u64 = 1 << 20;
+/// Batches that are read ahead.
+const AHEAD: usize = 2;
+
+/// Bytes of the files of some days.
+fn bytes(days: &[PathBuf]) -> u64 {
+    let file =
+        |stem: &PathBuf, ext| std::fs::metadata(stem.with_extension(ext)).map_or(0, |m| m.len());
+    let day = |stem| file(stem, SEALED) + file(stem, OPEN);
+    days.iter().map(day).sum()
+}
+
+/// Reads columns of the files of some days; returns the parts of files that a crash cut off.
+fn read_days(
+    table: TableId,
+    days: &[PathBuf],
+    columns: &[&str],
+    pass: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<Vec<Recovered>, StoreError> {
+    let named = |c: &&Column| columns.contains(&c.name);
+    let named: Vec<&Column> = table.spec().columns.iter().filter(named).collect();
+    let mut notes = Vec::new();
+    let mut take = |batch: RecordBatch| {
+        for column in &named {
+            find(&batch, column)?;
+        }
+        let rows = batch.num_rows() as u64;
+        pass(batch)?;
+        Ok(rows)
+    };
+    for day in days {
+        read_day(table, day, Some(columns), &mut take, &mut notes)?;
     }
     Ok(notes)
 }
