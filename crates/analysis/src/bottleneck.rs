@@ -677,7 +677,12 @@ impl Bottleneck {
             .windows(3)
             .map(|w| w[0].min(w[1]).min(w[2]))
             .reduce(f64::max)?;
-        Some((held - self.noise.most_ms - self.packet_ms - self.base_doubt_ms).max(0.0))
+        Some((held - self.noise.dense_ms() - self.packet_ms - self.base_doubt_ms).max(0.0))
+    }
+
+    /// True if what the base may have moved by leaves nothing to say about a wait of this size.
+    pub fn drowns(&self, wait_ms: f64) -> bool {
+        self.base_doubt_ms > (0.25 * wait_ms).max(2.0)
     }
 
     /// The highest level of `series` that is no single outlier.

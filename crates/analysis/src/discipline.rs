@@ -41,6 +41,9 @@ const REGULAR: f64 = 0.45;
 /// Standard deviations by which losses must prefer high delays, if the link may lose as much by itself.
 const PREFERENCE: f64 = 4.0;
 
+/// Share of overtaken packets from which they may be what TCP took for losses, of those.
+const OVERTAKEN: f64 = 0.5;
+
 /// Packets up to which a ceiling is that of a plain queue.
 const TINY: f64 = 7.0;
 
@@ -146,7 +149,8 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
 /// Judges a queue whose load and probes were seen.
 fn of_load(b: &Bottleneck) -> DisciplineGuess {
     let mut evidence = Vec::new();
-    if let Some(o) = b.overload.as_ref().filter(|o| o.polices && o.confirmed) {
+    let polices = |o: &&Overload| o.polices && o.confirmed && !b.drowns(o.reached_ms);
+    if let Some(o) = b.overload.as_ref().filter(polices) {
         evidence.push(format!(
             "{:.0} % of a flood above the link's rate were dropped, and none of it waited longer than {:.1} ms",
             100.0 * o.lost,
@@ -349,7 +353,7 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     // Behind fair queueing the flows' own slow starts, one after the other, make no plain ceiling.
     let low_enough = if apart { 0.75 } else { 0.6 };
     // An AQM leaves a queue of a packet alone, and only a load that stays meets it.
-    let met = low > b.packet_ms && b.busy >= BUSY;
+    let met = low > b.packet_ms && top - p95 > b.base_doubt_ms && b.busy >= BUSY;
     if n >= 5 && at_ceiling * 4 < n && p95 < low_enough * top && met {
         match by_the_line(b, &levels, apart) {
             Some(why) => evidence.push(format!("{said}: {why}")),
@@ -397,7 +401,7 @@ fn beside_the_flood(
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Some(Behaviour::Ceiling);
     }
-    let far = median < 0.5 * reached && reached - median > 6.0 * b.packet_ms;
+    let far = median < 0.5 * reached && reached - median > 6.0 * b.packet_ms + b.base_doubt_ms;
     if far && levels.len() >= 3 && b.busy >= BUSY {
         // An AQM leaves a queue of a packet alone.
         if median < b.packet_ms {
@@ -427,6 +431,13 @@ fn beside_the_flood(
 fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
     let packets = (b.phase.to_ns - b.phase.warm_ns) as f64 / 1e6 / b.packet_ms.max(1e-6);
     let share = levels.len() as f64 / packets.max(1.0);
+    let overtaken = b.overload.as_ref().map_or(0.0, |o| o.overtaken);
+    if overtaken > 0.0 && overtaken >= OVERTAKEN * share {
+        return Some(format!(
+            "{:.2} % of a flood were overtaken on the path, and TCP takes packets that come late for lost ones",
+            100.0 * overtaken
+        ));
+    }
     // How likely so few probes were lost without load, had the line lost them all.
     let (sent, lost) = b.unloaded;
     let chance = stats::binomial_cdf(lost, sent, share);

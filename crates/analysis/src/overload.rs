@@ -63,6 +63,23 @@ pub struct Noise {
     pub most_ms: f64,
 }
 
+impl Noise {
+    /// Most that the same jitter adds to packets that follow each other closely and keep their order: each waits for the
+    /// slowest before it. The greatest of 100,000 delays of a Weibull distribution through both points.
+    pub fn dense_ms(self) -> f64 {
+        let usual = self.usual_ms.max(self.most_ms / MOST_UNEVEN);
+        if usual <= 0.0 {
+            return 0.0;
+        }
+        // Shape: ln(ln 20 / ln 2) / ln(most / usual).
+        let inverse = (self.most_ms / usual).ln() / (20f64.ln() / 2f64.ln()).ln();
+        usual * (1e5f64.ln() / 2f64.ln()).powf(inverse)
+    }
+}
+
+/// Largest ratio of the 95 % point to the median that jitter has; of more, the median is the clock's rounding.
+const MOST_UNEVEN: f64 = 12.0;
+
 /// Facts that the first flood is planned from.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -125,6 +142,8 @@ pub struct Overload {
     pub lost: f64,
     /// Rate at which the longest overloaded flood was sent, whole IP packets.
     pub sent_bps: f64,
+    /// Share of the longest overloaded flood that three later datagrams overtook.
+    pub overtaken: f64,
     /// Greatest share by which a later flood came out of the link faster than an earlier one, beyond the rounding of
     /// whole packets. A token bucket makes later floods slower; only a rate that varies makes them faster.
     pub rises: f64,
@@ -292,7 +311,7 @@ impl Flood<'_> {
     }
 
     /// Waits of the flood and of the small datagrams, ms, each with its sending time, above the smallest delay of either.
-    fn waits(&self) -> (Waits, Waits) {
+    fn waits(&self, packet_ms: f64) -> (Waits, Waits) {
         let delays = |t: &Train| -> Vec<(i64, i64)> {
             t.fates
                 .iter()
@@ -309,8 +328,10 @@ impl Flood<'_> {
                 .map(|(t, d)| (t, (d - least.unwrap_or(d)) as f64 / 1e6))
                 .collect()
         };
-        // A small datagram takes less time on the link than a full one: each stream has a base of its own.
-        let (a, b) = (least(&flood), least(&beside));
+        // A small datagram takes less time on the link than a full one: each stream has a base of its own. A flood may have
+        // filled a short queue before the second small one, so that the base is that of full packets less their time.
+        let a = least(&flood);
+        let b = least(&beside).map(|b| a.map_or(b, |a| b.min(a - (packet_ms * 1e6) as i64)));
         (above(flood, a), above(beside, b))
     }
 
@@ -421,7 +442,7 @@ impl Flood<'_> {
     /// Rate over the overloaded part: from the first sign of a queue or a loss to the last arrival.
     fn rate(&self, packet_ms: f64) -> Figure {
         let began = self.train.began_ns().unwrap_or(0);
-        let (waits, _) = self.waits();
+        let (waits, _) = self.waits(packet_ms);
         let queued = waits
             .iter()
             .find(|w| w.1 > 3.0 * packet_ms + 0.2)
@@ -495,6 +516,7 @@ impl Overload {
             polices: false,
             lost: 0.0,
             sent_bps: 0.0,
+            overtaken: 0.0,
             rises: 0.0,
         }
     }
@@ -551,7 +573,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
     let packet_ms = packet_bits * 1e3 / bps;
     let beside_bps = last.beside_bps() + last.probe_bps(scene);
     let rate_bps = last.rate(packet_ms).map(|bps| bps + beside_bps);
-    let (flood, beside) = last.waits();
+    let (flood, beside) = last.waits(packet_ms);
     let lost = last.train.lost() as f64 / last.train.sent().max(1) as f64;
     // The first half may pass a policer as a burst, and wait for the line behind it.
     let late = if flood.len() >= 100 {
@@ -577,8 +599,26 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         polices,
         lost,
         sent_bps: last.seen().sent_bps,
+        overtaken: overtaken(last.train),
         rises: rises(&full),
     })
+}
+
+/// Share of the datagrams that arrived after three that were sent later: TCP takes a packet for lost from three on
+/// (RFC 5681; 3-reordering of RFC 4737).
+fn overtaken(train: &Train) -> f64 {
+    // Earliest arrivals of those sent later, in order.
+    let mut earliest = [i64::MAX; 3];
+    let (mut late, mut arrived) = (0u64, 0u64);
+    for received in train.fates.iter().rev().filter_map(|f| f.received_ns) {
+        late += u64::from(received > earliest[2]);
+        arrived += 1;
+        if received < earliest[2] {
+            earliest[2] = received;
+            earliest.sort_unstable();
+        }
+    }
+    late as f64 / arrived.max(1) as f64
 }
 
 /// Most by which a later flood of `full` came out of the link faster than an earlier one; see [`Overload::rises`].

@@ -81,6 +81,17 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     };
     let ms = match (is, ms) {
         (QueueIs::AtLeast, ms) => ms,
+        (QueueIs::Controlled, Figure::Is { value, .. }) if b.base_doubt_ms > WIDE * value => {
+            Figure::cannot_tell(format!(
+                "the base delay itself moved by {:.1} ms, and the queue stood at {value:.1} ms",
+                b.base_doubt_ms
+            ))
+        }
+        (QueueIs::Controlled, Figure::Is { value, low, high }) if high > 3.0 * value + 10.0 => {
+            Figure::cannot_tell(format!(
+                "the queue was long too rarely: between {low:.1} and {high:.1} ms"
+            ))
+        }
         (_, Figure::Is { value, low, high }) => Figure::Is {
             value,
             low: (value - (value - low).hypot(b.base_doubt_ms)).max(0.0),
@@ -108,7 +119,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
 
 /// Share of a level above which what the base may have moved by leaves nothing of it.
 const DOUBT: f64 = 0.2;
-/// The same of the wait of the load's own packets, and how far down its interval reaches.
+/// The same of a level that a law holds, and how far down the interval of the wait of the load's own packets reaches.
 const WIDE: f64 = 0.5;
 
 /// Level of a flood less half the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
@@ -200,7 +211,7 @@ fn at_least(b: &Bottleneck) -> Figure {
     // A flood fills a queue that TCP does not, on the same limit.
     let flood = b.overload.as_ref().map(|o| match &o.plateau_ms {
         Some(Figure::Is { low, .. }) => (low - b.packet_ms / 2.0).max(0.0),
-        _ => (o.reached_ms - b.noise.most_ms - b.packet_ms).max(0.0),
+        _ => (o.reached_ms - b.noise.dense_ms() - b.packet_ms).max(0.0),
     });
     let held = b.held().into_iter().chain(flood).reduce(f64::max);
     match held {

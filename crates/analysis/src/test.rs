@@ -287,10 +287,7 @@ impl Context<'_> {
             },
             other => other,
         };
-        if let Some(v) = added
-            .value()
-            .filter(|v| b.base_doubt_ms > (0.25 * v).max(2.0) && *v < WORST_MS)
-        {
+        if let Some(v) = added.value().filter(|v| b.drowns(*v) && *v < WORST_MS) {
             return Figure::cannot_tell(format!(
                 "the base delay itself moved by {:.1} ms during the test, and the delay under load was {v:.1} ms above it",
                 b.base_doubt_ms

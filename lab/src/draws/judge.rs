@@ -252,8 +252,8 @@ fn bound(
     slack: f64,
 ) -> Judged {
     // A packet waits for what is left of the one in transmission, too.
-    let most_ms = ((t.limit_bytes + 1500.0) * 8e3 / t.rate_low).max(t.saw.most_ms);
-    let truth = if in_bytes { t.limit_bytes } else { most_ms };
+    let most_ms = ((t.line_bytes + 1500.0) * 8e3 / t.rate_low).max(t.saw.most_ms);
+    let truth = if in_bytes { t.line_bytes } else { most_ms };
     // A host's stamps are not exact to less than a millisecond.
     let over = match in_bytes {
         true => slack.min(0.10 * truth),

@@ -126,8 +126,9 @@ mod tests {
     }
 
     /// Links of which a figure was once wrong: a load that still drained in the next phase, and downloads that arrived
-    /// twice, passed for others' traffic; flows of one packet each for one queue; a base that moved for a queue; a wait
-    /// with an interval of any width for that of a law.
+    /// twice, passed for others' traffic; flows of one packet each for one queue; a base that moved for a queue or a policer;
+    /// a wait with an interval of any width for that of a law; jitter that keeps the order for a queue; packets that were
+    /// overtaken for the drops of a law.
     #[test]
     fn what_a_link_leaves_open_is_not_told() {
         for (seed, number, figure) in [
@@ -137,6 +138,11 @@ mod tests {
             (334, 144, "queue ms"),
             (331, 235, "queue ms"),
             (20261128, 97, "queue bytes"),
+            (801, 193, "discipline"),
+            (801, 247, "queue bytes"),
+            (801, 45, "discipline"),
+            (802, 139, "queue ms"),
+            (805, 104, "discipline"),
         ] {
             let result = virtual_time::result(&family::draw(seed, number, Kind::Virtual)).unwrap();
             let wrong: Vec<_> = (result.judged.iter())

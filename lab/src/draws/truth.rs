@@ -54,6 +54,8 @@ pub struct DirectionTruth {
     pub queue_bytes: Option<f64>,
     /// Capacity of the queue in packets of any size.
     pub limit_bytes: f64,
+    /// The same of the line's own queue, which a policer in front of it hardly fills.
+    pub line_bytes: f64,
     pub saw: Saw,
 }
 
@@ -174,6 +176,7 @@ fn direction(draw: &Draw, direction: Direction, saw: Saw) -> DirectionTruth {
             Class::Policer => Some(0.0),
             _ => None,
         },
+        line_bytes: limit_bytes,
         limit_bytes: if class == Class::Policer {
             0.0
         } else {

@@ -9,11 +9,14 @@ use crate::trains::{SCOUT, of_stage, received_rate, waits};
 use base::print::significant;
 use base::program::Train;
 use stats::Figure;
+use std::cmp::Ordering;
 
 /// Factor by which a flood must exceed the peak rate to show it, and the number of stretches that must show it.
 const ABOVE_PEAK: f64 = 1.05;
 
+/// Stretches that a rate before or after a bucket's end needs.
 const EARLY: usize = 4;
+const TOO_SOON: &str = "the flood ended as a token bucket ran empty: allow more time or traffic";
 /// A base delay that moves by more than this share of the queue bends its figure.
 const DRIFTS: f64 = 0.3;
 
@@ -41,13 +44,21 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// True if the rate after the step was seen for long enough to be known.
+    fn has_settled(&self) -> bool {
+        self.settled.len() >= EARLY
+    }
+
     /// Bytes of the bucket, the rate before it was empty and the rate after. The rates' clocks differ, and a stretch is
     /// known to a packet.
     fn figures(&self, seen: &Seen, sent_bps: f64) -> [Figure; 3] {
-        let bytes = Figure::Is {
-            value: self.bytes,
-            low: (self.bytes - 2.0 * seen.packet).max(0.0),
-            high: self.bytes + 2.0 * seen.packet + self.taken,
+        let bytes = match self.has_settled() {
+            true => Figure::Is {
+                value: self.bytes,
+                low: (self.bytes - 2.0 * seen.packet).max(0.0),
+                high: self.bytes + 2.0 * seen.packet + self.taken,
+            },
+            false => Figure::cannot_tell(TOO_SOON),
         };
         let rate = |value: f64, levels: &[f64]| match stats::quantile_figure(levels, 0.5) {
             Figure::Is { low, high, .. } => Figure::Is {
@@ -70,11 +81,11 @@ impl Bucket {
         } else {
             rate(self.peak, &self.early)
         };
-        [
-            bytes.widened(BUCKET),
-            peak,
-            rate(self.sustained, &self.settled),
-        ]
+        let sustained = match self.has_settled() {
+            true => rate(self.sustained, &self.settled),
+            false => Figure::cannot_tell(TOO_SOON),
+        };
+        [bytes.widened(BUCKET), peak, sustained]
     }
 }
 
@@ -148,7 +159,10 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let rate = with_lost(rate, early.as_ref());
     let bps = rate.value().unwrap_or(0.0);
     let base = Base::of(trains, train, &seen);
-    let queue_ms = held_ms(train, &seen, &late, bps, &base);
+    let queue_ms = match &bucket {
+        Some(b) if !b.has_settled() => Figure::cannot_tell(TOO_SOON),
+        _ => held_ms(train, &seen, &late, bps, &base),
+    };
     let queue_bytes = queue_ms.bytes_at(&rate);
     let mut outcome = Outcome {
         says: says(
@@ -213,7 +227,8 @@ fn not_flooded(params: &Params, trains: &[Train]) -> Outcome {
     })
 }
 
-/// Largest token bucket of all floods: one that an earlier flood emptied has not filled again.
+/// Largest token bucket of all floods: one that an earlier flood emptied has not filled again. One after which a rate has
+/// settled is preferred.
 fn largest_bucket(trains: &[Train]) -> Option<Bucket> {
     of_stage(trains, "flood")
         .filter_map(|t| {
@@ -221,12 +236,22 @@ fn largest_bucket(trains: &[Train]) -> Option<Bucket> {
             let taken = taken_before(trains, t.number, found.sustained);
             Some(Bucket { taken, ..found })
         })
-        .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
+        .max_by(|a, b| {
+            (a.has_settled(), a.bytes)
+                .partial_cmp(&(b.has_settled(), b.bytes))
+                .unwrap_or(Ordering::Equal)
+        })
+}
+
+/// True if the flood ended as a token bucket ran empty: a longer one shows the rate from then on.
+pub(super) fn ends_too_soon(seen: &Seen) -> bool {
+    bucket(seen).is_some_and(|b| !b.has_settled())
 }
 
 /// Rate after the bucket is empty; without a bucket, of the last three quarters of the flood.
 fn settled_rate(seen: &Seen, bucket: Option<&Bucket>) -> Figure {
     match bucket {
+        Some(b) if !b.has_settled() => Figure::cannot_tell(TOO_SOON),
         Some(b) => stats::mean_figure(&b.settled),
         None => {
             let settled = &seen.rates[seen.rates.len() / 4..seen.rates.len() - 1];
@@ -318,6 +343,9 @@ fn add_bucket(b: &Bucket, seen: &Seen, train: &Train, queue_ms: &Figure, outcome
             sustained,
         ),
     ]);
+    if !b.has_settled() {
+        return;
+    }
     outcome.evidence.push(format!(
         "from {} s on {} Mbit/s come out instead of {}: a full queue that takes {} ms at the lower rate takes {} at the higher, the two steps of its delay",
         significant(b.at, 3),

@@ -1,5 +1,6 @@
 //! Steps: the next sending, given all trains so far.
 
+use super::answer::ends_too_soon;
 use super::{AFTER, Bounds, Params, REST, RESTING, SHORTEST_FLOOD, SMALL, look, own, sending};
 use crate::trains;
 use crate::trains::{SCOUT, of_stage, one, received_rate, seconds};
@@ -76,7 +77,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
                     return None;
                 }
                 (2.0 * sent, seconds(time))
-            } else if !seen.full && more {
+            } else if (!seen.full || ends_too_soon(&seen)) && more {
                 (sent, longer)
             } else {
                 return rest_after(trains, way, &bounds);

@@ -45,6 +45,15 @@ fn a_burst_allowance_is_found_with_its_size_and_both_rates() {
     }
 }
 
+/// The bucket lasted as long as the first flood, and its last two stretches passed for the rate from then on.
+#[test]
+fn a_bucket_that_runs_empty_as_the_flood_ends_takes_another_flood() {
+    let up = "rate = \"19.68 Mbit/s\"\ndelay = \"49.58 ms\"\nqueue = \"tbf:rate=11615282 bit/s,burst=4000000,limit=22\"";
+    let outcome = probe("buffer", &mut bench(up, Hosts::default()));
+    near(&outcome, "sustained_bps", 11_615_282.0, 0.02 * 11_615_282.0);
+    near(&outcome, "bucket_bytes", 4e6, 4e5);
+}
+
 /// `check` called an FQ-CoDel queue too large: it holds seconds of a flood, and nothing of what others send.
 #[test]
 fn a_queue_that_drops_before_it_is_full_is_told_from_one_that_does_not() {
