@@ -49,6 +49,9 @@ const SPARSE_PAYLOAD: u32 = 36;
 /// Floods above this rate are beyond what a host paces.
 const FASTEST_BPS: f64 = 2.5e9;
 
+/// Share of a flood that finds the queue empty, from which the link was idle at times.
+const EMPTIES: f64 = 0.05;
+
 /// Number of packets that leave the link during a confirming flood.
 const LEAVE: f64 = 60.0;
 /// Number of packets below which a ceiling cannot be told from the level that an AQM holds.
@@ -403,6 +406,16 @@ impl Flood<'_> {
             && noise.most_ms < 3.0 * packet_ms + 2.0
     }
 
+    /// True if the flood found the queue empty now and then, although it waited there at other times: a law that drops so
+    /// much of it leaves the link idle.
+    fn empties(&self, waits: &[(i64, f64)], packet_ms: f64, noise: Noise) -> bool {
+        let late: Vec<f64> = waits[waits.len() / 2..].iter().map(|w| w.1).collect();
+        let free_ms = 0.7 * packet_ms + noise.usual_ms + 0.1;
+        let free = late.iter().filter(|w| **w < free_ms).count();
+        let usual = stats::quantile_of_sorted(&stats::sorted(&late), 0.5).unwrap_or(0.0);
+        late.len() >= 50 && usual > 2.0 * free_ms && free as f64 >= EMPTIES * late.len() as f64
+    }
+
     /// True if both halves of the overloaded part arrived at one rate: no token bucket was being emptied.
     fn keeps_its_rate(&self) -> bool {
         let all = trains::arrivals(self.train);
@@ -588,7 +601,10 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
 
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
     Some(Overload {
-        confirmed: last.confirms() && last.keeps_its_rate() && !last.pauses(),
+        confirmed: last.confirms()
+            && last.keeps_its_rate()
+            && !last.pauses()
+            && !last.empties(&flood, packet_ms, noise),
         rate_bps,
         at_least_bps,
         plateau_ms,
