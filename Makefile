@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: crates elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: crates elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet fleet-hundred test build release release-check small assets deps truth draws twin-draws probe-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback
@@ -92,6 +92,11 @@ release-check: ## runs the binaries of `make release` on a recording, those of o
 
 demo-fleet: build ## a hub, a server and five points in network namespaces, two minutes; needs root
 	$(SUDO) python3 bench/demo_fleet.py
+
+POINTS := 100
+SECONDS := 150
+fleet-hundred: build ## a hub and POINTS agents behind drawn links for SECONDS, with kills and cuts: docs/book/fleet.md; needs root
+	$(SUDO) python3 bench/fleet_hundred.py $(POINTS) $(SECONDS) $(or $(SEED),1)
 
 demo: build ## the whole job on one machine, over an emulated ADSL line
 	rm -rf demo.rec

@@ -471,7 +471,10 @@ fn recorded(dir: &TempDir) -> (Disk, Vec<(String, Change)>, SocketAddr) {
         .unwrap();
     let hub = Serving::start(&root.join("hub"), address);
     let url = format!("https://{address}").parse().unwrap();
-    join(&root.join("agent"), &url, &invitation).unwrap();
+    join(&root.join("agent"), &url, &invitation, &mut |_| {}, &|| {
+        false
+    })
+    .unwrap();
     upload(&root.join("agent"), &mut Vec::new());
     drop(hub);
     std::fs::write(root.join("mark"), "").unwrap();

@@ -98,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 "not joined; --agree answers yes to the question",
             ));
         }
-        let point = fleet::agent::join(&args.data, &hub, &code)?;
+        let point = fleet::agent::join(&args.data, &hub, &code, news, stop)?;
         eprintln!("joined {hub} as {point}");
     }
     let mut agent = Agent::open(&args.data, super::task::read)?;

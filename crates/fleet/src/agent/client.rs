@@ -11,6 +11,7 @@ use hyper::{Method, Request, StatusCode};
 use measure::keys::Pin;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,12 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 const ANSWER: Duration = Duration::from_secs(120);
+/// Errors of a connection that the other side closed.
+const CLOSED: [io::ErrorKind; 3] = [
+    io::ErrorKind::UnexpectedEof,
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::BrokenPipe,
+];
 
 /// Address of a hub: `https://HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -68,6 +75,14 @@ pub struct HubRefuses {
     pub why: String,
 }
 
+/// Connection that the hub closed before it spoke: it has too many, of all or of this network. Repeating it helps.
+#[derive(Debug, thiserror::Error)]
+#[error("no TLS with {address}: {why}")]
+pub struct HubBusy {
+    address: Address,
+    why: io::Error,
+}
+
 /// Open connection to the hub.
 pub struct Client {
     http: Http,
@@ -96,6 +111,11 @@ async fn connect(address: &Address, pin: Pin) -> anyhow::Result<TlsStream<TcpStr
             Some(other) => anyhow!(
                 "{address} is not the hub of this code or token: its key is {other}, expected is {pin}"
             ),
+            None if CLOSED.contains(&e.kind()) => HubBusy {
+                address: address.clone(),
+                why: e,
+            }
+            .into(),
             None => anyhow!("no TLS with {address}: {e}"),
         },
     )

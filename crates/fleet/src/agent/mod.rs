@@ -15,7 +15,7 @@ mod spending;
 pub(crate) mod spool;
 mod start;
 
-pub use client::{Address, Client, HubRefuses};
+pub use client::{Address, Client, HubBusy, HubRefuses};
 pub use program::launch;
 
 use crate::identity::{Identity, PublicKey};
@@ -50,6 +50,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// Times between two tries to reach the hub: the first is half of the shortest, each further one twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Time for which joining a busy hub is tried, and the least pause between two tries.
+const JOINS_WITHIN: Duration = Duration::from_secs(60);
+const JOIN_PAUSE: Duration = Duration::from_secs(1);
 /// Runs that are kept for the hub; of more, the oldest go.
 const RUNS: usize = 10_000;
 /// Runs in one report.
@@ -192,10 +195,17 @@ fn since_sync_s() -> Option<u64> {
 }
 
 /// Joins the hub that gave the code; the caller has shown [`crate::CONSENT`] to the owner. Repeating it with the same code is allowed until the agent has joined.
+/// A busy hub is asked again for a minute: many points may be switched on together.
 ///
 /// # Errors
 /// The hub cannot be reached, the code is not valid, or the agent has joined another hub.
-pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Result<String> {
+pub fn join(
+    home: &Path,
+    hub: &Address,
+    invitation: &Invitation,
+    news: &mut dyn FnMut(News<'_>),
+    stop: &dyn Fn() -> bool,
+) -> anyhow::Result<String> {
     durable::create_directories(home)?;
     if let Some(joined) = read::<Joined>(&home.join("hub.json"))? {
         return match joined.hub == *hub {
@@ -208,7 +218,18 @@ pub fn join(home: &Path, hub: &Address, invitation: &Invitation) -> anyhow::Resu
         };
     }
     let identity = Identity::kept_in(&home.join("agent.key"))?;
-    let mut client = Client::connect(hub, invitation.pin, None)?;
+    let end = Instant::now() + JOINS_WITHIN;
+    // Points that were refused together come again one after the other.
+    let apart = Duration::from_millis(hash(&[&identity.public().to_string()]) % 2000);
+    let mut client = loop {
+        match Client::connect(hub, invitation.pin, None) {
+            Err(e) if e.is::<HubBusy>() && Instant::now() < end && !stop() => {
+                news(News::Failed(&format!("{e:#}; trying again for a minute")));
+                std::thread::sleep(JOIN_PAUSE + apart);
+            }
+            done => break done?,
+        }
+    };
     let asked = Enrol {
         secret: hex(&invitation.secret),
         public_key: identity.public(),

@@ -5,7 +5,7 @@ use super::runner::{self, Running};
 use super::spool::write_json;
 use super::{Agent, News, TALK_BYTES};
 use crate::plan::{FleetPlan, Measurement};
-use crate::schedule::{Due, next_start};
+use crate::schedule::{Due, hash, next_start};
 use crate::task::Task;
 use crate::wire::{RunEnd, TurnAnswer, TurnRequest};
 use anyhow::Context;
@@ -39,6 +39,8 @@ pub(super) struct Wait {
     wants: Option<String>,
     /// Server at which the hub gave the turn.
     turn: Option<String>,
+    /// Time since which the hub does not answer, UNIX s.
+    silent_since_s: Option<u64>,
     /// True if the operator asked for it out of turn.
     is_asked: bool,
 }
@@ -57,9 +59,19 @@ impl Wait {
             ask_turn: Instant::now(),
             wants: None,
             turn: None,
+            silent_since_s: None,
             is_asked: false,
         }
     }
+}
+
+/// Time at which a point goes ahead without a hub that has been silent since `since_s`, UNIX s: after a quarter to three
+/// quarters of its patience by its `share`, and before it would give up at `last_s`.
+fn goes_ahead_s(since_s: u64, last_s: u64, patience_s: u64, share: u64) -> u64 {
+    let spread_s = patience_s / 4 + share % (patience_s / 2 + 1);
+    since_s
+        .saturating_add(spread_s)
+        .min(last_s.saturating_sub(1))
 }
 
 impl Agent {
@@ -299,7 +311,8 @@ impl Agent {
         self.turn(m, server, wait, news)
     }
 
-    /// Asks the hub for the turn at a server. Without the hub, the server's own queue keeps the order.
+    /// Asks the hub for the turn at a server. Without the hub, the server's own queue keeps the order. A hub that starts anew
+    /// is back soon, so that its points do not all go ahead at once.
     fn turn(
         &mut self,
         m: &Measurement,
@@ -308,7 +321,7 @@ impl Agent {
         news: &mut dyn FnMut(News<'_>),
     ) -> Option<String> {
         if self.failures > 0 || self.told.is_none() {
-            return None;
+            return self.waits_for_hub(m, wait);
         }
         let why = format!("another point measures with {server}");
         if Instant::now() < wait.ask_turn {
@@ -321,15 +334,27 @@ impl Agent {
                 None
             }
             Ok(TurnAnswer { wait_s: Some(s) }) => {
+                wait.silent_since_s = None;
                 let pause = std::time::Duration::from_secs(s.clamp(1, ASK_AGAIN_S));
                 wait.ask_turn = Instant::now() + pause;
                 Some(why)
             }
             Err(e) => {
                 news(News::Failed(&format!("{}: no turn: {e:#}", m.name)));
-                None
+                wait.ask_turn = Instant::now() + std::time::Duration::from_secs(ASK_AGAIN_S);
+                self.waits_for_hub(m, wait)
             }
         }
+    }
+
+    /// Reason to wait for a hub that does not answer; none once this point goes ahead without it.
+    fn waits_for_hub(&self, m: &Measurement, wait: &mut Wait) -> Option<String> {
+        let now_s = self.now_s();
+        let since_s = *wait.silent_since_s.get_or_insert(now_s);
+        let last_s = wait.due.at_s + m.patience_s();
+        let share = hash(&[&self.joined.point, &m.name, &wait.due.number.to_string()]);
+        let ahead_s = goes_ahead_s(since_s, last_s, m.patience_s(), share);
+        (now_s < ahead_s).then(|| "the hub, which gives the turns, does not answer".into())
     }
 
     fn ask_turn(&mut self, server: &str, for_s: u64) -> anyhow::Result<TurnAnswer> {
@@ -408,5 +433,22 @@ impl Agent {
         };
         store::each_row(&directory, TableId::Traffic, add).ok()?;
         (rows > 0).then_some(bytes.min(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::goes_ahead_s;
+
+    #[test]
+    fn points_whose_hub_falls_silent_go_ahead_one_after_the_other_and_before_they_give_up() {
+        let ahead = |share| goes_ahead_s(1000, 1055, 60, share);
+        let times: std::collections::BTreeSet<u64> = (0..500).map(ahead).collect();
+        assert_eq!(times.first(), Some(&1015));
+        assert_eq!(times.last(), Some(&1045));
+        assert!(times.len() > 25);
+        assert_eq!(goes_ahead_s(1050, 1055, 60, 7), 1054);
+        // Without patience there is nothing to wait for.
+        assert_eq!(goes_ahead_s(1000, 1000, 0, 9), 999);
     }
 }
