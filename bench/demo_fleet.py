@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 
+from star import Star, inside, run
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAILBACK = ROOT / "target/release/tailback"
 HOME = ROOT / "demo-fleet"
-CORE = "tailback-demo-core"
 HUB = "10.213.0.1"
+STAR = Star("tailback-demo", f"{HUB}/24")
 POINTS = ["village-1", "village-2", "village-3", "deep-queue", "cut-off"]
 PLAN = f"""
 report_every_s = 5
@@ -35,38 +37,12 @@ wait_s = 50
 """
 
 
-def run(*words):
-    subprocess.run([str(w) for w in words], check=True)
-
-
-def inside(namespace, *words):
-    return ["ip", "netns", "exec", namespace, *[str(w) for w in words]]
-
-
 def network():
-    """A bridge with the hub's address, and a point behind each of its ports."""
-    run("ip", "netns", "add", CORE)
-    run(*inside(CORE, "ip", "link", "add", "br0", "type", "bridge"))
-    run(*inside(CORE, "ip", "addr", "add", f"{HUB}/24", "dev", "br0"))
-    for link in ("lo", "br0"):
-        run(*inside(CORE, "ip", "link", "set", link, "up"))
+    """Points around the core, of which one has a deep queue."""
+    STAR.lay()
     for number, point in enumerate(POINTS):
-        name = f"tailback-demo-{point}"
-        run("ip", "netns", "add", name)
-        run("ip", "link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"p{number}", "netns", CORE)
-        run(*inside(CORE, "ip", "link", "set", f"p{number}", "master", "br0", "up"))
-        run(*inside(name, "ip", "addr", "add", f"10.213.0.{10 + number}/24", "dev", "eth0"))
-        for link in ("lo", "eth0"):
-            run(*inside(name, "ip", "link", "set", link, "up"))
-        latency = "800ms" if point == "deep-queue" else "30ms"
-        for namespace, link, rate in ((name, "eth0", "3mbit"), (CORE, f"p{number}", "10mbit")):
-            shape = ("root", "tbf", "rate", rate, "burst", "3kb", "latency", latency)
-            run(*inside(namespace, "tc", "qdisc", "add", "dev", link, *shape))
-
-
-def remove_network():
-    for name in [CORE, *(f"tailback-demo-{p}" for p in POINTS)]:
-        subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)
+        wait = ("burst", "3kb", "latency", "800ms" if point == "deep-queue" else "30ms")
+        STAR.add(point, f"10.213.0.{10 + number}/24", up=("rate", "3mbit", *wait), down=("rate", "10mbit", *wait))
 
 
 def start(processes, namespace, log, *words):
@@ -78,8 +54,8 @@ def start(processes, namespace, log, *words):
 
 def demo(seconds, processes):
     hub = HOME / "hub"
-    start(processes, CORE, "serve", "serve", "--listen", f"{HUB}:7117", "--state", HOME / "serve")
-    start(processes, CORE, "hub", "hub", "--data", hub, "--listen", f"{HUB}:8443")
+    start(processes, STAR.core, "serve", "serve", "--listen", f"{HUB}:7117", "--state", HOME / "serve")
+    start(processes, STAR.core, "hub", "hub", "--data", hub, "--listen", f"{HUB}:8443")
     time.sleep(2)
     (HOME / "plan.toml").write_text(PLAN)
     run(TAILBACK, "fleet", "plan", HOME / "plan.toml", "--data", hub)
@@ -87,10 +63,10 @@ def demo(seconds, processes):
         invite = [TAILBACK, "hub", "invite", "--data", hub, "--name", point]
         code = subprocess.run(invite, check=True, capture_output=True, text=True).stdout.strip()
         join = ("agent", "--data", HOME / point, "--join", f"https://{HUB}:8443", code, "--agree")
-        start(processes, f"tailback-demo-{point}", point, *join)
+        start(processes, STAR.of(point), point, *join)
     print(f"{len(POINTS)} points measure for {seconds} s", flush=True)
     time.sleep(seconds / 2)
-    run(*inside("tailback-demo-cut-off", "ip", "link", "set", "eth0", "down"))
+    run(*inside(STAR.of("cut-off"), "ip", "link", "set", "eth0", "down"))
     time.sleep(seconds / 2)
     run(TAILBACK, "fleet", "status", "--data", hub)
     print(f"\nrecordings: {hub}/points; one point: {TAILBACK} analyse {hub}/points/village-1/load*")
@@ -100,7 +76,7 @@ def main():
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 90
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
-    remove_network()
+    STAR.remove()
     processes = []
     try:
         network()
@@ -113,7 +89,7 @@ def main():
                 process.wait(timeout=40)
             except subprocess.TimeoutExpired:
                 process.kill()
-        remove_network()
+        STAR.remove()
 
 
 main()

@@ -7,6 +7,7 @@ Usage: python3 bench/fleet_hundred.py [POINTS] [SECONDS] [SEED]
 
 import collections
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -18,11 +19,13 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from star import Star, inside, run
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAILBACK = ROOT / "target/release/tailback"
 HOME = ROOT / "target/fleet-hundred"
-CORE = "tailback-hundred-core"
 HUB = "10.214.0.1"
+STAR = Star("tailback-hundred", f"{HUB}/16")
 PLAN = f"""
 report_every_s = 10
 
@@ -39,48 +42,20 @@ every_s = 120
 at_most_s = 40
 wait_s = 60
 """
-# The clock of a process in /proc has this many ticks a second.
-TICKS = 100
-
-
-def run(*words):
-    subprocess.run([str(w) for w in words], check=True)
-
-
-def inside(namespace, *words):
-    return ["ip", "netns", "exec", namespace, *[str(w) for w in words]]
-
-
-def namespace(point):
-    return f"tailback-hundred-{point}"
+# Ticks of the clock in /proc, a second.
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def network(points, draw):
-    """A bridge with the hub's address, and a point behind each of its ports."""
-    run("ip", "netns", "add", CORE)
-    run(*inside(CORE, "ip", "link", "add", "br0", "type", "bridge"))
-    run(*inside(CORE, "ip", "addr", "add", f"{HUB}/16", "dev", "br0"))
-    for link in ("lo", "br0"):
-        run(*inside(CORE, "ip", "link", "set", link, "up"))
+    """Points around the core, each with drawn rates and buffers."""
+    def bucket(least, most):
+        rate = least * (most / least) ** draw.random()
+        return "rate", f"{rate:.3f}mbit", "burst", "5kb", "latency", f"{draw.uniform(30, 800):.0f}ms"
+
+    STAR.lay()
     for number, point in enumerate(points):
-        name = namespace(point)
-        run("ip", "netns", "add", name)
-        run("ip", "link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"p{number}", "netns", CORE)
-        run(*inside(CORE, "ip", "link", "set", f"p{number}", "master", "br0", "up"))
-        run(*inside(name, "ip", "addr", "add", f"10.214.{1 + number // 200}.{10 + number % 200}/16", "dev", "eth0"))
-        for link in ("lo", "eth0"):
-            run(*inside(name, "ip", "link", "set", link, "up"))
-        for where, link, least, most in ((name, "eth0", 0.3, 10), (CORE, f"p{number}", 1, 50)):
-            rate = least * (most / least) ** draw.random()
-            shape = ("root", "tbf", "rate", f"{rate:.3f}mbit", "burst", "5kb", "latency", f"{draw.uniform(30, 800):.0f}ms")
-            run(*inside(where, "tc", "qdisc", "add", "dev", link, *shape))
-
-
-def remove_network():
-    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    for line in listed.splitlines():
-        if line.startswith("tailback-hundred-"):
-            subprocess.run(["ip", "netns", "delete", line.split()[0]], stderr=subprocess.DEVNULL)
+        address = f"10.214.{1 + number // 200}.{10 + number % 200}/16"
+        STAR.add(point, address, up=bucket(0.3, 10), down=bucket(1, 50))
 
 
 class Fleet:
@@ -95,10 +70,10 @@ class Fleet:
         self.processes[name] = subprocess.Popen(inside(where, TAILBACK, *words), stdout=out, stderr=out)
 
     def start_hub(self):
-        self.start("hub", CORE, "hub", "--data", HOME / "hub", "--listen", f"{HUB}:8443")
+        self.start("hub", STAR.core, "hub", "--data", HOME / "hub", "--listen", f"{HUB}:8443")
 
     def start_agent(self, point, *join):
-        self.start(point, namespace(point), "agent", "--data", HOME / point, *join)
+        self.start(point, STAR.of(point), "agent", "--data", HOME / point, *join)
 
     def kill(self, name):
         self.processes[name].kill()
@@ -147,7 +122,7 @@ def trouble(fleet, seconds, draw):
             fleet.start_agent(point)
             counted["kills of an agent"] += 1
         elif what == "cut":
-            device = inside(namespace(point), "ip", "link", "set", "eth0")
+            device = inside(STAR.of(point), "ip", "link", "set", "eth0")
             run(*device, "down")
             mend.append((now + draw.uniform(1, 15), lambda device=device: run(*device, "up")))
             counted["cuts of a link"] += 1
@@ -227,12 +202,12 @@ def main():
     draw = random.Random(seed)
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
-    remove_network()
+    STAR.remove()
     points = [f"p{n}" for n in range(count)]
     fleet = Fleet(points)
     try:
         network(points, draw)
-        fleet.start("serve", CORE, "serve", "--listen", f"{HUB}:7117", "--state", HOME / "serve", "--max-clients", 4 * count, "--log", "json")
+        fleet.start("serve", STAR.core, "serve", "--listen", f"{HUB}:7117", "--state", HOME / "serve", "--max-clients", 4 * count, "--log", "json")
         fleet.start_hub()
         time.sleep(2)
         (HOME / "plan.toml").write_text(PLAN)
@@ -254,7 +229,7 @@ def main():
         all_in = drained(fleet, 240)
     finally:
         fleet.stop()
-        remove_network()
+        STAR.remove()
     failed, total, outcomes = check([p for p in points if p not in ended])
     failed += [f"{p}: its agent ended by itself: see {HOME}/{p}.log" for p in ended]
     print(f"{total['recordings']} recordings, {total['rows']} rows, {total['quarantined']} in quarantine; {outcomes}")

@@ -562,6 +562,16 @@ fn epochs(rows: &[&Flow], apart: i64) -> Vec<i64> {
     found
 }
 
+/// True if a base delay that may have moved by `doubt_ms` leaves nothing to say about a wait of this size.
+pub(crate) fn drowns(doubt_ms: f64, wait_ms: f64) -> bool {
+    doubt_ms > (0.25 * wait_ms).max(2.0)
+}
+
+/// True if the interval of a delay reaches beyond three times of it, and 10 ms more: too few probes met the worst.
+pub(crate) fn is_vague(value_ms: f64, high_ms: f64) -> bool {
+    high_ms > 3.0 * value_ms + 10.0
+}
+
 impl Bottleneck {
     /// Values of `series` within the steady part.
     pub fn steady(&self, series: &[(i64, f64)]) -> Vec<f64> {
@@ -682,7 +692,7 @@ impl Bottleneck {
 
     /// True if what the base may have moved by leaves nothing to say about a wait of this size.
     pub fn drowns(&self, wait_ms: f64) -> bool {
-        self.base_doubt_ms > (0.25 * wait_ms).max(2.0)
+        drowns(self.base_doubt_ms, wait_ms)
     }
 
     /// The highest level of `series` that is no single outlier.

@@ -10,7 +10,8 @@
 //!
 //! The first seconds, with slow start's overshoot, count here: an AQM lets the burst in and then works it off, a
 //! drop-tail queue stays at its ceiling. A link that loses packets by itself looks like an AQM. That is excluded by
-//! probes that were not lost without load, by losses that prefer high delays, or by the even peaks of one flow. A
+//! probes that were not lost without load, by losses that prefer high delays, or by the even peaks of one flow. TCP also
+//! takes packets for lost that three later ones overtook: the flood of datagrams shows how many those are. A
 //! ceiling so low that an AQM may hold it counts only if it is sharp.
 //!
 //! **Source.** Borlaug 2014, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
@@ -41,7 +42,7 @@ const REGULAR: f64 = 0.45;
 /// Standard deviations by which losses must prefer high delays, if the link may lose as much by itself.
 const PREFERENCE: f64 = 4.0;
 
-/// Share of overtaken packets from which they may be what TCP took for losses, of those.
+/// Overtaken packets for each loss that TCP saw, from which the losses may all be overtaken packets.
 const OVERTAKEN: f64 = 0.5;
 
 /// Packets up to which a ceiling is that of a plain queue.

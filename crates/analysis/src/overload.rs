@@ -328,13 +328,19 @@ impl Flood<'_> {
         let least = |v: &[(i64, i64)]| v.iter().map(|d| d.1).min();
         let above = |v: Vec<(i64, i64)>, least: Option<i64>| {
             v.into_iter()
-                .map(|(t, d)| (t, (d - least.unwrap_or(d)) as f64 / 1e6))
+                .map(|(t, d)| (t, d.saturating_sub(least.unwrap_or(d)) as f64 / 1e6))
                 .collect()
         };
-        // A small datagram takes less time on the link than a full one: each stream has a base of its own. A flood may have
-        // filled a short queue before the second small one, so that the base is that of full packets less their time.
+        // A small datagram takes less time on the link than a full one: each stream has a base of its own. If the flood filled
+        // a short queue before the second small one, that base has the queue in it: it is at most that of the flood, less
+        // the time that a full packet takes longer.
+        let size = |t: &Train| f64::from(t.facts.program.largest_payload() + t.facts.headers);
         let a = least(&flood);
-        let b = least(&beside).map(|b| a.map_or(b, |a| b.min(a - (packet_ms * 1e6) as i64)));
+        let b = self.beside.and_then(|small| {
+            let longer_ms = packet_ms * (1.0 - size(small) / size(self.train)).max(0.0);
+            let bound = a.map(|a| a.saturating_sub((longer_ms * 1e6) as i64));
+            least(&beside).into_iter().chain(bound).min()
+        });
         (above(flood, a), above(beside, b))
     }
 
@@ -623,18 +629,23 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
 /// Share of the datagrams that arrived after three that were sent later: TCP takes a packet for lost from three on
 /// (RFC 5681; 3-reordering of RFC 4737).
 fn overtaken(train: &Train) -> f64 {
+    let arrived: Vec<i64> = train.fates.iter().filter_map(|f| f.received_ns).collect();
+    after_three_later(&arrived) as f64 / arrived.len().max(1) as f64
+}
+
+/// Number of arrivals, in the order of sending, that came after three that were sent later.
+fn after_three_later(arrived: &[i64]) -> usize {
     // Earliest arrivals of those sent later, in order.
     let mut earliest = [i64::MAX; 3];
-    let (mut late, mut arrived) = (0u64, 0u64);
-    for received in train.fates.iter().rev().filter_map(|f| f.received_ns) {
-        late += u64::from(received > earliest[2]);
-        arrived += 1;
-        if received < earliest[2] {
-            earliest[2] = received;
+    let late = arrived.iter().rev().filter(|received| {
+        let is_late = **received > earliest[2];
+        if **received < earliest[2] {
+            earliest[2] = **received;
             earliest.sort_unstable();
         }
-    }
-    late as f64 / arrived.max(1) as f64
+        is_late
+    });
+    late.count()
 }
 
 /// Most by which a later flood of `full` came out of the link faster than an earlier one; see [`Overload::rises`].
@@ -743,4 +754,62 @@ fn side_by_side(
     (small.len() >= 5)
         .then(|| Some((median(&load)?, median(&small)?)))
         .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::{Streams, uniform};
+
+    #[test]
+    fn the_most_of_dense_packets_is_that_of_drawn_delays_of_any_unevenness() {
+        const DRAWS: usize = 100_000;
+        let mut rng = Streams::new(20_261_129).stream("jitter");
+        let mut ratios = Vec::new();
+        for _ in 0..40 {
+            let (shape, scale) = (
+                0.6 + 2.4 * uniform(&mut rng),
+                10.0 * uniform(&mut rng) + 0.01,
+            );
+            let delays =
+                (0..DRAWS).map(|_| scale * (-(1.0 - uniform(&mut rng)).ln()).powf(1.0 / shape));
+            let sorted = stats::sorted(&delays.collect::<Vec<_>>());
+            let at = |q| stats::quantile_of_sorted(&sorted, q).expect("there are some");
+            let noise = Noise {
+                usual_ms: at(0.5),
+                most_ms: at(0.95),
+            };
+            let ratio = noise.dense_ms() / sorted[DRAWS - 1];
+            // The greatest of so many has an exponent of 11.5, and in 999 of 1000 cases one of 9.5 to 18.5.
+            assert!(
+                (0.45..1.4).contains(&ratio),
+                "shape {shape}, scale {scale}: {ratio}"
+            );
+            ratios.push(ratio);
+        }
+        let median = stats::median(&ratios).expect("there are some");
+        assert!((0.85..1.1).contains(&median), "{median}");
+        assert_eq!(Noise::default().dense_ms(), 0.0);
+    }
+
+    #[test]
+    fn datagrams_are_overtaken_by_three_or_not_as_counted_one_by_one() {
+        let mut rng = Streams::new(20_261_129).stream("order");
+        for _ in 0..300 {
+            let count = (1.0 + 60.0 * uniform(&mut rng)) as i64;
+            let jitter = 12.0 * uniform(&mut rng);
+            let arrived: Vec<i64> = (0..count)
+                .map(|sent| sent + (jitter * uniform(&mut rng)) as i64)
+                .collect();
+            let one_by_one = arrived.iter().enumerate().filter(|(i, received)| {
+                let later = arrived[i + 1..].iter();
+                later.filter(|other| other < received).count() >= 3
+            });
+            assert_eq!(
+                after_three_later(&arrived),
+                one_by_one.count(),
+                "{arrived:?}"
+            );
+        }
+    }
 }

@@ -10,14 +10,15 @@
 //! **Source.** Borlaug 2014, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
 //!
-//! Not told: the size if the base moved by more than a fifth of it meanwhile (a bound remains), and the wait of the
-//! load's own packets if delayed acknowledgements leave half of it open.
+//! Not told: the size if the base moved by more than a fifth of it meanwhile (a bound remains), the level that an AQM holds
+//! if the base moved by more than half of it, and the wait of the load's own packets if delayed acknowledgements leave
+//! half of it open. A bound is less by the most that the jitter of the idle link adds to packets that keep their order.
 //!
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as probes are: the size
 //! is right for the mix that was in it.
 
 use crate::answer::{Discipline, QueueIs};
-use crate::bottleneck::Bottleneck;
+use crate::bottleneck::{Bottleneck, is_vague};
 use crate::overload;
 use stats::Figure;
 
@@ -87,7 +88,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
                 b.base_doubt_ms
             ))
         }
-        (QueueIs::Controlled, Figure::Is { value, low, high }) if high > 3.0 * value + 10.0 => {
+        (QueueIs::Controlled, Figure::Is { value, low, high }) if is_vague(value, high) => {
             Figure::cannot_tell(format!(
                 "the queue was long too rarely: between {low:.1} and {high:.1} ms"
             ))

@@ -5,7 +5,7 @@ use crate::answer::{
     ANSWER_VERSION, Answer, DirectionAnswer, DisciplineGuess, PhaseAnswer, QueueIs,
 };
 use crate::baseline::{self, Baseline};
-use crate::bottleneck::{self, Bottleneck, Scene};
+use crate::bottleneck::{self, Bottleneck, Scene, drowns, is_vague};
 use crate::browser::Withheld;
 use crate::clock::{self, ClockFit};
 use crate::contract;
@@ -65,14 +65,12 @@ impl Options {
 /// useless becomes unknown.
 fn doubted(delays: Delays, doubt_ms: f64) -> Delays {
     let with_doubt = |f: Figure| match f {
-        Figure::Is { value, .. } if doubt_ms > (0.25 * value).max(2.0) => {
-            Figure::cannot_tell(format!(
-                "the base delay itself moved by {doubt_ms:.1} ms during the test, and the delay under load was {value:.1} ms above it"
-            ))
-        }
-        Figure::Is { value, low, high } if high > 3.0 * value + 10.0 => Figure::cannot_tell(
-            format!("too few probes met the load at its worst: between {low:.1} and {high:.1} ms"),
-        ),
+        Figure::Is { value, .. } if drowns(doubt_ms, value) => Figure::cannot_tell(format!(
+            "the base delay itself moved by {doubt_ms:.1} ms during the test, and the delay under load was {value:.1} ms above it"
+        )),
+        Figure::Is { value, low, high } if is_vague(value, high) => Figure::cannot_tell(format!(
+            "too few probes met the load at its worst: between {low:.1} and {high:.1} ms"
+        )),
         Figure::Is { value, low, high } => Figure::Is {
             value,
             low: (low - doubt_ms).max(0.0),

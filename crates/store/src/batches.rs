@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Batches that are read ahead of the consumer.
-const AHEAD: usize = 2;
+pub(crate) const AHEAD: usize = 2;
 /// Rows of a usual batch.
 const ROWS: usize = 65_536;
 

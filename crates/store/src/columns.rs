@@ -1,6 +1,7 @@
 //! Columns of one table without conversion to rows, for statistics over millions of rows.
 
 use crate::batch::{Texts, find};
+use crate::batches::AHEAD;
 use crate::reader::{days, read_day};
 use crate::{OPEN, Recovered, SEALED, StoreError};
 use arrow_array::cast::AsArray;
@@ -190,8 +191,6 @@ pub fn scan_days(
 
 /// Bytes of files that are worth a thread of their own.
 const WORTH_A_THREAD: u64 = 1 << 20;
-/// Batches that are read ahead.
-const AHEAD: usize = 2;
 
 /// Bytes of the files of some days.
 fn bytes(days: &[PathBuf]) -> u64 {

@@ -209,7 +209,10 @@ fn size(
 ) -> Judged {
     let full = (t.limit_bytes / 1500.0).floor() * 1500.0;
     // Small packets may use what is left of a limit in bytes.
-    let rest = t.limit_bytes - full;
+    let rest = match t.class {
+        Class::Policer => 0.0,
+        _ => t.limit_bytes - full,
+    };
     let bytes = match t.queue_bytes {
         Some(bytes) => bytes,
         // The limit of a law's queue was met as well, so it has a size.
@@ -252,8 +255,8 @@ fn bound(
     slack: f64,
 ) -> Judged {
     // A packet waits for what is left of the one in transmission, too.
-    let most_ms = ((t.line_bytes + 1500.0) * 8e3 / t.rate_low).max(t.saw.most_ms);
-    let truth = if in_bytes { t.line_bytes } else { most_ms };
+    let most_ms = ((t.limit_bytes + 1500.0) * 8e3 / t.rate_low).max(t.saw.most_ms);
+    let truth = if in_bytes { t.limit_bytes } else { most_ms };
     // A host's stamps are not exact to less than a millisecond.
     let over = match in_bytes {
         true => slack.min(0.10 * truth),

@@ -52,10 +52,8 @@ pub struct DirectionTruth {
     pub class: Class,
     /// Capacity of the queue in full packets; none for a law that drops before.
     pub queue_bytes: Option<f64>,
-    /// Capacity of the queue in packets of any size.
+    /// Capacity of the queue in packets of any size; of the line's own behind a policer, which hardly fills it.
     pub limit_bytes: f64,
-    /// The same of the line's own queue, which a policer in front of it hardly fills.
-    pub line_bytes: f64,
     pub saw: Saw,
 }
 
@@ -176,12 +174,7 @@ fn direction(draw: &Draw, direction: Direction, saw: Saw) -> DirectionTruth {
             Class::Policer => Some(0.0),
             _ => None,
         },
-        line_bytes: limit_bytes,
-        limit_bytes: if class == Class::Policer {
-            0.0
-        } else {
-            limit_bytes
-        },
+        limit_bytes,
         saw,
     }
 }

@@ -1,5 +1,6 @@
 //! A hub and an agent as processes: from the one-time code to recordings that `analyse` reads. Both are killed meanwhile.
 
+mod joining;
 mod operators;
 
 use serde_json::Value;

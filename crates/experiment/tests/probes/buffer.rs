@@ -47,11 +47,28 @@ fn a_burst_allowance_is_found_with_its_size_and_both_rates() {
 
 /// The bucket lasted as long as the first flood, and its last two stretches passed for the rate from then on.
 #[test]
-fn a_bucket_that_runs_empty_as_the_flood_ends_takes_another_flood() {
+fn a_bucket_that_runs_empty_as_the_flood_ends_takes_another_flood_or_is_not_told() {
     let up = "rate = \"19.68 Mbit/s\"\ndelay = \"49.58 ms\"\nqueue = \"tbf:rate=11615282 bit/s,burst=4000000,limit=22\"";
     let outcome = probe("buffer", &mut bench(up, Hosts::default()));
     near(&outcome, "sustained_bps", 11_615_282.0, 0.02 * 11_615_282.0);
     near(&outcome, "bucket_bytes", 4e6, 4e5);
+    // A length of the flood that is given allows no other.
+    let outcome = probe("buffer:hold=4s", &mut bench(up, Hosts::default()));
+    for key in [
+        "queue_ms",
+        "queue_bytes",
+        "link_bps",
+        "bucket_bytes",
+        "sustained_bps",
+    ] {
+        let figure = outcome.figure(key);
+        assert!(
+            figure.value().is_none(),
+            "{key}: {figure:?}; {}",
+            outcome.says
+        );
+    }
+    near(&outcome, "peak_bps", 19.68e6, 0.02 * 19.68e6);
 }
 
 /// `check` called an FQ-CoDel queue too large: it holds seconds of a flood, and nothing of what others send.

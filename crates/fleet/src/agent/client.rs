@@ -77,8 +77,10 @@ pub struct HubRefuses {
 
 /// Connection that the hub closed before it spoke: it has too many, of all or of this network. Repeating it helps.
 #[derive(Debug, thiserror::Error)]
-#[error("no TLS with {address}: {why}")]
-pub struct HubBusy {
+#[error(
+    "{address} closes the connection before TLS begins ({why}): the hub is busy, or no hub listens there"
+)]
+pub(super) struct HubBusy {
     address: Address,
     why: io::Error,
 }

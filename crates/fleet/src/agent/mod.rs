@@ -15,7 +15,7 @@ mod spending;
 pub(crate) mod spool;
 mod start;
 
-pub use client::{Address, Client, HubBusy, HubRefuses};
+pub use client::{Address, Client, HubRefuses};
 pub use program::launch;
 
 use crate::identity::{Identity, PublicKey};
@@ -30,6 +30,7 @@ use crate::wire::{
 };
 use crate::{consent, durable};
 use anyhow::Context;
+use client::HubBusy;
 use hyper::Method;
 use measure::keys::{Pin, hex};
 use program::Programs;
@@ -224,7 +225,9 @@ pub fn join(
     let mut client = loop {
         match Client::connect(hub, invitation.pin, None) {
             Err(e) if e.is::<HubBusy>() && Instant::now() < end && !stop() => {
-                news(News::Failed(&format!("{e:#}; trying again for a minute")));
+                news(News::Failed(&format!(
+                    "{e:#}; it is asked again, for a minute"
+                )));
                 std::thread::sleep(JOIN_PAUSE + apart);
             }
             done => break done?,

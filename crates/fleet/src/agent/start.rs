@@ -311,8 +311,8 @@ impl Agent {
         self.turn(m, server, wait, news)
     }
 
-    /// Asks the hub for the turn at a server. Without the hub, the server's own queue keeps the order. A hub that starts anew
-    /// is back soon, so that its points do not all go ahead at once.
+    /// Asks the hub for the turn at a server. Without the hub, the server's own queue keeps the order. While the hub starts
+    /// anew its points wait, so that they do not all go ahead at once.
     fn turn(
         &mut self,
         m: &Measurement,
@@ -325,7 +325,10 @@ impl Agent {
         }
         let why = format!("another point measures with {server}");
         if Instant::now() < wait.ask_turn {
-            return Some(why);
+            return match wait.silent_since_s {
+                Some(_) => self.waits_for_hub(m, wait),
+                None => Some(why),
+            };
         }
         wait.wants = Some(server.into());
         match self.ask_turn(server, m.at_most_s + TURN_MARGIN_S) {
