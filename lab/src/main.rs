@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod captures;
 mod chance;
 mod console;
 mod draws;
@@ -32,6 +33,7 @@ enum Verb {
     Reproduce(reproduce::verb::Args),
     Draws(draws::Args),
     ProbeDraws(accuracy::DrawArgs),
+    CaptureDraws(captures::Args),
     Accuracy(accuracy::Args),
     TwinDraws(twin_draws::Args),
     WhichQueue(which_queue::Args),
@@ -56,6 +58,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Reproduce(args) => return reproduce::verb::run(args),
         Verb::Draws(args) => draws::run(&args)?,
         Verb::ProbeDraws(args) => accuracy::draws(&args)?,
+        Verb::CaptureDraws(args) => captures::run(&args)?,
         Verb::Accuracy(args) => {
             live::emulate::prepare()
                 .context("the lines with the kernel's own packets need namespaces")?;

@@ -4,9 +4,9 @@
 
 pub mod family;
 pub mod hosts;
-mod judge;
+pub mod judge;
 mod namespaces;
-mod page;
+pub mod page;
 pub mod results;
 pub mod truth;
 pub mod virtual_time;

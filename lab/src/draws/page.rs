@@ -16,7 +16,7 @@ pub struct Count {
 }
 
 impl Count {
-    fn add(&mut self, j: &Judged) {
+    pub fn add(&mut self, j: &Judged) {
         match j.verdict {
             Verdict::Right => self.right += 1,
             Verdict::CannotTell => self.cannot_tell += 1,
@@ -33,7 +33,7 @@ impl Count {
     fn percent(&self, n: u64) -> f64 {
         100.0 * n as f64 / self.all().max(1) as f64
     }
-    fn row(&self, name: &str) -> String {
+    pub fn row(&self, name: &str) -> String {
         let coverage = match self.intervals {
             0 => "".into(),
             n => format!("{:.1} % of {n}", 100.0 * self.covered as f64 / n as f64),
@@ -53,7 +53,7 @@ pub struct Report<'a> {
     results: Vec<&'a Result>,
 }
 
-const HEAD: &str = "| | judged | right | cannot tell | wrong | 95 % intervals that hold the truth |\n|---|---|---|---|---|---|\n";
+pub const HEAD: &str = "| | judged | right | cannot tell | wrong | 95 % intervals that hold the truth |\n|---|---|---|---|---|---|\n";
 
 impl<'a> Report<'a> {
     pub fn of(seed: u64, results: &'a [Result]) -> Report<'a> {

@@ -506,6 +506,10 @@ tables! {
         peak_bps: Option<f64>,
         /// Start of its course, and of the first interval of `course`, UNIX ns.
         course_ns: Option<i64>,
+        /// Error of the data's ages: a tick of its sender's clock, and its possible skew; null where the clock is not known.
+        data_clock_error_ns: Option<i64>,
+        /// Error of the ages of the packets that acknowledge the data, in the same way.
+        answer_clock_error_ns: Option<i64>,
         /// Packets with payload as they were on the wire: an offload super-segment counts as the segments it is split
         /// into.
         wire_data_packets: Option<i64>,
@@ -601,6 +605,11 @@ tables! {
         prompt_samples: Option<i64>,
         /// Mean RTT of the prompt samples.
         prompt_mean_ns: Option<i64>,
+        /// Mean age of the data at the capture, by the TCP timestamps of its sender, less that of the sender's first
+        /// packet; null without timestamps whose clock is known.
+        data_age_ns: Option<i64>,
+        /// Mean age of the packets that acknowledge the data, in the same way.
+        answer_age_ns: Option<i64>,
     }
 
     /// UDP conversations in a capture: one row per conversation.

@@ -18,7 +18,7 @@ mod steps;
 use super::alert::{Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Series, Table};
 use super::spec::{How, Spec};
-use crate::passive::{Waiting, finding};
+use crate::passive::{Waiting, Way, finding};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
@@ -350,16 +350,18 @@ fn queue(rounds: &[Seen], base_ms: f64, outcome: &mut Outcome) {
         return;
     };
     let found = finding(&Waiting {
-        towards: "the server".into(),
-        base_ms,
-        median_ms,
-        p95_ms,
+        host: "the server".into(),
+        way: Way::RoundTrip,
+        base_ms: Some(base_ms),
+        median_ms: Figure::exactly(median_ms),
+        p95_ms: Figure::exactly(p95_ms),
         max_ms,
         packet_ms: if rate > 0.0 {
             PACKET_BITS / rate * 1e3
         } else {
             0.0
         },
+        at_least: false,
         measured_s: rounds.iter().map(Seen::seconds).sum(),
     });
     match found {

@@ -3,10 +3,67 @@
 //! **Source.** RFC 7323 section 4 (timestamps also give the RTT of retransmitted data); Paxson 1997, section 16.3 (ACK
 //! compression: ACKs closer together than the data they answer can have arrived).
 
+use super::ages::Ages;
 use super::bursts::Bursts;
 use super::limits::{Limited, Limits};
 use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
+
+/// Timestamps of packets that passed in a bin, summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    count: u32,
+    /// Times at which they passed, from the begin of the bin, ns.
+    at_sum_ns: i64,
+    /// Ticks of the sender's clock since its first packet.
+    ticks_sum: i64,
+}
+
+impl Stamps {
+    #[inline]
+    fn add(&mut self, at_ns: i64, ticks: i64) {
+        self.count = self.count.saturating_add(1);
+        self.at_sum_ns = self.at_sum_ns.saturating_add(at_ns);
+        self.ticks_sum = self.ticks_sum.saturating_add(ticks);
+    }
+
+    /// Adds those of a bin that begins `later_ns` later.
+    fn merge(&mut self, o: &Stamps, later_ns: i64) {
+        let later = later_ns.saturating_mul(i64::from(o.count));
+        self.at_sum_ns = (self.at_sum_ns.saturating_add(o.at_sum_ns)).saturating_add(later);
+        self.ticks_sum = self.ticks_sum.saturating_add(o.ticks_sum);
+        self.count = self.count.saturating_add(o.count);
+    }
+}
+
+/// Clock of a sender, as the timestamps of its packets show it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// Time at which the first packet passed, ns.
+    first_ns: i64,
+    value: u32,
+    /// Ticks from the first packet to the latest.
+    ticks: i64,
+}
+
+impl Clock {
+    /// Clock whose first timestamp passed at `first_ns`.
+    pub(super) fn new(first_ns: i64, value: u32) -> Clock {
+        Clock {
+            first_ns,
+            value,
+            ticks: 0,
+        }
+    }
+
+    /// Ticks since the first packet. RFC 7323 section 5.2: timestamps compare modulo 2^32.
+    #[inline]
+    fn read(&mut self, value: u32) -> i64 {
+        self.ticks += i64::from(value.wrapping_sub(self.value) as i32);
+        self.value = value;
+        self.ticks
+    }
+}
 
 /// A time bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +88,8 @@ pub struct Bin {
     pub rtt_max_ns: i64,
     /// Sum of the round trips, ns.
     pub rtt_sum_ns: i64,
+    /// Timestamps of the data, and of the ACKs of its RTTs without a delayed ACK.
+    pub stamps: [Stamps; 2],
 }
 
 impl Bin {
@@ -45,7 +104,11 @@ impl Bin {
         (self.prompt_count > 0).then(|| self.prompt_sum_ns / i64::from(self.prompt_count))
     }
 
-    fn merge(&mut self, o: &Bin) {
+    /// Adds a bin that begins `later_ns` later.
+    fn merge(&mut self, o: &Bin, later_ns: i64) {
+        for (mine, other) in self.stamps.iter_mut().zip(&o.stamps) {
+            mine.merge(other, later_ns);
+        }
         self.fresh_bytes += o.fresh_bytes;
         self.again_bytes += o.again_bytes;
         self.acked_bytes += o.acked_bytes;
@@ -99,6 +162,40 @@ impl Course {
         self.bins.last_mut().expect("there is one from the start")
     }
 
+    /// Adds the timestamp of an ACK that gave an RTT at `t`.
+    #[inline]
+    fn answered(&mut self, t: i64, answer: Option<(i64, i64)>) {
+        if let Some((at, ticks)) = answer {
+            let from = self.end - self.width_ns;
+            self.at(t).stamps[1].add(at - from, ticks);
+        }
+    }
+
+    /// Adds the timestamp of data.
+    #[inline]
+    fn stamped(&mut self, t: i64, ticks: i64) {
+        if t >= self.end {
+            self.advance(t);
+        }
+        let at_ns = t - (self.end - self.width_ns);
+        let bin = self.bins.last_mut().expect("there is one from the start");
+        bin.stamps[0].add(at_ns, ticks);
+    }
+
+    /// Ages of the packets in each bin, by the clock of their sender.
+    fn ages(&self, which: usize, clock: &Clock) -> Option<Ages> {
+        let begin = |i: usize| self.begin_ns + i as i64 * self.width_ns;
+        let means = self.bins.iter().enumerate().map(|(i, bin)| {
+            let stamps = &bin.stamps[which];
+            (stamps.count > 0).then(|| {
+                let n = f64::from(stamps.count);
+                let at = (begin(i) - clock.first_ns) as f64 + stamps.at_sum_ns as f64 / n;
+                (at, stamps.ticks_sum as f64 / n)
+            })
+        });
+        Ages::of(&means.collect::<Vec<_>>())
+    }
+
     #[cold]
     fn advance(&mut self, t: i64) {
         self.touched = self.touched.saturating_add(1);
@@ -110,7 +207,7 @@ impl Course {
             for i in 0..n.div_ceil(2) {
                 let mut bin = self.bins[2 * i];
                 if let Some(other) = self.bins.get(2 * i + 1) {
-                    bin.merge(other);
+                    bin.merge(other, self.width_ns / 2);
                 }
                 self.bins[i] = bin;
             }
@@ -184,8 +281,12 @@ pub struct Detail {
     /// Timestamps that wait for their echo.
     stamps: VecDeque<(u32, i64)>,
     echoed: Option<u32>,
-    /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more.
-    pub(super) pending: Option<i64>,
+    /// Clock of the sender of the data, and of the one that acknowledges it.
+    clocks: [Option<Clock>; 2],
+    /// When the latest ACK passed, and what the clock of its sender said.
+    answer: Option<(i64, i64)>,
+    /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more; and that ACK's answer.
+    pending: Option<(i64, Option<(i64, i64)>)>,
     under_way: VecDeque<UnderWay>,
     pub(super) limits: Limits,
     /// Sender's knowledge of the receiver when it last sent.
@@ -212,7 +313,7 @@ const STAMPS: usize = 4096;
 
 impl Detail {
     /// Creates the details. `before` holds the RTTs seen earlier.
-    pub(super) fn new(t: i64, before: &[i64]) -> Detail {
+    pub(super) fn new(t: i64, before: &[i64], clock: Option<Clock>) -> Detail {
         let mut rtt = Quantiles::default();
         before.iter().for_each(|ns| rtt.add(whole(*ns)));
         Detail {
@@ -224,6 +325,8 @@ impl Detail {
             bunches: Bunches::default(),
             stamps: VecDeque::new(),
             echoed: None,
+            clocks: [clock, None],
+            answer: None,
             pending: None,
             under_way: VecDeque::new(),
             limits: Limits::default(),
@@ -239,8 +342,26 @@ impl Detail {
         bin.in_flight_max = bin.in_flight_max.max(in_flight);
     }
 
+    /// Ages of the data, and of the packets that acknowledge it, in each bin of the course.
+    pub fn ages(&self) -> [Option<Ages>; 2] {
+        [0, 1].map(|which| self.course.ages(which, self.clocks[which].as_ref()?))
+    }
+
+    /// Reads the timestamp of a packet that acknowledges the data, from an end whose first packet was `first`.
+    #[inline]
+    pub(super) fn answered(&mut self, t: i64, value: u32, first: impl Fn() -> Option<Clock>) {
+        if self.clocks[1].is_none() {
+            self.clocks[1] = first();
+        }
+        self.answer = (self.clocks[1].as_mut()).map(|clock| (t, clock.read(value)));
+    }
+
     #[inline]
     pub(super) fn stamped(&mut self, t: i64, value: u32) {
+        if let Some(clock) = &mut self.clocks[0] {
+            let ticks = clock.read(value);
+            self.course.stamped(t, ticks);
+        }
         match self.stamps.back() {
             Some((last, _)) if value.wrapping_sub(*last) as i32 <= 0 => {}
             None if self
@@ -286,9 +407,31 @@ impl Detail {
             .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));
     }
 
-    /// Adds an RTT without a delay of the receiver's own that is no sample of its data.
+    /// Adds an RTT without a delay of the receiver's own that is no sample of its data, by the latest ACK.
     pub(super) fn prompt(&mut self, t: i64, rtt: i64) {
         self.course.at(t).prompt(rtt);
+        self.course.answered(t, self.answer);
+    }
+
+    /// Keeps an RTT by the latest ACK until the next one shows if it was without delay.
+    pub(super) fn perhaps_prompt(&mut self, rtt: i64) {
+        self.pending = Some((rtt, self.answer));
+    }
+
+    /// Forgets that RTT: the next segment was lost or reordered.
+    pub(super) fn not_prompt(&mut self) {
+        self.pending = None;
+    }
+
+    /// Adds that RTT, if it counts.
+    #[inline]
+    pub(super) fn confirm(&mut self, t: i64, counts: bool) {
+        if let Some((rtt, answer)) = self.pending.take()
+            && counts
+        {
+            self.course.at(t).prompt(rtt);
+            self.course.answered(t, answer);
+        }
     }
 
     /// Adds an RTT. `prompt`: it contains no delay of the receiver's own.
@@ -304,6 +447,7 @@ impl Detail {
         bin.rtt_count = bin.rtt_count.saturating_add(1);
         if prompt {
             bin.prompt(rtt);
+            self.course.answered(t, self.answer);
         }
     }
 

@@ -7,7 +7,7 @@ mod cause;
 use super::act::Act;
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
 use super::copies::{Found, Twice};
-use super::detail::{Detail, UnderWay};
+use super::detail::{Clock, Detail, UnderWay};
 use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
 use super::limits::Moment;
 use super::packet::Packet;
@@ -109,6 +109,8 @@ pub struct Half {
     pub first_ns: Option<i64>,
     /// Time of its last packet, ns.
     pub last_ns: Option<i64>,
+    /// Timestamp of its first packet.
+    first_stamp: Option<u32>,
     /// Sequence number of the SYN.
     isn: Option<u32>,
     /// Maximum segment size of its first packet.
@@ -344,6 +346,17 @@ impl Half {
         self.scale.shift(other.scale).is_some()
     }
 
+    /// Highest rate acknowledged over a round trip or 100 ms, bit/s.
+    pub fn peak_bps(&self) -> Option<f64> {
+        let rtt_ns = self.rtt.mean_ns().unwrap_or(0.0) as i64;
+        self.detail()?.peak_bps(rtt_ns).filter(|bps| *bps > 0.0)
+    }
+
+    /// Clock of its sender, from its first packet on.
+    fn clock(&self) -> Option<Clock> {
+        Some(Clock::new(self.first_ns?, self.first_stamp?))
+    }
+
     fn events_mut(&mut self) -> &mut Events {
         self.events.get_or_insert_default()
     }
@@ -486,7 +499,10 @@ impl Side {
         let c = &mut half.counts;
         match half.last_ns {
             Some(last) => c.longest_silence_ns = c.longest_silence_ns.max(p.t - last),
-            None => half.first_ns = Some(p.t),
+            None => {
+                half.first_ns = Some(p.t);
+                half.first_stamp = p.timestamps().map(|x| x.0);
+            }
         }
         half.last_ns = Some(p.t);
         count(&mut c.packets, 1);
@@ -740,7 +756,7 @@ impl Side {
     fn begin_details(&mut self, p: &Packet, near: bool) {
         let before = self.half.few_round_trips();
         self.half.early = None;
-        let mut detail = Box::new(Detail::new(p.t, &before));
+        let mut detail = Box::new(Detail::new(p.t, &before, self.half.clock()));
         let gathered = self.state.segments.gather(p.t, GAP_NS, FIRST_BURST);
         if let Some((first, bytes)) = gathered {
             let joined = first.joined != Joined::No;

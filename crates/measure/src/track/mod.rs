@@ -6,6 +6,7 @@
 //! to 64 bits.
 
 mod act;
+pub mod ages;
 mod bursts;
 mod connection;
 pub(crate) mod copies;

@@ -1,19 +1,24 @@
-//! Passive bufferbloat: queueing delay beyond the capture point, estimated from the RTTs of data.
+//! Passive bufferbloat: time that packets waited on either side of the capture point.
 //!
-//! **Method.** For each direction that carried data, the RTTs from the capture point to the receiver and back are
-//! binned; the excess over the base is queueing delay. The base is the least RTT between the same two hosts within five
-//! minutes. It covers all their connections and handshakes, because a connection that fills its queue throughout never
-//! shows an empty one. Only RTTs without a delay of the receiver's own count (up to 40 ms in Linux, 500 ms by
-//! RFC 9293). These are:
+//! **Method.** For each direction that carried data, RTTs from the capture point to the receiver and back are
+//! binned; the excess over the base is queueing delay, on the way of the data, of the ACKs, or of both. The base is the
+//! least RTT between the same two hosts within five minutes. It covers all their connections and handshakes, because a
+//! connection that fills its queue throughout never shows an empty one. Only RTTs without a delay of the receiver's own
+//! count (up to 40 ms in Linux, 500 ms by RFC 9293). These are:
 //! - ACKs without data for two full segments, or for a segment whose successor was acknowledged separately;
 //! - blocks that SACK reports for the first time;
 //! - timestamps that a retransmission echoes.
 //!
-//! **Limits.** An RTT includes queues in both directions beyond the capture. A direction that carries data at full rate
-//! fills its own queue; ACKs alone rarely do.
+//! TCP timestamps tell the two ways apart. The age of an ACK ([`super::ages`]) beyond the least one is its wait. A round
+//! trip less the age of its ACK is the age of its data, but for a constant, and beyond the least one it is the wait of
+//! the data. The sum of the two least ones can be more than the base: then the rest waited as well, on one of the two
+//! ways. The age of the data itself is its wait before the capture.
+//!
+//! **Limits.** A queue that was never empty looks shorter than it is. A delay that varies without a queue looks like one.
 
+use super::ages::Ages;
 use super::connection::Connection;
-use super::detail::Bin;
+use super::detail::{Bin, Detail};
 use super::tally::Quantiles;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +26,17 @@ use std::net::IpAddr;
 
 /// Time window of the base, ns. Route changes are rarer than queues that last a minute.
 const WINDOW_NS: i64 = 300_000_000_000;
+/// Time for which a wait holds where no packet tells it, ns.
+const HELD_NS: i64 = 500_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+/// Shortest window of a highest rate, of data that passes, and of ACKs, ns.
+const PASSING_NS: i64 = 100_000_000;
+const ACKNOWLEDGED_NS: i64 = 1_000_000_000;
+/// Bytes of a full packet, and of the payload in it.
+const PACKET_BYTES: f64 = 1500.0;
+const SEGMENT_BYTES: u64 = 1448;
+/// Stretches with packets from which ages have a course.
+const LEAST_AGES: usize = 8;
 
 /// RTTs of one direction of a connection, as tracked or as read from a recording.
 #[derive(Clone, Debug)]
@@ -35,6 +51,26 @@ pub struct Trail<'a> {
     pub outside_ns: Option<i64>,
     /// Course of the RTT; `None` if almost nothing was sent.
     pub course: Option<Steps<'a>>,
+    /// Ages of the data, and of the packets that acknowledge it, in the bins of the course.
+    pub ages: Aged<'a>,
+}
+
+/// Ages of the packets of a trail.
+#[derive(Clone, Debug)]
+pub enum Aged<'a> {
+    /// Ages that the timestamps of a tracked direction show.
+    Tracked(&'a Detail),
+    /// Ages of the data, and of the packets that acknowledge it.
+    Known([Option<Ages>; 2]),
+}
+
+impl Aged<'_> {
+    fn ages(&self) -> [Option<Ages>; 2] {
+        match self {
+            Aged::Tracked(detail) => detail.ages(),
+            Aged::Known(ages) => ages.clone(),
+        }
+    }
 }
 
 /// Course over time: bins of equal width.
@@ -49,14 +85,65 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn times(&self) -> impl Iterator<Item = (i64, &Bin)> {
+    /// Begin of a bin, ns.
+    fn begin(&self, bin: usize) -> i64 {
+        self.begin_ns + bin as i64 * self.width_ns
+    }
+
+    /// All bins, their numbers and begins.
+    fn all(&self) -> impl Iterator<Item = (usize, i64, &Bin)> {
         let bins = self.bins.iter().enumerate();
-        bins.map(|(i, b)| (self.begin_ns + i as i64 * self.width_ns, b))
-            .filter(|(_, b)| b.rtt_count > 0 || b.prompt_count > 0)
+        bins.map(|(i, b)| (i, self.begin(i), b))
+    }
+
+    /// Bins with round trips, their numbers and begins.
+    fn times(&self) -> impl Iterator<Item = (usize, i64, &Bin)> {
+        self.all()
+            .filter(|(_, _, b)| b.rtt_count > 0 || b.prompt_count > 0)
+    }
+}
+
+impl Steps<'_> {
+    /// Time of a full packet on the line at the highest rate at which data passed the capture, ns; 0 if that is not
+    /// known. Of the bytes in a window, those of a segment may have been on the line before it.
+    fn packet_before_ns(&self) -> i64 {
+        let passed = |bin: &Bin| bin.fresh_bytes.saturating_add(bin.again_bytes);
+        self.packet_ns(PASSING_NS, SEGMENT_BYTES, passed)
+    }
+
+    /// The same beyond the capture, at the highest rate at which data was acknowledged. An ACK of a repair tells of all
+    /// that waited for it, and so only long windows count.
+    fn packet_beyond_ns(&self) -> i64 {
+        self.packet_ns(ACKNOWLEDGED_NS, 2 * SEGMENT_BYTES, |bin| bin.acked_bytes)
+    }
+
+    fn packet_ns(&self, window_ns: i64, less: u64, of: impl Fn(&Bin) -> u64) -> i64 {
+        let mut sums = vec![0u64];
+        for bin in self.bins.iter() {
+            sums.push(sums[sums.len() - 1].saturating_add(of(bin)));
+        }
+        let mut least = f64::INFINITY;
+        let mut n = (window_ns / self.width_ns.max(1)).max(1) as usize;
+        while n < sums.len() {
+            let most = sums.windows(n + 1).map(|w| w[n] - w[0]).max();
+            let bytes = most.unwrap_or(0).saturating_sub(less);
+            if bytes > 0 {
+                let window_ns = n as f64 * self.width_ns as f64;
+                least = least.min(window_ns * PACKET_BYTES / bytes as f64);
+            }
+            n *= 2;
+        }
+        if least.is_finite() { least as i64 } else { 0 }
     }
 }
 
 impl Trail<'_> {
+    /// Time of a full packet on the line before the capture, and beyond it, ns; 0 if that is not known.
+    pub fn packet_ns(&self) -> [i64; 2] {
+        let course = self.course.as_ref();
+        course.map_or([0; 2], |c| [c.packet_before_ns(), c.packet_beyond_ns()])
+    }
+
     /// Trail of the data sent in `direction` 0 (from `a`) or 1.
     pub fn of(c: &Connection, direction: usize) -> Trail<'_> {
         let half = &c.halves[direction];
@@ -75,6 +162,7 @@ impl Trail<'_> {
                 width_ns: d.course.width_ns,
                 bins: Cow::Borrowed(&d.course.bins),
             }),
+            ages: detail.map_or(Aged::Known([None, None]), Aged::Tracked),
         }
     }
 
@@ -84,17 +172,100 @@ impl Trail<'_> {
     }
 }
 
+/// Waits on one way, one for each bin that has a sample.
+#[derive(Clone, Debug, Default)]
+pub struct Waited {
+    /// Time of the bin and wait in it, ns.
+    pub course: Vec<(i64, i64)>,
+    /// Distribution over bins, so that equal times have equal weight.
+    pub waits: Quantiles,
+    /// The same with all that may have waited on this way or on the other, and the time of a packet on the line.
+    pub most: Quantiles,
+    /// Bins that had no sample of their own.
+    pub filled: u64,
+    /// Seconds in which hardly anything waited.
+    pub empty_s: u32,
+}
+
+impl Waited {
+    /// Waits of these times. A time without one has that of the nearest time with one, if that is near.
+    fn over(times: &[(i64, Option<(i64, i64)>)], doubt_ns: i64) -> Option<Waited> {
+        let known: Vec<(i64, (i64, i64))> = times
+            .iter()
+            .filter_map(|(t, wait)| Some((*t, (*wait)?)))
+            .collect();
+        let mut waited = Waited::default();
+        for (t, own) in times {
+            let after = known.partition_point(|(at, _)| at <= t);
+            let sides = known[after.saturating_sub(1)..].iter().take(2);
+            let away = |at: i64| (at - t).abs();
+            let nearest = sides.min_by_key(|(at, _)| away(*at));
+            if let Some((at, (wait, more))) = nearest
+                && away(*at) <= HELD_NS
+            {
+                waited.add(*t, *wait, *more);
+                waited.filled += u64::from(own.is_none());
+            }
+        }
+        waited.told(doubt_ns)
+    }
+
+    fn add(&mut self, t: i64, wait: i64, more: i64) {
+        let wait = wait.max(0);
+        self.course.push((t, wait));
+        self.waits.add(wait as u64);
+        self.most.add(wait.saturating_add(more.max(0)) as u64);
+    }
+
+    /// The waits if there are enough; `doubt_ns`: error of one of them.
+    fn told(mut self, doubt_ns: i64) -> Option<Waited> {
+        let mut last = i64::MIN;
+        for (t, wait) in &self.course {
+            let second = t.div_euclid(SECOND_NS);
+            if *wait <= doubt_ns && second != last {
+                last = second;
+                self.empty_s += 1;
+            }
+        }
+        (self.course.len() >= LEAST_AGES).then_some(self)
+    }
+}
+
 /// Queueing delay of one direction.
 #[derive(Clone, Debug)]
 pub struct Waits {
     /// Index of the trail, from 0.
     pub trail: usize,
     /// Least round trip, ns.
-    pub base_ns: i64,
-    /// Time and queueing delay of each bin that has a sample, ns.
-    pub course: Vec<(i64, i64)>,
-    /// Distribution over bins, so that equal times have equal weight.
-    pub waits: Quantiles,
+    pub base_ns: Option<i64>,
+    /// Waits beyond the capture, of the data and of its ACKs together.
+    pub round: Option<Waited>,
+    /// Waits of the data beyond the capture, where timestamps tell it.
+    pub towards: Option<Waited>,
+    /// Waits of the ACKs on their way to the capture.
+    pub answers: Option<Waited>,
+    /// Waits of the data before the capture.
+    pub before: Option<Waited>,
+    /// Errors of the clocks of the data's sender and receiver, ns; 0 for one without timestamps.
+    pub error_ns: [i64; 2],
+}
+
+/// Least value in each window of time.
+#[derive(Default)]
+struct Least(BTreeMap<i64, i64>);
+
+impl Least {
+    fn add(&mut self, t: i64, value: i64) {
+        let slot = self.0.entry(t.div_euclid(WINDOW_NS)).or_insert(value);
+        *slot = value.min(*slot);
+    }
+
+    /// Least value in the window of `t` and those beside it.
+    fn at(&self, t: i64) -> Option<i64> {
+        let at = t.div_euclid(WINDOW_NS);
+        let near = (at - 1..=at + 1).filter_map(|w| self.0.get(&w));
+        near.min().copied()
+    }
 }
 
 /// Queueing delay of every direction with enough data to show its course.
@@ -104,47 +275,132 @@ pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> 
         .filter(|t| t.told().is_some())
         .map(|t| t.hosts)
         .collect();
-    // Least RTT between two hosts in each direction, by stretches of the window's length.
-    let mut least: BTreeMap<_, i64> = BTreeMap::new();
+    // Least RTT between two hosts in each direction.
+    let mut least: BTreeMap<_, Least> = BTreeMap::new();
     for trail in trails.clone().filter(|t| wanted.contains(&t.hosts)) {
         let course = trail.course.iter().flat_map(Steps::times);
-        let timed = course.filter(|(_, bin)| bin.rtt_count > 0);
-        let course = timed.map(|(t, bin)| (t, bin.rtt_min_ns));
+        let timed = course.filter(|(_, _, bin)| bin.rtt_count > 0);
+        let course = timed.map(|(_, t, bin)| (t, bin.rtt_min_ns));
         // The least RTT from before the details, such as that of the handshake.
         let outside = trail.outside_ns.map(|rtt| (trail.first_ns, rtt));
         for (t, rtt) in course.chain(outside) {
-            let slot = least
-                .entry((trail.hosts, t.div_euclid(WINDOW_NS)))
-                .or_insert(rtt);
-            *slot = rtt.min(*slot);
+            least.entry(trail.hosts).or_default().add(t, rtt);
         }
     }
     let mut all = Vec::new();
     for (i, trail) in trails.enumerate() {
-        let Some(steps) = trail.told() else { continue };
-        let base = |t: i64| {
-            let at = t.div_euclid(WINDOW_NS);
-            (at - 1..=at + 1)
-                .filter_map(|w| least.get(&(trail.hosts, w)))
-                .min()
-                .copied()
-        };
+        let told = trail.told().is_some();
+        let [data, answers] = trail.ages.ages();
+        if !told && data.is_none() {
+            continue;
+        }
+        let error = |ages: &Option<Ages>| ages.as_ref().map_or(0, |a| a.error_ns);
+        let base = least.get(&trail.hosts).filter(|_| told);
         let mut one = Waits {
             trail: i,
-            base_ns: i64::MAX,
-            course: Vec::new(),
-            waits: Quantiles::default(),
+            base_ns: None,
+            round: None,
+            towards: None,
+            answers: None,
+            before: data.as_ref().and_then(|data| trail.before(data)),
+            error_ns: [error(&data), error(&answers)],
         };
-        for (t, bin) in steps.times() {
-            let (Some(base), Some(rtt)) = (base(t), bin.prompt_ns()) else {
-                continue;
-            };
-            let wait = (rtt - base).max(0);
-            one.base_ns = one.base_ns.min(base);
-            one.course.push((t, wait));
-            one.waits.add(wait as u64);
+        if let Some(base) = base {
+            one.beyond(&trail, answers.as_ref(), base);
         }
         all.push(one);
     }
     all
+}
+
+impl Trail<'_> {
+    /// Waits of the data before the capture.
+    fn before(&self, ages: &Ages) -> Option<Waited> {
+        let steps = self.course.as_ref()?;
+        let packet_ns = steps.packet_before_ns();
+        let aged = || (ages.bins.iter().enumerate()).map(|(k, age)| (steps.begin(k), *age));
+        // The first packet may be a short one, such as a SYN.
+        let (mut least, mut first) = (Least::default(), Least::default());
+        first.add(self.first_ns, 0);
+        for (t, age) in aged() {
+            if let Some(age) = age {
+                least.add(t, age);
+            }
+        }
+        let times: Vec<_> = aged()
+            .map(|(t, age)| {
+                let wait = || {
+                    let (base, more) = base(first.at(t), least.at(t)?, packet_ns);
+                    Some((age? - base, more))
+                };
+                (t, wait())
+            })
+            .collect();
+        Waited::over(&times, packet_ns + ages.error_ns)
+    }
+}
+
+/// Least delay of full packets, where the quickest of any size took `any` and the quickest of full size `full`; and by
+/// how much less it may be.
+fn base(any: Option<i64>, full: i64, packet_ns: i64) -> (i64, i64) {
+    let Some(any) = any.filter(|any| *any < full) else {
+        return (full, 0);
+    };
+    let on_the_line = (full - any).min(packet_ns);
+    (any + on_the_line, on_the_line)
+}
+
+impl Waits {
+    /// Adds the waits beyond the capture.
+    fn beyond(&mut self, trail: &Trail<'_>, answers: Option<&Ages>, base: &Least) {
+        let Some(steps) = trail.told() else { return };
+        let packet_ns = steps.packet_beyond_ns();
+        let prompt = || {
+            let timed = steps.times();
+            timed.filter_map(|(k, t, bin)| Some((k, t, bin.prompt_ns()?)))
+        };
+        let mut least = Least::default();
+        prompt().for_each(|(_, t, rtt)| least.add(t, rtt));
+        let bases = steps.times().filter_map(|(_, t, _)| base.at(t));
+        self.base_ns = bases.min();
+        let wait = |t, bin: &Bin| {
+            let (base, more) = self::base(base.at(t), least.at(t)?, packet_ns);
+            Some((bin.prompt_ns()? - base, more))
+        };
+        let times: Vec<_> = (steps.all()).map(|(_, t, bin)| (t, wait(t, bin))).collect();
+        self.round = Waited::over(&times, packet_ns);
+        let Some(ages) = answers else { return };
+        let split = |k: usize, bin: &Bin| {
+            let age = (*ages.bins.get(k)?)?;
+            Some((bin.prompt_ns()? - age, age))
+        };
+        let (mut least_data, mut least_ack) = (Least::default(), Least::default());
+        // The receiver's first packet, such as its SYN-ACK, has the age of 0.
+        least_ack.add(trail.first_ns, 0);
+        for (k, t, bin) in steps.times() {
+            if let Some((data, ack)) = split(k, bin) {
+                least_data.add(t, data);
+                least_ack.add(t, ack);
+            }
+        }
+        // What both never lost: it waited on one of the two ways, and none can tell on which.
+        let more = |t| {
+            let never = least_data.at(t)? + least_ack.at(t)? - base.at(t)?;
+            Some((never - packet_ns).max(0))
+        };
+        let towards: Vec<_> = (steps.all())
+            .map(|(k, t, bin)| {
+                let wait = || Some((split(k, bin)?.0 - least_data.at(t)?, more(t)?));
+                (t, wait())
+            })
+            .collect();
+        let back: Vec<_> = (steps.all())
+            .map(|(k, t, bin)| {
+                let wait = || Some((split(k, bin)?.1 - least_ack.at(t)?, more(t)?));
+                (t, wait())
+            })
+            .collect();
+        self.towards = Waited::over(&towards, packet_ns + ages.error_ns);
+        self.answers = Waited::over(&back, ages.error_ns);
+    }
 }

@@ -183,12 +183,13 @@ fn every_segment_on_the_wire_is_counted_however_it_was_captured() {
     }
 }
 
-/// Waits of the direction with data.
-fn waits(run: &Run) -> Option<measure::track::queue::Waits> {
+/// Waits of the direction with data, and of its ACKs.
+fn waits(run: &Run) -> Option<measure::track::queue::Waited> {
     use measure::track::queue::{Trail, waits};
     let c = track(run);
     let trails = [0, 1].map(|way| Trail::of(&c, way));
-    waits(trails.into_iter()).into_iter().find(|w| w.trail == 0)
+    let all = waits(trails.into_iter()).into_iter();
+    all.filter(|w| w.trail == 0).find_map(|w| w.round)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::expert::{self, Event, Expert};
 use super::rows;
 use analysis::answer::Finding;
+use analysis::passive::Waiting;
 use base::record;
 use measure::track::{Blame, BurstKind, Cause, Connection, Half, TUNNELS, Totals};
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,10 @@ pub(super) struct Report<C> {
     #[serde(flatten)]
     pub(super) held: Held,
     pub(super) losses: Losses,
-    /// Waiting in queues beyond the point of capture, gravest first.
+    /// Queues on either side of the point of capture, gravest first.
     pub(super) findings: Vec<Finding>,
+    /// Waits of packets on their way to and from each host, the longest first.
+    pub(super) waits: Vec<Waiting>,
     /// Kinds of problems, gravest first, with the first packet of each.
     pub(super) expert: Vec<Expert>,
     /// Connections, written one by one: all at once would take gigabytes.

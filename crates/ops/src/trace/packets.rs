@@ -231,13 +231,15 @@ impl Packets {
     /// Errors of the receiver.
     pub fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
         let traffic = &self.traffic;
+        let waits = queues::of_traffic(&traffic.connections);
         let report = Report {
             notes: self.notes.said.clone(),
             comments: self.notes.comments.clone(),
             duration_s: self.held.duration_s(),
             held: self.held.clone(),
             losses: sums(traffic).losses,
-            findings: queues::of_traffic(&traffic.connections),
+            findings: queues::findings(&waits),
+            waits,
             expert: experts(traffic),
             connections: Each(|| traffic.connections.iter().map(ConnectionReport::of)),
             udp_conversations: traffic
@@ -294,6 +296,7 @@ fn shown(traffic: &Traffic, notes: Notes, top: usize) -> Shown {
         rows.truncate(top);
     }
     rows.sort_by_key(order);
+    let waits = queues::of_traffic(&traffic.connections);
     Shown {
         notes: notes.said,
         comments: notes.comments,
@@ -303,6 +306,7 @@ fn shown(traffic: &Traffic, notes: Notes, top: usize) -> Shown {
             .filter(|(c, d)| !c.halves[*d].events().breaks.is_empty())
             .map(line)
             .collect(),
-        findings: queues::of_traffic(&traffic.connections),
+        findings: queues::findings(&waits),
+        waits,
     }
 }

@@ -272,7 +272,7 @@ pub(crate) fn page(
     } else {
         meta.title.clone()
     };
-    let findings = super::queues::of_recorded(&loaded.directions);
+    let findings = super::queues::findings(&super::queues::of_recorded(&loaded.directions));
     let notes = loaded.notes.clone();
     Ok(report::packets::page(&Page {
         meta,

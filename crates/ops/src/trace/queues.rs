@@ -1,45 +1,38 @@
-//! Queues beyond the point of capture in which data waited.
+//! Queues on either side of the point of capture in which packets waited.
 
 use super::answer::Recorded;
 use analysis::answer::{Finding, Severity};
-use analysis::passive::{Waiting, finding};
-use measure::track::queue::{Steps, Trail, Waits, waits};
+use analysis::passive::{Waiting, Way, finding};
+use base::record;
+use measure::track::ages::Ages;
+use measure::track::queue::{Aged, Steps, Trail, Waited, waits};
 use measure::track::{Bin, Connection, Quantiles};
+use stats::Figure;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Number of time stretches from which a claim about 95 % of them can be made.
 const LEAST_STRETCHES: u64 = 20;
-const PACKET_BITS: f64 = 1500.0 * 8.0;
+/// Time after which a wait says something new, ns: queues fill and empty over several round trips.
+const INDEPENDENT_NS: f64 = 250e6;
+/// Error of a quantile of many waits.
+const SKETCH: f64 = 0.008;
+/// Half-width of the 95 % interval of a normal variable, in standard deviations.
+const Z95: f64 = 1.96;
+/// Seconds in which a way must have been seen empty: a queue that stood all the time was at its least once or twice.
+const EMPTY_S: u32 = 6;
 
-/// Round trips of one direction, and the highest rate that it reached.
-#[derive(Clone)]
-struct Way<'a> {
-    trail: Trail<'a>,
-    peak_bps: Option<f64>,
+/// Waits in tracked connections; see [`all`].
+pub(super) fn of_traffic(connections: &[Connection]) -> Vec<Waiting> {
+    all(connections
+        .iter()
+        .flat_map(|c| [0, 1].map(|direction| Trail::of(c, direction))))
 }
 
-/// Findings from tracked connections; see [`findings`].
-pub(super) fn of_traffic(connections: &[Connection]) -> Vec<Finding> {
-    findings(connections.iter().flat_map(|c| {
-        [0, 1].map(|direction| {
-            let half = &c.halves[direction];
-            let rtt = half.rtt.mean_ns().unwrap_or(0.0) as i64;
-            Way {
-                trail: Trail::of(c, direction),
-                peak_bps: half.detail().and_then(|d| d.peak_bps(rtt)),
-            }
-        })
-    }))
-}
-
-/// Findings from a recording.
-pub(super) fn of_recorded(directions: &[Recorded]) -> Vec<Finding> {
-    findings(directions.iter().map(|d| Way {
-        trail: trail(d),
-        peak_bps: d.row.peak_bps,
-    }))
+/// Waits in a recording.
+pub(super) fn of_recorded(directions: &[Recorded]) -> Vec<Waiting> {
+    all(directions.iter().map(trail))
 }
 
 fn trail(d: &Recorded) -> Trail<'_> {
@@ -66,6 +59,7 @@ fn trail(d: &Recorded) -> Trail<'_> {
                     .prompt_mean_ns
                     .unwrap_or(0)
                     .saturating_mul(c.prompt_samples.unwrap_or(0)),
+                ..Bin::default()
             };
         }
         Steps {
@@ -82,8 +76,29 @@ fn trail(d: &Recorded) -> Trail<'_> {
             Some(_) => r.rtt_before_ns,
             None => r.rtt_min_ns,
         },
+        ages: Aged::Known([
+            ages(d, r.data_clock_error_ns, |c| c.data_age_ns),
+            ages(d, r.answer_clock_error_ns, |c| c.answer_age_ns),
+        ]),
         course,
     }
+}
+
+/// Ages of packets whose clock has this error, by the bins of the course.
+fn ages(
+    d: &Recorded,
+    error_ns: Option<i64>,
+    of: impl Fn(&record::Course) -> Option<i64>,
+) -> Option<Ages> {
+    let (error_ns, begin_ns) = (error_ns?, d.row.course_ns?);
+    let width_ns = d.course.first()?.interval_ns.max(1);
+    let mut bins = Vec::new();
+    for c in &d.course {
+        let at = usize::try_from((c.t_ns - begin_ns) / width_ns).ok()?;
+        bins.resize(bins.len().max(at + 1), None);
+        bins[at] = of(c);
+    }
+    Some(Ages { error_ns, bins })
 }
 
 /// Address of an end that is written as `192.0.2.1:80` or `[2001:db8::1]:80`.
@@ -93,66 +108,121 @@ fn host(end: &str) -> IpAddr {
     bare.parse().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
-/// Findings, gravest first: one for each host to which data waited on the path; at most ten.
-fn findings<'a>(ways: impl Iterator<Item = Way<'a>> + Clone) -> Vec<Finding> {
-    let all = waits(ways.clone().map(|w| w.trail));
-    let mut by_host: BTreeMap<String, Queue> = BTreeMap::new();
-    let mut waits = all.iter().peekable();
-    for (i, way) in ways.enumerate() {
-        if let Some(w) = waits.next_if(|w| w.trail == i) {
-            let queue = by_host.entry(way.trail.hosts.1.to_string()).or_default();
-            queue.add(w, &way);
-        }
-    }
-    let mut found: Vec<(f64, Finding)> = by_host
-        .into_iter()
-        .filter_map(|(host, queue)| {
-            let w = queue.summed(host)?;
-            Some((w.p95_ms, finding(&w)?))
-        })
-        .collect();
-    found.sort_by(|(x, f), (y, g)| {
-        let bad = |f: &Finding| f.severity != Severity::Bad;
-        bad(f).cmp(&bad(g)).then(y.total_cmp(x))
-    });
-    found.into_iter().map(|(_, f)| f).take(10).collect()
+/// Findings on the waits, gravest first; at most ten.
+pub(super) fn findings(waits: &[Waiting]) -> Vec<Finding> {
+    let mut found: Vec<Finding> = waits.iter().filter_map(finding).collect();
+    found.sort_by_key(|f| f.severity != Severity::Bad);
+    found.truncate(10);
+    found
 }
 
-/// Wait of all data towards one host.
+/// Waits on each way to and from each host, the longest first.
+fn all<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waiting> {
+    let waits = waits(trails.clone());
+    let mut ways: BTreeMap<(String, Way), Queue> = BTreeMap::new();
+    let mut waits = waits.iter().peekable();
+    for (i, trail) in trails.enumerate() {
+        let Some(w) = waits.next_if(|w| w.trail == i) else {
+            continue;
+        };
+        let (from, to) = trail.hosts;
+        let [data_error, ack_error] = w.error_ns;
+        let [before_ns, beyond_ns] = trail.packet_ns();
+        let mut add = |host: IpAddr, way, waited: &Waited, error_ns| {
+            let queue = ways.entry((host.to_string(), way)).or_default();
+            let packet_ns = match way {
+                Way::From => before_ns,
+                _ => beyond_ns,
+            };
+            queue.add(waited, &trail, packet_ns);
+            queue.error_ns = queue.error_ns.max(error_ns);
+            if matches!(way, Way::Towards | Way::RoundTrip) {
+                queue.base_ns = queue.base_ns.into_iter().chain(w.base_ns).min();
+            }
+        };
+        match (&w.towards, &w.answers, &w.round) {
+            (Some(towards), Some(answers), _) => {
+                add(to, Way::Towards, towards, ack_error);
+                add(to, Way::AcksFrom, answers, ack_error);
+            }
+            (_, _, Some(round)) => add(to, Way::RoundTrip, round, 0),
+            _ => {}
+        }
+        if let Some(before) = &w.before {
+            add(from, Way::From, before, data_error);
+        }
+    }
+    // Data tells more of a queue than the ACKs in it.
+    let with_data: BTreeSet<String> = (ways.keys())
+        .filter(|(_, way)| *way == Way::From)
+        .map(|(host, _)| host.clone())
+        .collect();
+    ways.retain(|(host, way), _| *way != Way::AcksFrom || !with_data.contains(host));
+    let mut all: Vec<Waiting> = ways
+        .into_iter()
+        .filter_map(|((host, way), queue)| queue.summed(host, way))
+        .collect();
+    all.sort_by(|a, b| {
+        let p95 = |w: &Waiting| w.p95_ms.value().unwrap_or(0.0);
+        p95(b).total_cmp(&p95(a))
+    });
+    all
+}
+
+/// Wait of all packets on one way.
 #[derive(Default)]
 struct Queue {
     waits: Quantiles,
+    most: Quantiles,
+    filled: u64,
     base_ns: Option<i64>,
-    peak_bps: f64,
+    error_ns: i64,
+    packet_ns: i64,
+    empty_s: u32,
     measured_ns: i64,
 }
 
 impl Queue {
-    fn add(&mut self, w: &Waits, way: &Way<'_>) {
+    fn add(&mut self, w: &Waited, trail: &Trail<'_>, packet_ns: i64) {
         self.waits.merge(&w.waits);
-        self.base_ns = Some(self.base_ns.map_or(w.base_ns, |b| b.min(w.base_ns)));
-        self.peak_bps = self.peak_bps.max(way.peak_bps.unwrap_or(0.0));
-        let width_ns = way.trail.course.as_ref().map_or(0, |c| c.width_ns);
+        self.most.merge(&w.most);
+        self.filled = self.filled.saturating_add(w.filled);
+        self.empty_s = self.empty_s.saturating_add(w.empty_s);
+        self.packet_ns = match (self.packet_ns, packet_ns) {
+            (0, one) | (one, 0) => one,
+            (a, b) => a.min(b),
+        };
+        let width_ns = trail.course.as_ref().map_or(0, |c| c.width_ns);
         self.measured_ns = self.measured_ns.max(w.course.len() as i64 * width_ns);
     }
 
-    fn summed(self, towards: String) -> Option<Waiting> {
+    fn summed(self, host: String, way: Way) -> Option<Waiting> {
         // Of fewer, a single one decides where 95 % lie.
         if self.waits.count() < LEAST_STRETCHES {
             return None;
         }
-        let ms = |p| self.waits.quantile(p).map(|ns| ns / 1e6);
+        let error_ms = self.error_ns as f64 / 1e6;
+        let ms = |of: &Quantiles, p| of.quantile(p).map(|ns| ns / 1e6);
+        // Stretches without a sample of their own may have waited less, or longer.
+        let filled = self.filled as f64 / self.waits.count().max(1) as f64 / 2.0;
+        let independent = (self.measured_ns as f64 / INDEPENDENT_NS).max(1.0);
+        let figure = |p: f64| {
+            let reach = Z95 * (p * (1.0 - p) / independent).sqrt() + p.min(1.0 - p) * filled;
+            Some(Figure::Is {
+                value: ms(&self.waits, p)?,
+                low: (ms(&self.waits, p - reach)? * (1.0 - SKETCH) - error_ms).max(0.0),
+                high: ms(&self.most, p + reach)? * (1.0 + SKETCH) + error_ms,
+            })
+        };
         Some(Waiting {
-            towards,
-            base_ms: self.base_ns? as f64 / 1e6,
-            median_ms: ms(0.5)?,
-            p95_ms: ms(0.95)?,
-            max_ms: ms(1.0)?,
-            packet_ms: if self.peak_bps > 0.0 {
-                PACKET_BITS / self.peak_bps * 1e3
-            } else {
-                0.0
-            },
+            host,
+            way,
+            base_ms: self.base_ns.map(|ns| ns as f64 / 1e6),
+            median_ms: figure(0.5)?,
+            p95_ms: figure(0.95)?,
+            max_ms: ms(&self.waits, 1.0)?,
+            packet_ms: self.packet_ns as f64 / 1e6,
+            at_least: self.empty_s < EMPTY_S,
             measured_s: self.measured_ns as f64 / 1e9,
         })
     }

@@ -175,11 +175,13 @@ impl Loaded {
     pub fn text(&self, width: usize) -> String {
         let line = |i: usize| Line(self.connection(i), i % 2);
         let broken = (0..self.directions.len()).filter(|i| !self.directions[*i].breaks.is_empty());
+        let waits = queues::of_recorded(&self.directions);
         let shown = Shown {
             notes: self.notes.clone(),
             rows: self.order().into_iter().take(TOP).map(line).collect(),
             broken: broken.map(line).collect(),
-            findings: queues::of_recorded(&self.directions),
+            findings: queues::findings(&waits),
+            waits,
             expert: self.expert(),
             comments: self.comments.clone(),
         };
@@ -214,10 +216,12 @@ impl Loaded {
             let firsts = (0..self.directions.len()).step_by(2);
             firsts.map(|i| self.connection(i))
         };
+        let waits = queues::of_recorded(&self.directions);
         let report = Report {
             duration_s: self.held.duration_s(),
             losses: self.sums().losses,
-            findings: queues::of_recorded(&self.directions),
+            findings: queues::findings(&waits),
+            waits,
             expert: self.expert(),
             connections: Each(all),
             notes: self.notes.clone(),

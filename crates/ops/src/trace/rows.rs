@@ -35,6 +35,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
     let cause = |cause: Cause| int(e.by_cause[cause as usize]);
     let d = h.detail();
     let limited = d.map(Detail::limited);
+    let [data_ages, answer_ages] = d.map_or([None, None], Detail::ages);
     let stamped = |p| whole(d.and_then(|d| d.rtt_by_timestamps.quantile(p)));
     let bursts = |kind: BurstKind| d.map(|d| int(d.bursts.count[kind as usize]));
     record::Connection {
@@ -114,8 +115,10 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         unknown_bursts: bursts(BurstKind::Unknown),
         bunched_acks: d.map(|d| int(d.bunches.acks)),
         ack_bunches: d.map(|d| int(d.bunches.rows)),
-        peak_bps: d.and_then(|d| d.peak_bps(h.rtt.mean_ns().unwrap_or(0.0) as i64)),
+        peak_bps: h.peak_bps(),
         course_ns: d.map(|d| d.course.begin_ns),
+        data_clock_error_ns: data_ages.map(|a| a.error_ns),
+        answer_clock_error_ns: answer_ages.map(|a| a.error_ns),
         wire_data_packets: Some(int(h.wire_packets())),
         doubled_packets: Some(int(c.doubled)),
         receiver_limited_least_ns: limited
@@ -128,8 +131,10 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
 pub fn course(flow: i64, h: &Half) -> impl Iterator<Item = record::Course> + '_ {
     h.detail().into_iter().flat_map(move |d| {
         let c = &d.course;
+        let ages = d.ages();
         let begin = |i: usize| c.begin_ns + i as i64 * c.width_ns;
         c.bins.iter().enumerate().filter_map(move |(i, b)| {
+            let age = |which: usize| *ages[which].as_ref()?.bins.get(i)?;
             let timed = b.rtt_count > 0;
             let row = record::Course {
                 t_ns: begin(i),
@@ -145,9 +150,12 @@ pub fn course(flow: i64, h: &Half) -> impl Iterator<Item = record::Course> + '_ 
                 rtt_max_ns: timed.then_some(b.rtt_max_ns),
                 prompt_samples: Some(i64::from(b.prompt_count)),
                 prompt_mean_ns: b.prompt_ns(),
+                data_age_ns: age(0),
+                answer_age_ns: age(1),
             };
+            let aged = row.data_age_ns.is_some() || row.answer_age_ns.is_some();
             let happened = b.fresh_bytes | b.again_bytes | b.acked_bytes | b.in_flight_max;
-            (happened > 0 || timed || b.prompt_count > 0 || i == 0).then_some(row)
+            (happened > 0 || timed || b.prompt_count > 0 || aged || i == 0).then_some(row)
         })
     })
 }

@@ -4,7 +4,8 @@ use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, s
 use super::expert::Expert;
 use crate::counted;
 use analysis::answer::Finding;
-use base::print::{RATE, SIZE, significant};
+use analysis::passive::Waiting;
+use base::print::{DELAY, RATE, SIZE, significant};
 use base::record;
 use measure::track::{Cause, Connection, Half};
 use report::table::{Cell, Column, Table};
@@ -124,12 +125,16 @@ pub(super) struct Shown {
     /// Directions in which a flow broke off.
     pub(super) broken: Vec<Row>,
     pub(super) findings: Vec<Finding>,
+    /// Waits on each way to and from each host, the longest first.
+    pub(super) waits: Vec<Waiting>,
     pub(super) expert: Vec<Expert>,
     pub(super) comments: Vec<Comment>,
 }
 
 /// Greatest number of remarks that are shown.
 const REMARKS: usize = 20;
+/// Greatest number of ways whose waits are shown.
+const WAITS: usize = 8;
 
 pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> String {
     let mut out = String::new();
@@ -172,6 +177,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> Str
     limits(&mut out, &shown.rows);
     experts(&mut out, &shown.expert, width);
     remarks(&mut out, &shown.comments);
+    waits(&mut out, &shown.waits, width);
     for f in &shown.findings {
         let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
         for e in &f.evidence {
@@ -281,6 +287,32 @@ fn experts(out: &mut String, list: &[Expert], width: usize) {
         out,
         "\n{table}--connection N shows each with the number of its packet; --annotate writes them for Wireshark"
     );
+}
+
+/// Writes how long packets waited on their way to and from each host.
+fn waits(out: &mut String, list: &[Waiting], width: usize) {
+    if list.is_empty() {
+        return;
+    }
+    let heads = [
+        Column::words("Waits on the way"),
+        "median".into(),
+        "95 %".into(),
+        "most".into(),
+    ];
+    let rows = list.iter().take(WAITS).map(|w| {
+        let cells = vec![
+            w.told(&w.median_ms),
+            w.told(&w.p95_ms),
+            DELAY.print(w.max_ms),
+        ];
+        (w.words(), cells)
+    });
+    let table = Table::new("", heads).with(rows).text(width);
+    let _ = write!(out, "\n{table}");
+    if list.len() > WAITS {
+        let _ = writeln!(out, "… and {} more: --json has all", list.len() - WAITS);
+    }
 }
 
 /// Writes the remarks in the file.

@@ -204,6 +204,8 @@ fn connection(i: usize, c: &Captured) -> Connection {
         ack_bunches: None,
         peak_bps: None,
         course_ns: None,
+        data_clock_error_ns: None,
+        answer_clock_error_ns: None,
         wire_data_packets: None,
         doubled_packets: None,
         receiver_limited_least_ns: None,

@@ -38,7 +38,8 @@ impl Side {
         let pure = p.occupied == 0;
         count(&mut from.half.counts.pure_acks, u64::from(pure));
         let mut by_stamp = None;
-        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, p.timestamps()) {
+        if let (Some(d), Some((value, echo))) = (&mut self.half.detail, p.timestamps()) {
+            d.answered(t, value, || from.half.clock());
             by_stamp = d.echoed(t, echo);
         }
         let mut by_sack = None;
@@ -67,11 +68,8 @@ impl Side {
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
-            if let Some(d) = &mut self.half.detail
-                && let Some(rtt) = d.pending.take()
-                && by_sack.is_none()
-            {
-                d.prompt(t, rtt);
+            if let Some(d) = &mut self.half.detail {
+                d.confirm(t, by_sack.is_none());
             }
             let repairing = s.recovery != Recovery::None;
             if s.repair.is_some() {
@@ -98,8 +96,7 @@ impl Side {
     /// Counts an ACK that acknowledges nothing new while data is in flight.
     fn duplicate(&mut self, p: &Packet, repeated: bool, from: &mut Side) {
         if let Some(d) = &mut self.half.detail {
-            // The next segment was lost or reordered.
-            d.pending = None;
+            d.not_prompt();
         }
         self.state.duplicates += 1;
         if repeated && from.state.previous_window == p.window {
@@ -227,7 +224,7 @@ impl Side {
                         && s.is_alone(&front, newly, largest)
                         && let Some(d) = &mut self.half.detail
                     {
-                        d.pending = Some(rtt);
+                        d.perhaps_prompt(rtt);
                     }
                     let sent = front.t;
                     told(Act::RoundTrip { sent, rtt, prompt });

@@ -1,0 +1,137 @@
+//! Captures of drawn transfers over drawn links.
+
+use crate::chance::Chance;
+
+/// A drawn scenario, and where its packets are captured.
+pub struct Draw {
+    pub number: u64,
+    /// Scenario of the simulator.
+    pub scenario: String,
+    /// Name of the place of the capture: a host, or the bottleneck's entry.
+    pub point: &'static str,
+    /// The kind of link in a word.
+    pub family: &'static str,
+    /// Least one-way delay of a packet of `bytes` from the left to the right, and back.
+    pub ways: [Way; 2],
+    /// Number of captured transfers from left to right, and back; the scenario begins with them.
+    pub captured: [usize; 2],
+    /// False if packets have no TCP timestamps.
+    pub stamped: bool,
+}
+
+/// One way of the path without its queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub rate_bps: f64,
+    pub delay_ms: f64,
+}
+
+impl Way {
+    /// Least delay of a packet of `bytes`.
+    pub fn least_ms(self, bytes: f64) -> f64 {
+        self.delay_ms + bytes * 8e3 / self.rate_bps + 2.0 * bytes * 8e3 / ACCESS_BPS
+    }
+}
+
+const ACCESS_BPS: f64 = 10e9;
+
+fn queue(c: &mut Chance) -> String {
+    match c.unit() {
+        u if u < 0.15 => "codel".into(),
+        u if u < 0.3 => "fq_codel".into(),
+        u if u < 0.4 => "pie".into(),
+        _ => format!("fifo:packets={:.0}", c.log(8.0, 600.0)),
+    }
+}
+
+/// Draws a capture.
+pub fn draw(seed: u64, number: u64) -> Draw {
+    let c = &mut Chance::new(seed, &format!("captures/{number}"));
+    let rate = c.log(0.5e6, 100e6).round();
+    let ways = [
+        (rate, c.log(1.0, 80.0)),
+        ((rate * c.log(0.08, 1.0)).round(), c.log(1.0, 80.0)),
+    ]
+    .map(|(rate_bps, delay_ms)| Way {
+        rate_bps,
+        delay_ms: (delay_ms * 1e3).round() / 1e3,
+    });
+    let queues = [queue(c), queue(c)];
+    let (family, more) = match c.unit() {
+        u if u < 0.6 => ("plain", String::new()),
+        u if u < 0.75 => (
+            "random loss",
+            format!("loss = \"random:probability={:.6}\"\n", c.log(1e-4, 1e-2)),
+        ),
+        u if u < 0.9 => (
+            "jitter",
+            format!(
+                "jitter = \"uniform:width={:.3}ms,overtake=false\"\n",
+                c.log(0.3, 20.0)
+            ),
+        ),
+        _ => (
+            "drift",
+            format!(
+                "drift = \"wave:height={:.3}ms,period={:.3}s\"\n",
+                c.log(1.0, 30.0),
+                c.log(10.0, 90.0)
+            ),
+        ),
+    };
+    let stamped = !c.is(0.2);
+    let mut scenario = format!(
+        "title = \"capture {number}\"\nduration = \"{:.0} s\"\ntopology = \"dumbbell:pairs=2\"\n\
+         access = {{ rate = \"{ACCESS_BPS} bit/s\", delay = \"0 s\" }}\n",
+        c.log(8.0, 60.0)
+    );
+    for (k, name) in ["link", "reverse"].iter().enumerate() {
+        scenario += &format!(
+            "[{name}]\nrate = \"{} bit/s\"\ndelay = \"{} ms\"\nqueue = \"{}\"\n{more}",
+            ways[k].rate_bps, ways[k].delay_ms, queues[k]
+        );
+    }
+    let controller = c.pick(&["cubic", "cubic", "reno", "bbr1"]);
+    scenario += &format!(
+        "[tcp]\ncontroller = \"{controller}\"\nheader = \"{} B\"\n",
+        if stamped { 52 } else { 40 }
+    );
+    // Transfers in the capture, and others that share the bottleneck alone.
+    let back = c.pick(&[0, 0, 1, 1, 2]);
+    let forward = c.pick(&[0, 1, 1, 1, 2, 4]).max(u32::from(back == 0));
+    let others = [0, 1].map(|_| c.pick(&[0, 0, 0, 1, 2]));
+    let transfers = [
+        (0, false, forward),
+        (0, true, back),
+        (1, false, others[0]),
+        (1, true, others[1]),
+    ];
+    for (pair, backwards, count) in transfers {
+        if count > 0 {
+            scenario += &bulk(c, pair, backwards, count);
+        }
+    }
+    Draw {
+        number,
+        scenario,
+        point: c.pick(&["s0", "d0", "link"]),
+        family,
+        ways,
+        captured: [forward, back].map(|n| n as usize),
+        stamped,
+    }
+}
+
+/// Transfers between a pair of hosts.
+fn bulk(c: &mut Chance, pair: u32, backwards: bool, count: u32) -> String {
+    let mut flow = format!(
+        "[[flow]]\nkind = \"bulk\"\nfrom = \"s{pair}\"\nto = \"d{pair}\"\nbackwards = {backwards}\ncount = {count}\n\
+         start = \"{:.2} s\"\nstagger = \"{:.2} s\"\n",
+        c.uniform(0.0, 4.0),
+        c.uniform(0.0, 2.0)
+    );
+    if c.is(0.3) {
+        flow += &format!("size = \"{:.0} B\"\n", c.log(30e3, 10e6));
+    }
+    flow
+}

@@ -1,0 +1,172 @@
+//! `tailback trace` over captures of drawn transfers, judged against what the simulator knows.
+//!
+//! `cargo run --release -p lab -- capture-draws --seed 1 --count 200`
+
+mod family;
+mod judge;
+mod page;
+mod truth;
+
+use crate::draws::judge::Judged;
+use anyhow::{Context, bail};
+use family::Draw;
+use sim::capture::{self, Capture};
+use sim::plan::End;
+use sim::{Draft, plan};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use truth::Truth;
+
+/// Bytes kept of each packet.
+const SNAPLEN: u32 = 128;
+
+/// Arguments of `capture-draws`.
+#[derive(clap::Args)]
+#[command(about = "Read captures of random transfers whose truth is known, and judge each figure")]
+pub struct Args {
+    /// Seed of the draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Number of captures
+    #[arg(long, default_value_t = 200)]
+    count: u64,
+    /// Read this one capture of the seed alone
+    #[arg(long)]
+    only: Option<u64>,
+    /// Keep the captures in this directory
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    /// Write every judged figure here, tab-separated
+    #[arg(long)]
+    list: Option<PathBuf>,
+    /// Write the page here
+    #[arg(long)]
+    page: Option<PathBuf>,
+}
+
+/// A draw and what was said of it.
+struct Outcome {
+    draw: Draw,
+    judged: Vec<Judged>,
+}
+
+/// Simulates a draw; returns its capture and the waits of its packets.
+fn simulate(draw: &Draw) -> anyhow::Result<(Vec<u8>, Truth)> {
+    let scenario = Draft::new(&draw.scenario)?.finish()?;
+    let mut plan = plan::build(&scenario, 1)?;
+    let point = capture::find(&scenario, draw.point)?;
+    let capture = Capture::new(&scenario, &mut plan, 1, SNAPLEN, vec![(point, Vec::new())])?;
+    let mut flows = BTreeMap::new();
+    let captured = draw.captured.iter().sum();
+    for (k, instance) in plan.flows.iter().take(captured).enumerate() {
+        let End::Tcp(number) = instance.end else {
+            bail!("a transfer is no connection");
+        };
+        let way = usize::from(k >= draw.captured[0]);
+        let connection = &plan.network.connections[number];
+        flows.insert(connection.flow().0, (way, true));
+        flows.insert(connection.back_flow().0, (1 - way, false));
+    }
+    let mut both = (Truth::new(draw.ways, flows), capture);
+    plan.network
+        .run_until(base::Time::ZERO + scenario.duration, &mut both);
+    let file = both.1.finish()?.remove(0);
+    Ok((file, both.0))
+}
+
+/// Reads a capture as a user would, and judges what is said.
+fn outcome(seed: u64, number: u64, keep: Option<&Path>) -> anyhow::Result<Outcome> {
+    let draw = family::draw(seed, number);
+    let (file, truth) = simulate(&draw).with_context(|| format!("capture {number}"))?;
+    let scratch = testkit::TempDir::new("capture");
+    let folder = keep.unwrap_or(&scratch);
+    let path = folder.join(format!("{number}.pcapng"));
+    std::fs::write(&path, file).with_context(|| path.display().to_string())?;
+    let plan = ops::trace::Plan {
+        files: vec![path],
+        ..ops::trace::Plan::default()
+    };
+    let mut said = Vec::new();
+    ops::trace::run(&plan, &mut ())?.json(&mut said)?;
+    let judged = judge::all(&draw, &truth, &serde_json::from_slice(&said)?);
+    Ok(Outcome { draw, judged })
+}
+
+/// Reads the captures that are asked for.
+///
+/// # Errors
+/// A capture that cannot be made or read, a page that cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(folder) = &args.keep {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let numbers: Vec<u64> = match args.only {
+        Some(number) => vec![number],
+        None => (0..args.count).collect(),
+    };
+    let next = AtomicU64::new(0);
+    let done: Mutex<Vec<anyhow::Result<Outcome>>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+                {
+                    let outcome = outcome(args.seed, *number, args.keep.as_deref());
+                    done.lock().expect("no holder panicked").push(outcome);
+                }
+            });
+        }
+    });
+    let done = done.into_inner().expect("no holder panicked");
+    let mut all: Vec<Outcome> = done.into_iter().collect::<anyhow::Result<_>>()?;
+    all.sort_by_key(|o| o.draw.number);
+    if args.only.is_some() {
+        println!("{}", all[0].draw.scenario);
+    }
+    print!("{}", page::text(args.seed, &all));
+    if let Some(path) = &args.list {
+        std::fs::write(path, page::list(&all))?;
+    }
+    if let Some(path) = &args.page {
+        std::fs::write(path, page::page(args.seed, &all))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draws::judge::Verdict;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn waits_in_random_captures_are_right_and_their_intervals_hold_the_truth() {
+        let seed = 2026;
+        let outcomes = (0..80).map(|number| outcome(seed, number, None).unwrap());
+        let judged: Vec<Judged> = outcomes.flat_map(|o| o.judged).collect();
+        let count = |of: &dyn Fn(&Judged) -> bool| judged.iter().filter(|j| of(j)).count();
+        let wrong: Vec<&Judged> = (judged.iter())
+            .filter(|j| j.verdict == Verdict::Wrong)
+            .collect();
+        let right = count(&|j| j.verdict == Verdict::Right);
+        assert!(wrong.len() * 20 <= judged.len(), "seed {seed}: {wrong:#?}");
+        assert!(right * 3 >= judged.len() * 2, "{right} of {}", judged.len());
+        let (intervals, hold) = (
+            count(&|j| j.covered.is_some()),
+            count(&|j| j.covered == Some(true)),
+        );
+        assert!(hold * 100 >= intervals * 93, "{hold} of {intervals}");
+    }
+
+    #[test]
+    fn a_seed_draws_every_place_and_kind() {
+        let draws: Vec<Draw> = (0..100).map(|n| family::draw(5, n)).collect();
+        let points: BTreeSet<_> = draws.iter().map(|d| d.point).collect();
+        let families: BTreeSet<_> = draws.iter().map(|d| d.family).collect();
+        assert_eq!((points.len(), families.len()), (3, 4));
+        let stamped = draws.iter().filter(|d| d.stamped).count();
+        assert!((60..95).contains(&stamped), "{stamped}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Totals, the list of wrong figures, and the page of the book.
+
+use super::Outcome;
+use super::judge::FIGURES;
+use crate::draws::judge::{Judged, Verdict};
+use crate::draws::page::{Count, HEAD};
+use std::collections::BTreeMap;
+
+/// Counts by figure, by the kind of link, and by the place of the capture.
+pub fn text(seed: u64, all: &[Outcome]) -> String {
+    let of = |wanted: &dyn Fn(&Outcome, &Judged) -> bool| {
+        let mut count = Count::default();
+        for o in all {
+            o.judged
+                .iter()
+                .filter(|j| wanted(o, j))
+                .for_each(|j| count.add(j));
+        }
+        count
+    };
+    let mut text = format!("Seed {seed}, {} captures.\n\n{HEAD}", all.len());
+    for figure in FIGURES {
+        text += &of(&|_, j| j.figure == figure).row(figure);
+    }
+    text += &of(&|_, _| true).row("all");
+    let mut kinds: BTreeMap<String, &dyn Fn(&Outcome) -> bool> = BTreeMap::new();
+    kinds.insert("with timestamps".into(), &|o| o.draw.stamped);
+    kinds.insert("without timestamps".into(), &|o| !o.draw.stamped);
+    kinds.insert("beside the sender or at the bottleneck".into(), &|o| {
+        o.draw.point != "d0"
+    });
+    kinds.insert("beside the receiver".into(), &|o| o.draw.point == "d0");
+    text += &format!("\n{HEAD}");
+    for (name, is) in kinds {
+        text += &of(&|o, _| is(o)).row(&name);
+    }
+    for family in ["plain", "random loss", "jitter", "drift"] {
+        text += &of(&|o, _| o.draw.family == family).row(family);
+    }
+    text += "\nWrong figures:\n\n";
+    for (o, j) in judged(all).filter(|(_, j)| j.verdict == Verdict::Wrong) {
+        text += &format!(
+            "- {}: {}: said {} ms, true {} ms ({}, captured at {}{})\n",
+            o.draw.number,
+            j.figure,
+            j.said,
+            j.truth,
+            o.draw.family,
+            o.draw.point,
+            if o.draw.stamped {
+                ""
+            } else {
+                ", no timestamps"
+            }
+        );
+    }
+    text
+}
+
+/// The page of the book.
+pub fn page(seed: u64, all: &[Outcome]) -> String {
+    format!("{}{}", include_str!("page.md"), text(seed, all))
+}
+
+/// Every judged figure, tab-separated.
+pub fn list(all: &[Outcome]) -> String {
+    let line = |(o, j): (&Outcome, &Judged)| {
+        format!(
+            "{}\t{}\t{}\t{}\t{}\t{:?}\t{}\t{}\n",
+            o.draw.number,
+            o.draw.family,
+            o.draw.point,
+            o.draw.stamped,
+            j.figure,
+            j.verdict,
+            j.said,
+            j.truth
+        )
+    };
+    judged(all).map(line).collect()
+}
+
+fn judged(all: &[Outcome]) -> impl Iterator<Item = (&Outcome, &Judged)> {
+    all.iter()
+        .flat_map(|o| o.judged.iter().map(move |j| (o, j)))
+}
