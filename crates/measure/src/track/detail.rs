@@ -59,7 +59,8 @@ impl Clock {
     /// Ticks since the first packet. RFC 7323 section 5.2: timestamps compare modulo 2^32.
     #[inline]
     fn read(&mut self, value: u32) -> i64 {
-        self.ticks += i64::from(value.wrapping_sub(self.value) as i32);
+        let since = i64::from(value.wrapping_sub(self.value) as i32);
+        self.ticks = self.ticks.saturating_add(since);
         self.value = value;
         self.ticks
     }

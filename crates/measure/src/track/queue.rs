@@ -101,9 +101,7 @@ impl Steps<'_> {
         self.all()
             .filter(|(_, _, b)| b.rtt_count > 0 || b.prompt_count > 0)
     }
-}
 
-impl Steps<'_> {
     /// Time of a full packet on the line at the highest rate at which data passed the capture, ns; 0 if that is not
     /// known. Of the bytes in a window, those of a segment may have been on the line before it.
     fn packet_before_ns(&self) -> i64 {
@@ -198,10 +196,10 @@ impl Waited {
         for (t, own) in times {
             let after = known.partition_point(|(at, _)| at <= t);
             let sides = known[after.saturating_sub(1)..].iter().take(2);
-            let away = |at: i64| (at - t).abs();
+            let away = |at: i64| at.abs_diff(*t);
             let nearest = sides.min_by_key(|(at, _)| away(*at));
             if let Some((at, (wait, more))) = nearest
-                && away(*at) <= HELD_NS
+                && away(*at) <= HELD_NS.unsigned_abs()
             {
                 waited.add(*t, *wait, *more);
                 waited.filled += u64::from(own.is_none());
@@ -331,12 +329,12 @@ impl Trail<'_> {
             .map(|(t, age)| {
                 let wait = || {
                     let (base, more) = base(first.at(t), least.at(t)?, packet_ns);
-                    Some((age? - base, more))
+                    Some((age?.saturating_sub(base), more))
                 };
                 (t, wait())
             })
             .collect();
-        Waited::over(&times, packet_ns + ages.error_ns)
+        Waited::over(&times, packet_ns.saturating_add(ages.error_ns))
     }
 }
 
@@ -346,8 +344,8 @@ fn base(any: Option<i64>, full: i64, packet_ns: i64) -> (i64, i64) {
     let Some(any) = any.filter(|any| *any < full) else {
         return (full, 0);
     };
-    let on_the_line = (full - any).min(packet_ns);
-    (any + on_the_line, on_the_line)
+    let on_the_line = full.saturating_sub(any).min(packet_ns);
+    (any.saturating_add(on_the_line), on_the_line)
 }
 
 impl Waits {
@@ -365,14 +363,14 @@ impl Waits {
         self.base_ns = bases.min();
         let wait = |t, bin: &Bin| {
             let (base, more) = self::base(base.at(t), least.at(t)?, packet_ns);
-            Some((bin.prompt_ns()? - base, more))
+            Some((bin.prompt_ns()?.saturating_sub(base), more))
         };
         let times: Vec<_> = (steps.all()).map(|(_, t, bin)| (t, wait(t, bin))).collect();
         self.round = Waited::over(&times, packet_ns);
         let Some(ages) = answers else { return };
         let split = |k: usize, bin: &Bin| {
             let age = (*ages.bins.get(k)?)?;
-            Some((bin.prompt_ns()? - age, age))
+            Some((bin.prompt_ns()?.saturating_sub(age), age))
         };
         let (mut least_data, mut least_ack) = (Least::default(), Least::default());
         // The receiver's first packet, such as its SYN-ACK, has the age of 0.
@@ -385,22 +383,23 @@ impl Waits {
         }
         // What both never lost: it waited on one of the two ways, and none can tell on which.
         let more = |t| {
-            let never = least_data.at(t)? + least_ack.at(t)? - base.at(t)?;
-            Some((never - packet_ns).max(0))
+            let shown = least_data.at(t)?.saturating_add(least_ack.at(t)?);
+            let known = base.at(t)?.saturating_add(packet_ns);
+            Some(shown.saturating_sub(known).max(0))
         };
         let towards: Vec<_> = (steps.all())
             .map(|(k, t, bin)| {
-                let wait = || Some((split(k, bin)?.0 - least_data.at(t)?, more(t)?));
+                let wait = || Some((split(k, bin)?.0.saturating_sub(least_data.at(t)?), more(t)?));
                 (t, wait())
             })
             .collect();
         let back: Vec<_> = (steps.all())
             .map(|(k, t, bin)| {
-                let wait = || Some((split(k, bin)?.1 - least_ack.at(t)?, more(t)?));
+                let wait = || Some((split(k, bin)?.1.saturating_sub(least_ack.at(t)?), more(t)?));
                 (t, wait())
             })
             .collect();
-        self.towards = Waited::over(&towards, packet_ns + ages.error_ns);
+        self.towards = Waited::over(&towards, packet_ns.saturating_add(ages.error_ns));
         self.answers = Waited::over(&back, ages.error_ns);
     }
 }

@@ -20,6 +20,8 @@ const INDEPENDENT_NS: f64 = 250e6;
 const SKETCH: f64 = 0.008;
 /// Half-width of the 95 % interval of a normal variable, in standard deviations.
 const Z95: f64 = 1.96;
+/// Greatest number of bins of a course.
+const BINS: usize = 1024;
 /// Seconds in which a way must have been seen empty: a queue that stood all the time was at its least once or twice.
 const EMPTY_S: u32 = 6;
 
@@ -42,7 +44,9 @@ fn trail(d: &Recorded) -> Trail<'_> {
         let width_ns = d.course.first().map_or(1, |c| c.interval_ns.max(1));
         let mut bins = Vec::new();
         for c in &d.course {
-            let at = usize::try_from((c.t_ns - begin_ns) / width_ns).unwrap_or(0);
+            let Some(at) = bin_of(c, begin_ns, width_ns) else {
+                continue;
+            };
             bins.resize(bins.len().max(at + 1), Bin::default());
             let n = c.rtt_samples.clamp(0, i64::from(u32::MAX));
             bins[at] = Bin {
@@ -84,6 +88,14 @@ fn trail(d: &Recorded) -> Trail<'_> {
     }
 }
 
+/// Number of a row's bin. A course has at most 1024 of them; a recording may claim anything.
+fn bin_of(c: &record::Course, begin_ns: i64, width_ns: i64) -> Option<usize> {
+    let since_ns = c.t_ns.checked_sub(begin_ns)?;
+    usize::try_from(since_ns / width_ns)
+        .ok()
+        .filter(|at| *at < BINS)
+}
+
 /// Ages of packets whose clock has this error, by the bins of the course.
 fn ages(
     d: &Recorded,
@@ -94,7 +106,9 @@ fn ages(
     let width_ns = d.course.first()?.interval_ns.max(1);
     let mut bins = Vec::new();
     for c in &d.course {
-        let at = usize::try_from((c.t_ns - begin_ns) / width_ns).ok()?;
+        let Some(at) = bin_of(c, begin_ns, width_ns) else {
+            continue;
+        };
         bins.resize(bins.len().max(at + 1), None);
         bins[at] = of(c);
     }
