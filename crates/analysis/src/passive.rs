@@ -63,6 +63,7 @@ impl Waiting {
     /// Figure of the waits in words.
     pub fn told(&self, figure: &Figure) -> String {
         match figure {
+            Figure::Is { low, .. } if self.at_least && *low == 0.0 => "cannot tell".into(),
             Figure::Is { low, .. } if self.at_least => format!("at least {}", DELAY.print(*low)),
             Figure::Is { value, low, high } => DELAY.interval(*value, *low, *high),
             Figure::CannotTell { cannot_tell } => format!("cannot tell: {cannot_tell}"),

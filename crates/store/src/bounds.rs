@@ -34,7 +34,13 @@ const INSTANTS: [&str; 10] = [
 /// Columns that hold the difference of two clocks.
 const BETWEEN_CLOCKS: [&str; 2] = ["owd_up_ns", "owd_down_ns"];
 /// Columns whose spans may be negative.
-const EITHER_SIGN: [&str; 3] = ["late_send_ns", "host_ns", "rtt_ns"];
+const EITHER_SIGN: [&str; 5] = [
+    "late_send_ns",
+    "host_ns",
+    "rtt_ns",
+    "data_age_ns",
+    "answer_age_ns",
+];
 
 fn range(column: &Column) -> RangeInclusive<i64> {
     let name = column.name;
