@@ -1,4 +1,4 @@
-//! What a capture says, against what its packets did.
+//! Judgement of what a capture says, by what its packets did.
 
 use super::family::Draw;
 use super::truth::{Passed, Truth, round_trips, steps};
