@@ -7,7 +7,7 @@ use serde_json::Value;
 use stats::{Figure, quantile_of_sorted};
 
 /// Figures in the order of the tables.
-pub const FIGURES: [&str; 8] = [
+pub const FIGURES: [&str; 9] = [
     "data towards, median",
     "data towards, 95 %",
     "data from, median",
@@ -16,6 +16,7 @@ pub const FIGURES: [&str; 8] = [
     "ACKs from, 95 %",
     "round trip, median",
     "round trip, 95 %",
+    "bursts of the application",
 ];
 
 /// Share of the truth, and time, within which a figure is right.
@@ -33,9 +34,9 @@ const LEAST_STEPS: usize = 20;
 /// Hosts on the left and on the right, as the simulator numbers them.
 const HOSTS: [&str; 2] = ["10.0.0.3", "10.0.0.4"];
 
-/// Judges every wait that is said of the captured hosts, and those that are not said.
+/// Judges every wait that is said of the captured hosts, those that are not said, and the bursts.
 pub fn all(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
-    let mut judged = Vec::new();
+    let mut judged = bursts(said);
     for way in [0, 1] {
         let beyond = (draw.point == "d0") == (way == 1);
         let data = truth.of(way, true);
@@ -84,13 +85,38 @@ pub fn all(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
                     direction: None,
                     verdict: Verdict::CannotTell,
                     said: "nothing".into(),
-                    truth: format!("{is:.1}"),
+                    truth: format!("{is:.1} ms"),
                     covered: None,
                 });
             }
         }
     }
     judged
+}
+
+/// The transfers of a draw have no application that pauses: only the initial window is a burst of its own.
+fn bursts(said: &Value) -> Vec<Judged> {
+    let connections = said["connections"].as_array().into_iter().flatten();
+    let directions = connections.flat_map(|c| c["directions"].as_array().into_iter().flatten());
+    let near = directions.filter_map(|d| {
+        let bursts = d["detail"]["bursts"].as_array()?;
+        let count = |kind: &str| bursts.iter().find(|b| b[0] == kind)?[1].as_u64();
+        let (application, acks) = (count("application")?, count("acks")?);
+        // Beside the receiver, none can be told.
+        (application + acks > 0).then_some(application)
+    });
+    near.map(|application| Judged {
+        figure: FIGURES[8],
+        direction: None,
+        verdict: match application {
+            0 | 1 => Verdict::Right,
+            _ => Verdict::Wrong,
+        },
+        said: application.to_string(),
+        truth: "at most 1".into(),
+        covered: None,
+    })
+    .collect()
 }
 
 fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {
@@ -106,7 +132,7 @@ fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {
                 true => Verdict::CannotTell,
                 false => Verdict::Wrong,
             };
-            (verdict, Some(holds), format!("at least {low:.1}"))
+            (verdict, Some(holds), format!("at least {low:.1} ms"))
         }
         Figure::Is { value, low, high } => {
             let holds = (low..=high).contains(&is);
@@ -117,7 +143,7 @@ fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {
                 false if holds => Verdict::CannotTell,
                 false => Verdict::Wrong,
             };
-            let said = format!("{value:.1} ({low:.1} to {high:.1})");
+            let said = format!("{value:.1} ms ({low:.1} to {high:.1})");
             (verdict, Some(holds), said)
         }
     };
@@ -126,7 +152,7 @@ fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {
         direction: None,
         verdict,
         said,
-        truth: format!("{is:.1}"),
+        truth: format!("{is:.1} ms"),
         covered,
     }
 }

@@ -40,7 +40,7 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     text += "\nWrong figures:\n\n";
     for (o, j) in judged(all).filter(|(_, j)| j.verdict == Verdict::Wrong) {
         text += &format!(
-            "- {}: {}: said {} ms, true {} ms ({}, captured at {}{})\n",
+            "- {}: {}: said {}, true {} ({}, captured at {}{})\n",
             o.draw.number,
             j.figure,
             j.said,

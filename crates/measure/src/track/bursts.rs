@@ -6,9 +6,9 @@
 //! - *offload*: a packet larger than a segment was captured at the sender;
 //! - *ACKs*: the ACK just before it released that much, because the receiver acknowledged many segments at once (or
 //!   ACKs were lost or thinned out on the path);
-//! - *application*: more than all ACKs since the previous burst released: a write after a pause, the initial window, a
-//!   window that opened;
-//! - *unknown*: several ACKs released it together. A sender that splits its super-segments before the capture looks
+//! - *application*: more than all ACKs since the previous burst released, by a sender that the network had not held back: a
+//!   write after a pause, the initial window, a window that opened;
+//! - *unknown*: several ACKs released it together, or a congestion window that grew by more. A sender that splits its super-segments before the capture looks
 //!   like a sender that paces, or like a sender whose ACKs arrived in bunches.
 //!
 //! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012, sections
@@ -72,12 +72,21 @@ struct Burst {
     gathered: u64,
     acks: u32,
     last_ack_t: i64,
-    near: bool,
+    sender: Sender,
+}
+
+/// Sender of a burst, as seen from the capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sender {
+    /// True if the capture is beside it.
+    pub near: bool,
+    /// True if only the network held it back before.
+    pub held_by_network: bool,
 }
 
 impl Burst {
     fn kind(&self, mss: u64) -> BurstKind {
-        if !self.near {
+        if !self.sender.near {
             return BurstKind::Unknown;
         }
         if self.joined {
@@ -90,7 +99,10 @@ impl Burst {
         if self.acks >= 2 && self.bytes <= 2 * self.gathered + mss {
             return BurstKind::Unknown;
         }
-        BurstKind::Application
+        match self.sender.held_by_network {
+            true => BurstKind::Unknown,
+            false => BurstKind::Application,
+        }
     }
 }
 
@@ -121,7 +133,7 @@ impl Bursts {
     }
 
     /// Adds a packet of `payload` bytes at `start`, `since` ns after the previous one; returns the number of its burst.
-    /// `near`: the capture is at the sender; `joined`: the packet is larger than a segment.
+    /// `joined`: the packet is larger than a segment.
     #[inline]
     pub fn sent(
         &mut self,
@@ -130,7 +142,7 @@ impl Bursts {
         start: u64,
         payload: u32,
         mss: u64,
-        (near, joined): (bool, bool),
+        (sender, joined): (Sender, bool),
     ) -> u32 {
         if u64::from(payload) >= mss && since > 0 && (self.least_gap == 0 || since < self.least_gap)
         {
@@ -139,6 +151,10 @@ impl Bursts {
         if self.now.number > 0 && (since <= GAP_NS || since <= self.gap_ns()) {
             count(&mut self.now.bytes, u64::from(payload));
             self.now.joined |= joined;
+            // ACKs that came meanwhile released the rest of it.
+            count(&mut self.now.gathered, self.gathered);
+            self.now.acks = self.now.acks.saturating_add(self.acks);
+            (self.gathered, self.acks) = (0, 0);
         } else {
             self.close(mss);
             self.now = Burst {
@@ -151,7 +167,7 @@ impl Bursts {
                 gathered: self.gathered,
                 acks: self.acks,
                 last_ack_t: self.last_ack_t,
-                near,
+                sender,
             };
             (self.gathered, self.acks) = (0, 0);
         }
@@ -172,7 +188,10 @@ impl Bursts {
             first_t,
             bytes,
             joined,
-            near,
+            sender: Sender {
+                near,
+                held_by_network: false,
+            },
             ..Burst::default()
         };
     }

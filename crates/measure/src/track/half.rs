@@ -5,7 +5,7 @@ mod again;
 mod cause;
 
 use super::act::Act;
-use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
+use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS, Sender};
 use super::copies::{Found, Twice};
 use super::detail::{Clock, Detail, UnderWay};
 use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
@@ -744,8 +744,12 @@ impl Side {
         if let Some(d) = &mut self.half.detail {
             let since = p.t - s.data_t;
             let full = u64::from(s.mss);
+            let sender = Sender {
+                near,
+                held_by_network: d.limits.is_network(),
+            };
             d.bursts
-                .sent(p.t, since, start, p.payload, full, (near, joined));
+                .sent(p.t, since, start, p.payload, full, (sender, joined));
             if let Some((value, _)) = p.timestamps() {
                 d.stamped(p.t, value);
             }

@@ -35,6 +35,8 @@ pub struct Limits {
     begun: bool,
     /// True once the FIN is acknowledged: nothing more is counted.
     over: bool,
+    /// True if the receiver's window opened just now.
+    opened: bool,
     /// Times by cause.
     pub spent: Limited,
 }
@@ -77,6 +79,7 @@ impl Limits {
         }
         self.over |= now.over;
         self.since = self.since.max(t);
+        let before = self.state;
         self.state = match now {
             Moment {
                 window: Some(w),
@@ -96,5 +99,12 @@ impl Limits {
             Moment { more: false, .. } => Limit::Sender,
             _ => Limit::Network,
         };
+        self.opened = before == Limit::Receiver && self.state == Limit::Network;
+    }
+
+    /// True if the sender had data to send and a window for it: only the network held it back.
+    #[inline]
+    pub fn is_network(&self) -> bool {
+        self.begun && self.state == Limit::Network && !self.opened
     }
 }
