@@ -124,6 +124,7 @@ fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {
         serde_json::from_value(said.clone()).unwrap_or_else(|e| Figure::cannot_tell(e.to_string()));
     let (verdict, covered, said) = match said {
         Figure::CannotTell { cannot_tell } => (Verdict::CannotTell, None, cannot_tell),
+        Figure::Is { low: 0.0, .. } if at_least => (Verdict::CannotTell, None, "at least 0".into()),
         Figure::Is { low, .. } if at_least => {
             let holds = is >= low;
             let near = low >= is - (BOUND * is).max(NEAR_MS);
