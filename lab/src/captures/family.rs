@@ -13,8 +13,10 @@ pub struct Draw {
     pub family: &'static str,
     /// Least one-way delay of a packet of `bytes` from the left to the right, and back.
     pub ways: [Way; 2],
-    /// Number of captured transfers from left to right, and back; the scenario begins with them.
-    pub captured: [usize; 2],
+    /// Number of the captured `[[flow]]` tables, with which the scenario begins.
+    pub captured: usize,
+    /// True if applications pause, or a small window holds the senders back.
+    pub pauses: bool,
     /// False if packets have no TCP timestamps.
     pub stamped: bool,
 }
@@ -80,6 +82,8 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         ),
     };
     let stamped = !c.is(0.2);
+    let p = &mut Chance::new(seed, &format!("captures/{number}/pauses"));
+    let pauses = p.is(0.4);
     let mut scenario = format!(
         "title = \"capture {number}\"\nduration = \"{:.0} s\"\ntopology = \"dumbbell:pairs=2\"\n\
          access = {{ rate = \"{ACCESS_BPS} bit/s\", delay = \"0 s\" }}\n",
@@ -96,6 +100,9 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         "[tcp]\ncontroller = \"{controller}\"\nheader = \"{} B\"\n",
         if stamped { 52 } else { 40 }
     );
+    if pauses && p.is(0.5) {
+        scenario += &format!("receive_window = \"{:.0} B\"\n", p.log(6e3, 300e3));
+    }
     // Transfers in the capture, and others that share the bottleneck alone.
     let back = c.pick(&[0, 0, 1, 1, 2]);
     let forward = c.pick(&[0, 1, 1, 1, 2, 4]).max(u32::from(back == 0));
@@ -108,7 +115,11 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     ];
     for (pair, backwards, count) in transfers {
         if count > 0 {
-            scenario += &bulk(c, pair, backwards, count);
+            let bulk = bulk(c, pair, backwards, count);
+            scenario += &match pauses && pair == 0 && p.is(0.8) {
+                true => application(p, backwards, count),
+                false => bulk,
+            };
         }
     }
     Draw {
@@ -117,7 +128,8 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         point: c.pick(&["s0", "d0", "link"]),
         family,
         ways,
-        captured: [forward, back].map(|n| n as usize),
+        captured: [forward, back].iter().filter(|n| **n > 0).count(),
+        pauses,
         stamped,
     }
 }
@@ -134,4 +146,32 @@ fn bulk(c: &mut Chance, pair: u32, backwards: bool, count: u32) -> String {
         flow += &format!("size = \"{:.0} B\"\n", c.log(30e3, 10e6));
     }
     flow
+}
+
+/// Flows of the captured hosts that pause.
+fn application(p: &mut Chance, backwards: bool, count: u32) -> String {
+    let kind = match p.unit() {
+        u if u < 0.4 => format!(
+            "kind = \"transfers\"\nsize = \"{:.0} B\"\nthink = \"{:.3} s\"",
+            p.log(2e3, 2e6),
+            p.log(0.02, 3.0)
+        ),
+        u if u < 0.6 => format!(
+            "kind = \"video\"\nsegment = \"{:.1} s\"\nbuffer = \"{:.0} s\"",
+            p.uniform(1.0, 4.0),
+            p.uniform(8.0, 30.0)
+        ),
+        u if u < 0.8 => format!(
+            "kind = \"backup\"\nevery = \"{:.1} s\"\nmedian = \"{:.0} B\"\nchunk = \"{:.0} B\"\nreaction = \"{:.0} ms\"",
+            p.log(0.5, 10.0),
+            p.log(1e5, 3e6),
+            p.log(2e4, 1e6),
+            p.log(5.0, 300.0)
+        ),
+        _ => "kind = \"telnet\"".into(),
+    };
+    format!(
+        "[[flow]]\n{kind}\nfrom = \"s0\"\nto = \"d0\"\nbackwards = {backwards}\ncount = {count}\nstart = \"{:.2} s\"\n",
+        p.uniform(0.0, 3.0)
+    )
 }

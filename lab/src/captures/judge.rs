@@ -1,13 +1,14 @@
 //! Judgement of what a capture says, by what its packets did.
 
 use super::family::Draw;
+use super::senders::Spent;
 use super::truth::{Passed, Truth, round_trips, steps};
 use crate::draws::judge::{Judged, Verdict};
 use serde_json::Value;
 use stats::{Figure, quantile_of_sorted};
 
 /// Figures in the order of the tables.
-pub const FIGURES: [&str; 9] = [
+pub const FIGURES: [&str; 13] = [
     "data towards, median",
     "data towards, 95 %",
     "data from, median",
@@ -17,6 +18,10 @@ pub const FIGURES: [&str; 9] = [
     "round trip, median",
     "round trip, 95 %",
     "bursts of the application",
+    "limited by the application",
+    "limited by the receiver",
+    "limited by the network",
+    "packets lost",
 ];
 
 /// Share of the truth, and time, within which a figure is right.
@@ -31,12 +36,22 @@ const LONG_MS: f64 = 60.0;
 /// Stretches of time from which a 95 % point is true of a capture.
 const LEAST_STEPS: usize = 20;
 
+/// Time below which nothing is judged of what held a sender back, s.
+const LEAST_S: f64 = 1.0;
+/// Lost packets by which a count may be wrong.
+const NEAR_PACKETS: f64 = 2.0;
+
 /// Hosts on the left and on the right, as the simulator numbers them.
 const HOSTS: [&str; 2] = ["10.0.0.3", "10.0.0.4"];
 
-/// Judges every wait that is said of the captured hosts, those that are not said, and the bursts.
+/// Judges every wait that is said of the captured hosts, those that are not said, the bursts, the losses, and what held
+/// each sender back.
 pub fn all(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
-    let mut judged = bursts(said);
+    let mut judged = match draw.pauses {
+        true => Vec::new(),
+        false => bursts(said),
+    };
+    judged.extend(senders(draw, truth, said));
     for way in [0, 1] {
         let beyond = (draw.point == "d0") == (way == 1);
         let data = truth.of(way, true);
@@ -117,6 +132,100 @@ fn bursts(said: &Value) -> Vec<Judged> {
         covered: None,
     })
     .collect()
+}
+
+/// The losses of each sender, and what held it back.
+fn senders(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
+    let connections = said["connections"].as_array().into_iter().flatten();
+    let directions = connections.flat_map(|c| c["directions"].as_array().into_iter().flatten());
+    let directions: Vec<&Value> = directions.collect();
+    let mut judged = Vec::new();
+    for sender in &truth.senders {
+        let port = format!(":{}", sender.port);
+        let from = |d: &&&Value| d["from"].as_str().is_some_and(|f| f.ends_with(&port));
+        let Some(said) = directions.iter().find(from) else {
+            continue;
+        };
+        // A loss shows only to a capture ahead of it.
+        let ahead = (draw.point == "d0") == (sender.way == 1);
+        if ahead {
+            judged.push(lost(truth.copies.repairs(sender.flow), said));
+        }
+        judged.extend(held_back(&sender.spent, ahead, &said["detail"]));
+    }
+    judged
+}
+
+fn lost([least, most]: [u64; 2], said: &Value) -> Judged {
+    let slack = |n: u64| (NEAR * n as f64).max(NEAR_PACKETS) as u64;
+    let near = least.saturating_sub(slack(least))..=most + slack(most);
+    let lost = said["losses"]["lost"].as_u64().unwrap_or(0);
+    Judged {
+        figure: FIGURES[12],
+        direction: None,
+        verdict: match near.contains(&lost) {
+            true => Verdict::Right,
+            false => Verdict::Wrong,
+        },
+        said: lost.to_string(),
+        truth: match least == most {
+            true => least.to_string(),
+            false => format!("{least} to {most}"),
+        },
+        covered: None,
+    }
+}
+
+/// Shares of the time in which each limit held a sender back.
+fn held_back(is: &Spent, ahead: bool, said: &Value) -> Vec<Judged> {
+    let seconds = |key: &str| said[key].as_f64();
+    let told = ["sender", "receiver", "network"].map(|who| seconds(&format!("{who}_limited_s")));
+    let together_s = seconds("receiver_or_network_limited_s").unwrap_or(0.0);
+    let told_s = told.iter().flatten().sum::<f64>() + together_s;
+    let is_s = is.all_s();
+    if told_s < LEAST_S || is_s < LEAST_S {
+        return Vec::new();
+    }
+    // What held back a sender whose last data are on their way is seen beside it alone, and never which of two full
+    // windows.
+    let (idle_s, sent_s) = match ahead {
+        true => (is.idle_s + is.sent_s, 0.0),
+        false => (is.idle_s, is.sent_s),
+    };
+    let may_be = [
+        (idle_s, is.repair_s + sent_s),
+        (is.receiver_s, is.both_s + sent_s),
+        (is.network_s, is.repair_s + is.both_s + sent_s),
+    ];
+    let judge = |(k, (told, (least_s, more_s))): (usize, (Option<f64>, (f64, f64)))| {
+        let [least, most] = [least_s, least_s + more_s].map(|s| s / is_s);
+        let right = least - NEAR..=most + NEAR;
+        let (verdict, said) = match told.map(|s| s / told_s) {
+            None => (Verdict::CannotTell, "cannot tell".into()),
+            Some(share) if right.contains(&share) => (Verdict::Right, percent(share)),
+            Some(share) => (Verdict::Wrong, percent(share)),
+        };
+        Judged {
+            figure: FIGURES[9 + k],
+            direction: None,
+            verdict,
+            said,
+            truth: match more_s > 0.0 {
+                true => format!("{} to {}", percent(least), percent(most)),
+                false => percent(least),
+            },
+            covered: None,
+        }
+    };
+    told.into_iter()
+        .zip(may_be)
+        .enumerate()
+        .map(judge)
+        .collect()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }
 
 fn one(figure: &'static str, is: f64, said: &Value, at_least: bool) -> Judged {

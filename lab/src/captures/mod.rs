@@ -5,11 +5,13 @@
 mod family;
 mod judge;
 mod page;
+mod senders;
 mod truth;
 
 use crate::draws::judge::Judged;
 use anyhow::{Context, bail};
 use family::Draw;
+use senders::Sender;
 use sim::capture::{self, Capture};
 use sim::plan::End;
 use sim::{Draft, plan};
@@ -19,6 +21,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use truth::Truth;
 
+/// Port of the first connection in a capture of the simulator.
+const FIRST_PORT: u16 = 50_000;
 /// Bytes kept of each packet.
 const SNAPLEN: u32 = 128;
 
@@ -58,20 +62,38 @@ fn simulate(draw: &Draw) -> anyhow::Result<(Vec<u8>, Truth)> {
     let mut plan = plan::build(&scenario, 1)?;
     let point = capture::find(&scenario, draw.point)?;
     let capture = Capture::new(&scenario, &mut plan, 1, SNAPLEN, vec![(point, Vec::new())])?;
-    let mut flows = BTreeMap::new();
-    let captured = draw.captured.iter().sum();
-    for (k, instance) in plan.flows.iter().take(captured).enumerate() {
-        let End::Tcp(number) = instance.end else {
-            bail!("a transfer is no connection");
+    let (mut flows, mut senders) = (BTreeMap::new(), Vec::new());
+    let left = plan.flows[0].hosts.0.min(plan.flows[0].hosts.1);
+    // Ports as captures number them: those of the first connections of all flows, then of their others.
+    let mut others = plan.flows.len()..;
+    for (number, instance) in plan.flows.iter().enumerate() {
+        let End::Tcp(application) = instance.end else {
+            bail!("a flow without TCP");
         };
-        let way = usize::from(k >= draw.captured[0]);
-        let connection = &plan.network.connections[number];
-        flows.insert(connection.flow().0, (way, true));
-        flows.insert(connection.back_flow().0, (1 - way, false));
+        for (channel, k) in plan.network.host(application).channels().iter().enumerate() {
+            let place = match channel {
+                0 => number,
+                _ => others.next().context("no more ports")?,
+            };
+            if instance.group >= draw.captured {
+                continue;
+            }
+            let connection = &plan.network.connections[*k];
+            let way = usize::from(connection.is_back() != (instance.hosts.0 != left));
+            let flow = connection.flow().0;
+            flows.insert(flow, (way, true));
+            flows.insert(connection.back_flow().0, (1 - way, false));
+            let port = FIRST_PORT + u16::try_from(place)?;
+            senders.push(Sender::new(*k, flow, way, port));
+        }
     }
-    let mut both = (Truth::new(draw.ways, flows), capture);
-    plan.network
-        .run_until(base::Time::ZERO + scenario.duration, &mut both);
+    let mut both = (Truth::new(draw.ways, senders, flows), capture);
+    let (mut now, end) = (base::Time::ZERO, base::Time::ZERO + scenario.duration);
+    while now < end {
+        now = (now + senders::STEP).min(end);
+        plan.network.run_until(now, &mut both);
+        both.0.look(&plan.network.connections);
+    }
     let file = both.1.finish()?.remove(0);
     Ok((file, both.0))
 }
@@ -142,7 +164,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn waits_in_random_captures_are_right_and_their_intervals_hold_the_truth() {
+    fn figures_of_random_captures_are_right_and_their_intervals_hold_the_truth() {
         let seed = 2026;
         let outcomes = (0..80).map(|number| outcome(seed, number, None).unwrap());
         let judged: Vec<Judged> = outcomes.flat_map(|o| o.judged).collect();

@@ -1,8 +1,9 @@
 //! Waits of the packets of a simulated capture, as the simulator knows them.
 
 use super::family::Way;
+use super::senders::{Copies, Sender};
 use base::{Packet, Time};
-use sim::network::{Happening, Observer};
+use sim::network::{Connection, Happening, Observer};
 use sim::segment::Segment;
 use std::collections::BTreeMap;
 
@@ -28,16 +29,25 @@ pub struct Truth {
     under_way: BTreeMap<u64, f64>,
     /// Packets of each direction: ACKs, and data.
     passed: [[Vec<Passed>; 2]; 2],
+    pub copies: Copies,
+    pub senders: Vec<Sender>,
 }
 
 impl Truth {
-    pub fn new(ways: [Way; 2], flows: BTreeMap<u64, (usize, bool)>) -> Truth {
+    pub fn new(ways: [Way; 2], senders: Vec<Sender>, flows: BTreeMap<u64, (usize, bool)>) -> Truth {
         Truth {
             ways,
             flows,
             under_way: BTreeMap::new(),
             passed: Default::default(),
+            copies: Copies::default(),
+            senders,
         }
+    }
+
+    /// Adds a step of time of the senders.
+    pub fn look(&mut self, all: &[Connection]) {
+        self.senders.iter_mut().for_each(|s| s.look(all));
     }
 
     /// Data, or ACKs, that arrived on a way.
@@ -47,10 +57,13 @@ impl Truth {
 }
 
 impl Observer for Truth {
-    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, _: &Segment) {
+    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
         let Some((way, data)) = self.flows.get(&packet.flow.0).copied() else {
             return;
         };
+        if data && segment.len > 0 {
+            self.copies.packet(what, packet, segment);
+        }
         let now_s = now.as_nanos() as f64 / 1e9;
         if what == Happening::Sent {
             self.under_way.insert(packet.id.0, now_s);

@@ -477,8 +477,8 @@ tables! {
         stamped_p99_ns: Option<i64>,
         /// Time limited by the sender: its application had nothing to send.
         sender_limited_ns: Option<i64>,
-        /// Time limited by the receiver: its window was full. Null, and counted as limited by the network, if the
-        /// window scale was not captured.
+        /// Time limited by the receiver: its window was full. Null, and counted as limited by the network, if the two
+        /// cannot be told apart: no window scale was captured, or the sender was far away and has no timestamps.
         receiver_limited_ns: Option<i64>,
         /// Time limited by the network: the rest.
         network_limited_ns: Option<i64>,
@@ -515,8 +515,7 @@ tables! {
         wire_data_packets: Option<i64>,
         /// Packets of the connection that the network delivered twice and that count once.
         doubled_packets: Option<i64>,
-        /// Time in which the receiver's window was certainly full because it was closed; for connections whose window
-        /// scale was not captured.
+        /// Time in which the receiver's window was certainly full; for connections whose `receiver_limited_ns` is null.
         receiver_limited_least_ns: Option<i64>,
     }
 

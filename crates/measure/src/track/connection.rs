@@ -31,9 +31,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// True if the receivers' windows are known: the handshake gives their scale.
-    pub fn windows_known(&self) -> bool {
+    /// True if time in which the receiver's window was full can be told from time in which the network held back the
+    /// sender of a direction: the handshake gave the scale of windows, and the capture is beside the sender or has
+    /// timestamps.
+    pub fn windows_told(&self, direction: usize) -> bool {
         let [a, b] = &self.halves;
-        a.windows_known(b)
+        a.windows_known(b) && (self.halves[direction].detail()).is_none_or(|d| d.windows_told())
     }
 }

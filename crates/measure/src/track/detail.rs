@@ -3,6 +3,7 @@
 //! **Source.** RFC 7323 section 4 (timestamps also give the RTT of retransmitted data); Paxson 1997, section 16.3 (ACK
 //! compression: ACKs closer together than the data they answer can have arrived).
 
+use super::afar::Afar;
 use super::ages::Ages;
 use super::bursts::Bursts;
 use super::limits::{Limited, Limits};
@@ -288,27 +289,10 @@ pub struct Detail {
     answer: Option<(i64, i64)>,
     /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more; and that ACK's answer.
     pending: Option<(i64, Option<(i64, i64)>)>,
-    under_way: VecDeque<UnderWay>,
     pub(super) limits: Limits,
-    /// Sender's knowledge of the receiver when it last sent.
-    known: (u64, Option<u64>),
+    pub(super) afar: Afar,
 }
 
-/// An ACK in flight from the capture to the sender of the data.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct UnderWay {
-    /// Time, ns.
-    pub t: i64,
-    /// Position of the first unacknowledged byte.
-    pub una: u64,
-    /// Window of the receiver, if its scale is known.
-    pub window: Option<u64>,
-    /// Timestamp of the packet.
-    pub stamp: Option<u32>,
-}
-
-/// Maximum number of ACKs in flight to a sender.
-const UNDER_WAY: usize = 65_536;
 /// Maximum number of timestamps in flight: a window of a second at the usual tick.
 const STAMPS: usize = 4096;
 
@@ -329,9 +313,8 @@ impl Detail {
             clocks: [clock, None],
             answer: None,
             pending: None,
-            under_way: VecDeque::new(),
             limits: Limits::default(),
-            known: (0, None),
+            afar: Afar::default(),
         }
     }
 
@@ -468,40 +451,21 @@ impl Detail {
         Some(most as f64 * 8.0 / seconds)
     }
 
-    /// Records an ACK in flight to a sender that is not near.
-    pub(super) fn set_out(&mut self, ack: UnderWay) {
-        if self.under_way.len() < UNDER_WAY {
-            self.under_way.push_back(ack);
-        }
-    }
-
-    /// Sender's knowledge when it sent a packet that passes at `t` and echoes a timestamp: highest byte acknowledged,
-    /// and window. ACKs and the data they release take `away` to the sender and back.
-    pub(super) fn known_at(&mut self, t: i64, away: i64, echo: Option<u32>) -> (u64, Option<u64>) {
-        while let Some(ack) = self.under_way.front() {
-            let arrived = match (ack.stamp, echo) {
-                // RFC 7323 section 4.3: the echo is of the latest segment that the sender took in.
-                (Some(stamp), Some(echo)) => stamp.wrapping_sub(echo) as i32 <= 0,
-                _ => ack.t + away <= t,
-            };
-            if !arrived {
-                break;
-            }
-            self.known = (ack.una, ack.window);
-            self.under_way.pop_front();
-        }
-        self.known
-    }
-
     /// Time for which each limit held the sender back.
     pub fn limited(&self) -> Limited {
         self.limits.spent
+    }
+
+    /// False if the network and the receiver's window cannot be told apart: the sender was seen from afar, without
+    /// timestamps.
+    pub fn windows_told(&self) -> bool {
+        self.afar.is_told()
     }
 
     pub(super) fn finish(&mut self, mss: u64) {
         self.bursts.close(mss);
         self.bunches.close();
         self.stamps = VecDeque::new();
-        self.under_way = VecDeque::new();
+        self.afar.finish();
     }
 }

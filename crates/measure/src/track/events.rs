@@ -190,6 +190,8 @@ pub struct Retransmission {
     /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
     /// (RFC 2883).
     pub needless: bool,
+    /// True if the receiver reported that it had it already.
+    pub(super) reported: bool,
     /// Kind of the burst, if the lost segment had left inside one.
     pub burst: Option<BurstKind>,
 }
@@ -261,14 +263,29 @@ impl Events {
             .sum()
     }
 
-    /// Marks the latest retransmission of `from..to` as spurious: the receiver had it already.
+    /// Marks a retransmission of `from..to` as spurious: the receiver says that it had it already. Each report is of another
+    /// one; those that are known to be spurious are reported, too.
     pub(super) fn had_already(&mut self, from: u64, to: u64) {
-        let hit = |r: &&mut Retransmission| r.position < to && from < r.position + r.bytes;
-        if let Some(r) = self.retransmissions.iter_mut().rev().take(4096).find(hit)
-            && !r.needless
-        {
-            r.needless = true;
-            self.needless += 1;
+        let of = |r: &Retransmission| r.position < to && from < r.position + r.bytes && !r.reported;
+        let lately = self.retransmissions.len().saturating_sub(4096);
+        let lately = &mut self.retransmissions[lately..];
+        let known = lately.iter().rposition(|r| of(r) && r.needless);
+        let Some(at) = known.or_else(|| lately.iter().rposition(of)) else {
+            return;
+        };
+        self.needless += u64::from(!lately[at].needless);
+        (lately[at].needless, lately[at].reported) = (true, true);
+    }
+
+    /// Marks the retransmissions of `from..to` that left after `since` as spurious: an earlier packet had arrived.
+    #[cold]
+    pub(super) fn had_arrived(&mut self, from: u64, to: u64, since: i64) {
+        let later = self.retransmissions.iter_mut().rev().take(4096);
+        for r in later.take_while(|r| r.t_ns > since) {
+            if r.position < to && from < r.position + r.bytes && !r.needless {
+                r.needless = true;
+                self.needless += 1;
+            }
         }
     }
 }

@@ -5,9 +5,10 @@ mod again;
 mod cause;
 
 use super::act::Act;
+use super::afar::{Passing, UnderWay};
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS, Sender};
 use super::copies::{Found, Twice};
-use super::detail::{Clock, Detail, UnderWay};
+use super::detail::{Clock, Detail};
 use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
 use super::limits::Moment;
 use super::packet::Packet;
@@ -253,13 +254,14 @@ impl State {
         self.mss + u32::from(self.options)
     }
 
-    /// True if the RTT from here to the sender is very small, and much smaller than that to the receiver.
+    /// True if the RTT from here to the sender is very small, and much smaller than that to the receiver, which is at least
+    /// `beyond`.
     #[inline]
-    fn is_near(&self, away: Option<i64>) -> bool {
+    fn is_near(&self, away: Option<i64>, beyond: Option<i64>) -> bool {
         match away {
             Some(away) => away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt >> 2),
             // The distance of the sender is unknown; the receiver is not beside the capture.
-            None => self.srtt >= 4 * NEAR_NS,
+            None => beyond.is_some_and(|least| least >= 4 * NEAR_NS),
         }
     }
 
@@ -322,6 +324,8 @@ const TOGETHER_NS: i64 = 5_000_000;
 /// Payload of a full segment on Ethernet without options, and on Ethernet with jumbo frames of 9000 bytes.
 const ETHERNET_MSS: u32 = 1460;
 const JUMBO_MSS: u32 = 8960;
+/// Payload of the smallest full segment: RFC 9293 section 3.7.1 has 536 bytes, which timestamps shorten by 12.
+const LEAST_MSS: u32 = 524;
 /// Maximum RTT to the sender for which a capture counts as near it, ns.
 const NEAR_NS: i64 = 1_000_000;
 
@@ -350,6 +354,15 @@ impl Half {
     pub fn peak_bps(&self) -> Option<f64> {
         let rtt_ns = self.rtt.mean_ns().unwrap_or(0.0) as i64;
         self.detail()?.peak_bps(rtt_ns).filter(|bps| *bps > 0.0)
+    }
+
+    /// Least time from the capture to the sender and back: of the sender's handshake and other data, or of ACKs whose
+    /// timestamps came back.
+    #[inline]
+    fn away(&self, other: &Side) -> Option<i64> {
+        let echoed = self.detail.as_ref().and_then(|d| d.afar.away());
+        let own = other.least_round_trip();
+        own.map_or(echoed, |own| Some(echoed.map_or(own, |e| e.min(own))))
     }
 
     /// Clock of its sender, from its first packet on.
@@ -579,8 +592,8 @@ impl Side {
         if p.has(flag::SYN) && self.answers_again(p) {
             return;
         }
-        let s = &mut self.state;
-        let near = s.is_near(other.least_round_trip());
+        let s = &self.state;
+        let near = s.is_near(self.half.away(other), self.least_round_trip());
         if p.has(flag::SYN) {
             self.half.isn.get_or_insert(p.seq);
         }
@@ -734,7 +747,7 @@ impl Side {
     fn detail_before(&mut self, p: &Packet, start: u64, near: bool) {
         let s = &mut self.state;
         // A pushed packet that is not a multiple of the segment size held all the data there was to send.
-        let full = s.mss.min(self.half.counts.largest);
+        let full = (self.half.counts.largest.max(LEAST_MSS)).min(s.mss.max(LEAST_MSS));
         let joined = p.payload > s.allowed();
         s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
@@ -750,8 +763,9 @@ impl Side {
             };
             d.bursts
                 .sent(p.t, since, start, p.payload, full, (sender, joined));
-            if let Some((value, _)) = p.timestamps() {
+            if let Some((value, echo)) = p.timestamps() {
                 d.stamped(p.t, value);
+                d.afar.came_back(p.t, echo);
             }
         }
     }
@@ -785,6 +799,7 @@ impl Side {
         if !s.ack_of_data {
             count(&mut c.initial_window, payload);
         }
+        let away = self.half.away(other);
         if let Some(d) = &mut self.half.detail {
             let mut now = Moment {
                 outstanding,
@@ -792,15 +807,28 @@ impl Side {
                 mss: u64::from(s.mss),
                 more: s.full,
                 repairing: s.recovery != Recovery::None,
+                full: false,
                 over: false,
             };
             if !near {
-                let echo = p.timestamps().map(|x| x.1);
-                let (una, window) = d.known_at(p.t, other.least_round_trip().unwrap_or(0), echo);
-                (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
+                // A sender that repairs has not heard of all that was acknowledged.
+                now.repairing |= fresh == 0;
+                let passing = Passing {
+                    t: p.t,
+                    echo: p.timestamps().map(|x| x.1),
+                    bytes: payload,
+                    next: s.next - fresh,
+                    more: now.more,
+                    repairing: now.repairing,
+                };
+                let away = away.unwrap_or(0);
+                let (una, window) = d.afar.sends(&passing, away, now.mss, &mut d.limits);
+                now.outstanding = s.next - una.clamp(s.base, s.next);
+                in_flight = now.outstanding.saturating_sub(sacked);
+                now.full = d.afar.was_full() && now.more;
+                now.window = window;
             }
             d.limits.at(p.t, now);
-            in_flight = now.outstanding.saturating_sub(sacked);
             d.sent(p.t, fresh, payload - fresh.min(payload), in_flight);
         }
         in_flight

@@ -54,6 +54,8 @@ pub struct Moment {
     pub more: bool,
     /// True while a loss is being repaired.
     pub repairing: bool,
+    /// True if the window is full, whatever is outstanding.
+    pub full: bool,
     /// True once its FIN is acknowledged.
     pub over: bool,
 }
@@ -95,7 +97,7 @@ impl Limits {
                 outstanding,
                 mss,
                 ..
-            } if outstanding + mss > w => Limit::Receiver,
+            } if now.full || outstanding + mss > w => Limit::Receiver,
             Moment { more: false, .. } => Limit::Sender,
             _ => Limit::Network,
         };

@@ -6,6 +6,7 @@
 //! to 64 bits.
 
 mod act;
+mod afar;
 pub mod ages;
 mod bursts;
 mod connection;

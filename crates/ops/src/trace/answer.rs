@@ -310,13 +310,14 @@ impl Losses {
 pub(super) struct DetailReport {
     pub(super) rtt_by_timestamps: Times,
     /// Time in which its application had nothing to send. The time in which the receiver's window was full follows,
-    /// then the rest. Those two are null if the handshake was not captured with its options, which tell the window's
-    /// scale.
+    /// then the rest. Those two are null if they cannot be told apart: the handshake was not captured with its options,
+    /// which tell the window's scale, or the sender was far from the capture and has no timestamps.
     pub(super) sender_limited_s: f64,
     pub(super) receiver_limited_s: Option<f64>,
-    /// Time in which the window was closed, which shows on any scale; for cases in which the value above is null.
+    pub(super) network_limited_s: Option<f64>,
+    /// Both together, where they cannot be told apart, and the part of it in which the window was full for certain.
+    pub(super) receiver_or_network_limited_s: Option<f64>,
     pub(super) receiver_limited_at_least_s: Option<f64>,
-    pub(super) network_limited_s: f64,
     /// Gap below which packets belong to one burst.
     pub(super) burst_gap_us: f64,
     /// Bytes sent at once, single packets included.
@@ -393,8 +394,12 @@ impl DetailReport {
             },
             sender_limited_s: spent(r.sender_limited_ns),
             receiver_limited_s: r.receiver_limited_ns.map(seconds),
+            network_limited_s: (r.receiver_limited_ns).map(|_| spent(r.network_limited_ns)),
+            receiver_or_network_limited_s: match r.receiver_limited_ns {
+                Some(_) => None,
+                None => Some(spent(r.receiver_limited_least_ns) + spent(r.network_limited_ns)),
+            },
             receiver_limited_at_least_s: r.receiver_limited_least_ns.map(seconds),
-            network_limited_s: spent(r.network_limited_ns),
             burst_gap_us: r.burst_gap_ns.unwrap_or(0) as f64 / 1e3,
             burst_p50_bytes: r.burst_p50_bytes.map(count),
             burst_p95_bytes: r.burst_p95_bytes.map(count),

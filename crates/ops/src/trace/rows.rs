@@ -35,6 +35,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
     let cause = |cause: Cause| int(e.by_cause[cause as usize]);
     let d = h.detail();
     let limited = d.map(Detail::limited);
+    let told = c.windows_told(direction);
     let [data_ages, answer_ages] = d.map_or([None, None], Detail::ages);
     let stamped = |p| whole(d.and_then(|d| d.rtt_by_timestamps.quantile(p)));
     let bursts = |kind: BurstKind| d.map(|d| int(d.bursts.count[kind as usize]));
@@ -103,7 +104,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         stamped_p95_ns: stamped(0.95),
         stamped_p99_ns: stamped(0.99),
         sender_limited_ns: limited.map(|l| l.sender_ns),
-        receiver_limited_ns: limited.filter(|_| c.windows_known()).map(|l| l.receiver_ns),
+        receiver_limited_ns: limited.filter(|_| told).map(|l| l.receiver_ns),
         network_limited_ns: limited.map(|l| l.network_ns),
         burst_gap_ns: d.map(|d| d.bursts.gap_ns()),
         burst_p50_bytes: d.and_then(|d| whole(d.bursts.sizes.quantile(0.5))),
@@ -121,9 +122,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         answer_clock_error_ns: answer_ages.map(|a| a.error_ns),
         wire_data_packets: Some(int(h.wire_packets())),
         doubled_packets: Some(int(c.doubled)),
-        receiver_limited_least_ns: limited
-            .filter(|_| !c.windows_known())
-            .map(|l| l.receiver_ns),
+        receiver_limited_least_ns: limited.filter(|_| !told).map(|l| l.receiver_ns),
     }
 }
 

@@ -526,20 +526,20 @@ fn limits(out: &mut String, rows: &[Row]) {
         let Some(d) = &r.direction().detail else {
             continue;
         };
-        let parts = [
-            d.sender_limited_s,
-            d.receiver_limited_s
-                .or(d.receiver_limited_at_least_s)
-                .unwrap_or(0.0),
-            d.network_limited_s,
-        ];
-        let all = parts.iter().sum::<f64>().max(1e-9);
-        let [sender, receiver, network] = parts.map(|s| 100.0 * s / all);
-        let rest = match d.receiver_limited_s {
-            Some(_) => format!("the receiver's window {receiver:.0} %, the network {network:.0} %"),
-            None => format!(
-                "the receiver's closed window {receiver:.0} %, the network or the receiver's open window, whose scale was not \
-                 captured, {network:.0} %"
+        let both = d.receiver_or_network_limited_s;
+        let told = [both, d.receiver_limited_s, d.network_limited_s].map(|s| s.unwrap_or(0.0));
+        let all = (d.sender_limited_s + told.iter().sum::<f64>()).max(1e-9);
+        let percent = |s: f64| format!("{:.0} %", 100.0 * s / all);
+        let sender = percent(d.sender_limited_s);
+        let [together, receiver, network] = told.map(percent);
+        let rest = match (both, d.receiver_limited_at_least_s) {
+            (None, _) => format!("the receiver's window {receiver}, the network {network}"),
+            (Some(_), Some(least)) if least > 0.0 => format!(
+                "the receiver's window or the network, which this capture cannot tell apart, {together} (the window at least {})",
+                percent(least)
+            ),
+            (Some(_), _) => format!(
+                "the receiver's window or the network, which this capture cannot tell apart, {together}"
             ),
         };
         if std::mem::take(&mut first) {
@@ -547,7 +547,7 @@ fn limits(out: &mut String, rows: &[Row]) {
         }
         let _ = writeln!(
             out,
-            "  {}: its application {sender:.0} %, {rest} of the time",
+            "  {}: its application {sender}, {rest} of the time",
             r.name(),
         );
         let [offload, acks, application, unknown] = d.bursts.map(|(_, n)| n);

@@ -262,12 +262,16 @@ impl Sender {
     /// True if there is data to send and room for it in the congestion window, and the receiver's window alone forbids
     /// it.
     pub fn held_by_receiver(&self) -> bool {
-        let len = self.settings.mss.get().min(self.written - self.next);
-        self.state == State::Established
-            && len > 0
-            && self.board.lost() == 0
-            && !self.has_room(len)
-            && self.inflight() + len <= self.limit
+        self.window_is_full() && self.inflight() + self.unsent() <= self.limit
+    }
+    /// True if the receiver's window forbids what there is to send, whether the congestion window does or not.
+    pub fn window_is_full(&self) -> bool {
+        let len = self.unsent();
+        self.state == State::Established && len > 0 && self.board.lost() == 0 && !self.has_room(len)
+    }
+    /// Bytes of the next new segment.
+    fn unsent(&self) -> u64 {
+        self.settings.mss.get().min(self.written - self.next)
     }
     /// True if the receiver has room for this many new bytes.
     fn has_room(&self, len: u64) -> bool {
@@ -277,6 +281,14 @@ impl Sender {
     /// Bytes that the application has written.
     pub fn written(&self) -> u64 {
         self.written
+    }
+    /// True if everything written has been sent.
+    pub fn has_sent_all(&self) -> bool {
+        self.next == self.written
+    }
+    /// True if a segment that was lost has not been acknowledged since.
+    pub fn is_repairing(&self) -> bool {
+        self.board.is_repairing()
     }
     /// True if the application has never written.
     pub fn is_closed(&self) -> bool {

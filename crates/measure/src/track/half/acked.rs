@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// Longest tick of a clock of timestamps, ns: packets of one tick are not told apart.
+const COARSE_TICK_NS: i64 = 10_000_000;
+/// Longest time for which an ACK is held back, ns (RFC 9293 section 3.8.6.3).
+const ACK_DELAY_NS: i64 = 500_000_000;
+
 impl Side {
     /// Handles the acknowledgements in `from`'s packet for the data of this direction.
     #[inline(always)]
@@ -75,7 +80,8 @@ impl Side {
             if s.repair.is_some() {
                 self.repaired(t, ack);
             }
-            self.take_acked(t, ack, newly, pure, told);
+            let echoes = by_stamp.map(|rtt| t - rtt).or_else(|| self.half.began(p));
+            self.take_acked(t, ack, newly, (pure, echoes), told);
             // A filled gap is acknowledged at once (RFC 5681 section 4.2).
             by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
             self.state.advance_t = t;
@@ -111,11 +117,17 @@ impl Side {
 
     /// Accounts for what limits the sender after an ACK.
     fn account(&mut self, p: &Packet, from: &Side) {
+        let near = self
+            .state
+            .is_near(self.half.away(from), self.least_round_trip());
         let (t, s) = (p.t, &mut self.state);
         if let Some(d) = &mut self.half.detail {
             let window = from.window().map(u64::from);
-            if !s.is_near(from.least_round_trip()) {
-                d.set_out(UnderWay {
+            if let Some((value, _)) = p.timestamps() {
+                d.afar.goes(t, value);
+            }
+            if !near {
+                d.afar.set_out(UnderWay {
                     t,
                     una: s.una,
                     window,
@@ -128,6 +140,7 @@ impl Side {
                     mss: u64::from(s.mss),
                     more: s.full,
                     repairing: s.recovery != Recovery::None,
+                    full: false,
                     over: s.fin > 0 && s.una >= s.fin,
                 };
                 d.limits.at(t, moment);
@@ -192,13 +205,26 @@ impl Side {
     }
 
     #[inline(always)]
-    fn take_acked(&mut self, t: i64, ack: u64, newly: u64, pure: bool, told: &mut impl FnMut(Act)) {
+    fn take_acked(
+        &mut self,
+        t: i64,
+        ack: u64,
+        newly: u64,
+        (pure, echoes): (bool, Option<i64>),
+        told: &mut impl FnMut(Act),
+    ) {
         let s = &mut self.state;
-        let mut latest = s.last_acked_t;
+        let (mut latest, una) = (s.last_acked_t, ack - newly);
         while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
             if front.end() > ack {
                 s.segments.trim_front(ack);
                 break;
+            }
+            if let Some(sent) = echoes
+                && front.again > 0
+            {
+                let first = front.start <= una;
+                self.half.arrived(s.base, &front, sent, first);
             }
             s.segments.pop_front();
             s.last_acked_t = s.last_acked_t.max(front.t);
@@ -268,5 +294,27 @@ impl Side {
             latest = latest.or(found.filter(|_| i == 0));
         }
         latest.map(|l| t - l.t)
+    }
+}
+
+impl Half {
+    /// Time of the first packet, if this one echoes its timestamp.
+    fn began(&self, p: &Packet) -> Option<i64> {
+        let echo = p.timestamps()?.1;
+        self.first_ns.filter(|_| self.first_stamp == Some(echo))
+    }
+
+    /// Handles the ACK of a segment that was sent again, with the timestamp of a packet that left at `sent`: a transmission
+    /// after that one was for nothing (RFC 3522). RFC 7323 section 4.3: the timestamp is of the `first` segment of those that
+    /// the ACK is for. The others came no later than the longest delay of an ACK. Positions count from `base`.
+    #[cold]
+    fn arrived(&mut self, base: u64, segment: &Segment, sent: i64, first: bool) {
+        let since = sent + if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
+        let [from, to] = [segment.start, segment.end()].map(|at| at.saturating_sub(base));
+        if segment.t > since
+            && let Some(e) = &mut self.events
+        {
+            e.had_arrived(from, to, since);
+        }
     }
 }

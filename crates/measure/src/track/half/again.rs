@@ -106,6 +106,7 @@ impl Side {
             bytes,
             cause,
             needless,
+            reported: false,
             burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
         };
         let e = self.half.events_mut();

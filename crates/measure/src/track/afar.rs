@@ -1,0 +1,191 @@
+//! A sender that is not beside the capture: what it had heard of its receiver whenever it sent.
+//!
+//! **Source.** RFC 7323 section 4.3: a packet echoes the timestamp of the latest segment that its sender has taken in.
+//! **Limits.** Without timestamps only the least time to the sender and back tells what it may have heard; a queue on that
+//! way hides how much is outstanding.
+
+use super::limits::{Limits, Moment};
+use std::collections::VecDeque;
+
+/// An ACK in flight from the capture to the sender of the data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    /// Time, ns.
+    pub t: i64,
+    /// Position of the first unacknowledged byte.
+    pub una: u64,
+    /// Window of the receiver, if its scale is known.
+    pub window: Option<u64>,
+    /// Timestamp of the packet.
+    pub stamp: Option<u32>,
+}
+
+/// Maximum number of ACKs in flight to a sender.
+const UNDER_WAY: usize = 65_536;
+/// Time for which an ACK tells how long others take to the sender and back, ns.
+const LATELY_NS: i64 = 1_000_000_000;
+
+/// A packet with data, as it passes the capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    /// Time, ns.
+    pub t: i64,
+    /// Timestamp that it echoes.
+    pub echo: Option<u32>,
+    /// Payload, bytes.
+    pub bytes: u64,
+    /// Position behind all data that passed before it.
+    pub next: u64,
+    /// True if it is full, so that more data was ready.
+    pub more: bool,
+    /// True while a loss is being repaired.
+    pub repairing: bool,
+}
+
+/// A sender seen from afar.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Afar {
+    under_way: VecDeque<UnderWay>,
+    /// Highest byte acknowledged and window that the sender knew when it last sent.
+    known: (u64, Option<u64>),
+    /// True if the receiver's window was full before the latest ACK that it heard of.
+    was_full: bool,
+    /// State in which its last packet left it: true if that was full, and if a loss was being repaired.
+    more: bool,
+    repairing: bool,
+    /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
+    away_ns: Option<i64>,
+    gone: Option<(u32, i64)>,
+    /// Time of the latest ACK that let go data at once, and the time until that passed, ns.
+    released: Option<(i64, i64)>,
+    /// Timestamp echoed last, and the bytes sent and acknowledged with it.
+    tick: (u32, u64, u64),
+    /// True if it sent without timestamps.
+    blind: bool,
+}
+
+impl Afar {
+    /// Notes an ACK that goes to the sender.
+    #[inline]
+    pub(super) fn goes(&mut self, t: i64, value: u32) {
+        if self.gone.is_none() {
+            self.gone = Some((value, t));
+        }
+    }
+
+    /// Handles the timestamp that the sender echoes.
+    #[inline]
+    pub(super) fn came_back(&mut self, t: i64, echo: u32) {
+        if let Some((value, at)) = self.gone
+            && echo.wrapping_sub(value) as i32 >= 0
+        {
+            self.gone = None;
+            if echo == value {
+                let away = t - at;
+                self.away_ns = Some(self.away_ns.map_or(away, |least| least.min(away)));
+            }
+        }
+    }
+
+    /// Least time from the capture to the sender and back, by timestamps, ns.
+    #[inline]
+    pub(super) fn away(&self) -> Option<i64> {
+        self.away_ns
+    }
+
+    /// Records an ACK in flight to the sender.
+    pub(super) fn set_out(&mut self, ack: UnderWay) {
+        if self.under_way.len() < UNDER_WAY {
+            self.under_way.push_back(ack);
+        }
+    }
+
+    /// True if the ACK had reached the sender of a packet. `away` is the least time to it and back.
+    fn has_heard(&mut self, ack: &UnderWay, p: &Passing, away: i64) -> bool {
+        let (Some(stamp), Some(echo)) = (ack.stamp, p.echo) else {
+            self.blind = true;
+            return ack.t + away <= p.t;
+        };
+        match stamp.wrapping_sub(echo) as i32 {
+            ..0 => true,
+            // Several ACKs share a tick of the clock. As ACKs release data, as much was acknowledged as is sent.
+            0 => self.tick.2 < self.tick.1,
+            _ => false,
+        }
+    }
+
+    /// Hands the sender the ACKs that it had heard of when it sent a packet, and assigns the time until then to its
+    /// `limits`. Returns the highest byte acknowledged, and the window that it knew.
+    pub(super) fn sends(
+        &mut self,
+        p: &Passing,
+        away: i64,
+        mss: u64,
+        limits: &mut Limits,
+    ) -> (u64, Option<u64>) {
+        if let Some(echo) = p.echo {
+            if self.tick.0 != echo {
+                self.tick = (echo, 0, 0);
+            }
+            self.tick.1 = self.tick.1.saturating_add(p.bytes);
+        }
+        let mut latest = None;
+        while let Some(ack) = self.under_way.front().copied() {
+            if !self.has_heard(&ack, p, away) {
+                break;
+            }
+            self.under_way.pop_front();
+            if ack.stamp == p.echo && self.known.0 > 0 {
+                let newly = ack.una.saturating_sub(self.known.0);
+                self.tick.2 = self.tick.2.saturating_add(newly);
+            }
+            let before = p.next.saturating_sub(self.known.0);
+            self.was_full = self.known.1.is_some_and(|w| before + mss > w);
+            self.known = (ack.una, ack.window);
+            let outstanding = p.next.saturating_sub(ack.una);
+            latest = Some((ack.t, outstanding));
+            // It sent at once what an ACK let go, and was idle once all was acknowledged. By time alone it may have heard of
+            // that later.
+            if outstanding == 0 && p.echo.is_some() {
+                let after = Moment {
+                    outstanding,
+                    window: ack.window,
+                    mss,
+                    more: self.more,
+                    repairing: self.repairing,
+                    full: false,
+                    over: false,
+                };
+                limits.at((ack.t + self.takes(ack.t, away)).min(p.t), after);
+            }
+        }
+        if let Some((ack, outstanding)) = latest
+            && outstanding > 0
+            && self.more
+        {
+            self.released = Some((ack, p.t - ack));
+        }
+        (self.more, self.repairing) = (p.more, p.repairing);
+        self.known
+    }
+
+    /// True if it sends what an ACK let go into a full window: such packets leave at once, and pass one by one.
+    pub(super) fn was_full(&self) -> bool {
+        self.was_full
+    }
+
+    /// Time that an ACK took to the sender and back: as an earlier one, if that is not long ago.
+    fn takes(&self, t: i64, away: i64) -> i64 {
+        let lately = self.released.filter(|r| t - r.0 < LATELY_NS.max(2 * r.1));
+        lately.map_or(away, |r| r.1.max(away))
+    }
+
+    /// True if timestamps told what it had heard.
+    pub(super) fn is_told(&self) -> bool {
+        !self.blind
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.under_way = VecDeque::new();
+    }
+}
