@@ -31,11 +31,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// True if time in which the receiver's window was full can be told from time in which the network held back the
-    /// sender of a direction: the handshake gave the scale of windows, and the capture is beside the sender or has
-    /// timestamps.
-    pub fn windows_told(&self, direction: usize) -> bool {
+    /// True if the receivers' windows are known: the handshake gives their scale.
+    pub fn windows_known(&self) -> bool {
         let [a, b] = &self.halves;
-        a.windows_known(b) && (self.halves[direction].detail()).is_none_or(|d| d.windows_told())
+        a.windows_known(b)
+    }
+
+    /// True if the times in which the receiver's window and the network held back the sender of a direction are told apart:
+    /// windows are known, and the capture is beside the sender or has timestamps.
+    pub fn windows_told(&self, direction: usize) -> bool {
+        let detail = self.halves[direction].detail();
+        self.windows_known() && detail.is_none_or(|d| d.windows_told())
     }
 }

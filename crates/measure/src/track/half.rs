@@ -747,7 +747,11 @@ impl Side {
     fn detail_before(&mut self, p: &Packet, start: u64, near: bool) {
         let s = &mut self.state;
         // A pushed packet that is not a multiple of the segment size held all the data there was to send.
-        let full = (self.half.counts.largest.max(LEAST_MSS)).min(s.mss.max(LEAST_MSS));
+        let largest = self.half.counts.largest.max(LEAST_MSS);
+        let full = match s.mss_known {
+            true => s.mss.min(largest),
+            false => s.mss.min(largest).max(LEAST_MSS),
+        };
         let joined = p.payload > s.allowed();
         s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {

@@ -1,5 +1,6 @@
 //! Captures from their first byte to what is said of the connections in them.
 
+mod afar;
 mod behaviour;
 mod copies;
 mod ends;

@@ -1,0 +1,181 @@
+//! Senders far from the capture: what held them back, by the timestamps that their packets echo; and transmissions for
+//! nothing, by those that ACKs echo.
+
+use crate::packets::{ACK, MS, SYN, T0, Tcp};
+use measure::capture::{LinkType, Record};
+use measure::track::{Connection, Settings, Tracker};
+
+/// Segments of 1000 bytes, SACK.
+const OPTIONS: [u8; 8] = [2, 4, 3, 232, 4, 2, 1, 1];
+/// Time from the capture to the sender and back.
+const AWAY: i64 = 20;
+
+/// Packets of one connection with 1000 bytes of data in each segment. Times are in milliseconds, as the clocks of both ends.
+struct Line {
+    stamped: bool,
+    packets: Vec<(i64, Tcp)>,
+}
+
+impl Line {
+    /// Captured beside the receiver, whose answer to the SYN comes at once.
+    fn new(stamped: bool) -> Line {
+        let mut line = Line {
+            stamped,
+            packets: Vec::new(),
+        };
+        line.add(0, Tcp::there(1000, 0, 0).flags(SYN).options(&OPTIONS), 0, 0);
+        let answer = Tcp::back(5000, 1001, 0).flags(SYN | ACK).options(&OPTIONS);
+        line.add(0, answer, 0, 0);
+        line.add(AWAY, Tcp::there(1001, 5001, 0), AWAY, 0);
+        line
+    }
+
+    fn add(&mut self, at: i64, packet: Tcp, value: i64, echo: i64) {
+        let stamps = Tcp::there(0, 0, 0).timestamps((1000 + value) as u32, (1000 + echo) as u32);
+        let packet = match self.stamped {
+            true => packet.and(stamps),
+            false => packet,
+        };
+        let id = self.packets.len() as u16 + 1;
+        self.packets.push((T0 + at * MS, packet.id(id)));
+    }
+
+    /// The `n`-th segment passes at `at`, sent when the ACK of `heard` had come.
+    fn data(&mut self, at: i64, n: u32, heard: i64) {
+        self.add(at, Tcp::there(1001 + 1000 * n, 5001, 1000), at, heard);
+    }
+
+    /// ACK of the first `n` segments, sent at `at`, that echoes a packet of `echo`.
+    fn ack(&mut self, at: i64, n: u32, echo: i64) {
+        self.add(at, Tcp::back(5001, 1001 + 1000 * n, 0), at, echo);
+    }
+
+    fn track(&self) -> Connection {
+        let mut tracker = Tracker::new(Settings::default());
+        for (t, p) in &self.packets {
+            let data = p.ethernet();
+            tracker.record(&Record {
+                t_ns: Some(*t),
+                link: LinkType::ETHERNET,
+                interface: 0,
+                original_len: data.len() as u32,
+                data: &data,
+            });
+        }
+        tracker.finish().connections.remove(0)
+    }
+
+    /// Time without data to send, with a full window, and the rest, ms.
+    fn limited(&self) -> [i64; 3] {
+        let l = self.track().halves[0].detail().unwrap().limited();
+        [l.sender_ns, l.receiver_ns, l.network_ns].map(|ns| ns / MS)
+    }
+}
+
+/// Ten segments, each acknowledged at once and sent when the one before was; the last ACK leaves at 230 ms.
+fn one_by_one(stamped: bool) -> Line {
+    let mut line = Line::new(stamped);
+    for n in 0..10 {
+        let at = 50 + AWAY * i64::from(n);
+        line.data(at, n, at - AWAY);
+        line.ack(at, n + 1, at);
+    }
+    line
+}
+
+#[test]
+fn a_pause_of_a_sender_begins_when_it_has_heard_that_all_arrived() {
+    let before = one_by_one(true).limited();
+    let mut line = one_by_one(true);
+    line.data(1230, 10, 230);
+    let now = line.limited();
+    assert_eq!(now[0] - before[0], 1000 - AWAY, "{before:?} {now:?}");
+    assert!(line.track().windows_told(0));
+}
+
+#[test]
+fn an_ack_that_waits_on_its_way_is_no_pause() {
+    // Four segments in flight, whose ACKs take 520 ms to the sender and back. One ACK of the last four arrives.
+    let mut line = Line::new(true);
+    let sent = |n: u32| 50 + 130 * i64::from(n);
+    for n in 0_u32..20 {
+        let heard = n.checked_sub(4).map_or(0, sent);
+        line.data(sent(n), n, heard);
+        if !(16..19).contains(&n) {
+            line.ack(sent(n), n + 1, sent(n));
+        }
+    }
+    line.data(sent(19) + 520, 20, sent(19));
+    let [sender, receiver, network] = line.limited();
+    assert_eq!((sender, receiver), (0, 0));
+    assert!(network > 2000, "{network}");
+}
+
+#[test]
+fn a_full_window_shows_though_the_capture_sees_everything_acknowledged() {
+    // Windows of three segments, ACKs that take 100 ms to the sender and back.
+    let mut line = Line::new(true);
+    for n in 0..60 {
+        let at = 50 + 100 * i64::from(n / 3) + i64::from(n % 3);
+        line.data(at, n, at - 100);
+        line.add(
+            at,
+            Tcp::back(5001, 1001 + 1000 * (n + 1), 0).window(3000),
+            at,
+            at,
+        );
+    }
+    let [sender, receiver, network] = line.limited();
+    assert!(
+        receiver > 10 * (sender + network),
+        "{sender} {receiver} {network}"
+    );
+}
+
+#[test]
+fn without_timestamps_the_window_and_the_network_are_not_told_apart() {
+    let mut line = one_by_one(false);
+    line.data(1230, 10, 230);
+    assert!(!line.track().windows_told(0));
+    assert_eq!(line.limited()[0], 0, "whole segments");
+}
+
+/// Ten segments beside their sender, 30 ms from the receiver; the last ACK comes at 530 ms.
+fn beside_the_sender() -> Line {
+    let mut line = Line::new(true);
+    for n in 0..10 {
+        let at = 50 + 50 * i64::from(n);
+        line.data(at, n, at - AWAY);
+        line.ack(at + 30, n + 1, at);
+    }
+    line
+}
+
+#[test]
+fn an_ack_that_echoes_the_first_transmission_shows_the_second_as_needless() {
+    let needless = |echo: i64| {
+        let mut line = beside_the_sender();
+        line.data(600, 10, 530);
+        line.data(900, 10, 530);
+        line.ack(930, 11, echo);
+        line.track().halves[0].events().needless
+    };
+    assert_eq!((needless(600), needless(900)), (1, 0));
+}
+
+#[test]
+fn each_report_of_a_second_copy_is_of_another_transmission() {
+    let needless = |reports: i64| {
+        let mut line = beside_the_sender();
+        for k in 0..4 {
+            line.data(600 + 300 * k, 10, 530);
+        }
+        line.ack(1800, 11, 1500);
+        for k in 0..reports {
+            let report = Tcp::back(5001, 12_001, 0).sack(&[(11_001, 12_001)]);
+            line.add(1810 + k, report, 1810 + k, 1500);
+        }
+        line.track().halves[0].events().needless
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(needless), [0, 1, 2, 3, 3]);
+}
