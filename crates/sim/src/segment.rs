@@ -21,6 +21,8 @@ pub mod flag {
     pub const ECHO: u8 = 32;
     /// End of the data; on an ACK: its sender has no data to send either.
     pub const FIN: u8 = 64;
+    /// Its last byte is the last one that the application has written so far (RFC 9293 section 3.9.1.2).
+    pub const PSH: u8 = 128;
 }
 
 /// A transport header. Sequence numbers count payload bytes from 0 and do not wrap.

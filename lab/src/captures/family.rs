@@ -1,6 +1,7 @@
 //! Captures of drawn transfers over drawn links.
 
 use crate::chance::Chance;
+use std::net::Ipv4Addr;
 
 /// A drawn scenario, and where its packets are captured.
 pub struct Draw {
@@ -19,6 +20,8 @@ pub struct Draw {
     pub pauses: bool,
     /// False if packets have no TCP timestamps.
     pub stamped: bool,
+    /// The captured host, if its card cuts and joins segments.
+    pub offload: Option<Ipv4Addr>,
 }
 
 /// One way of the path without its queue.
@@ -36,6 +39,12 @@ impl Way {
 }
 
 const ACCESS_BPS: f64 = 10e9;
+
+/// Hosts on the left and on the right, as the simulator numbers them.
+pub const HOSTS: [(&str, Ipv4Addr); 2] = [
+    ("s0", Ipv4Addr::new(10, 0, 0, 3)),
+    ("d0", Ipv4Addr::new(10, 0, 0, 4)),
+];
 
 fn queue(c: &mut Chance) -> String {
     match c.unit() {
@@ -100,6 +109,12 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         "[tcp]\ncontroller = \"{controller}\"\nheader = \"{} B\"\n",
         if stamped { 52 } else { 40 }
     );
+    let point = c.pick(&["s0", "d0", "link"]);
+    let o = &mut Chance::new(seed, &format!("captures/{number}/offload"));
+    let offload = HOSTS.iter().find(|h| h.0 == point && o.is(0.4));
+    if offload.is_some() {
+        scenario += &format!("burst = {}\n", o.pick(&[4, 8, 16, 32, 44]));
+    }
     if pauses && p.is(0.5) {
         scenario += &format!("receive_window = \"{:.0} B\"\n", p.log(6e3, 300e3));
     }
@@ -125,12 +140,13 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     Draw {
         number,
         scenario,
-        point: c.pick(&["s0", "d0", "link"]),
+        point,
         family,
         ways,
         captured: [forward, back].iter().filter(|n| **n > 0).count(),
         pauses,
         stamped,
+        offload: offload.map(|h| h.1),
     }
 }
 

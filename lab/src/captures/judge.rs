@@ -1,6 +1,6 @@
 //! Judgement of what a capture says, by what its packets did.
 
-use super::family::Draw;
+use super::family::{Draw, HOSTS};
 use super::senders::Spent;
 use super::truth::{Passed, Truth, round_trips, steps};
 use crate::draws::judge::{Judged, Verdict};
@@ -41,9 +41,6 @@ const LEAST_S: f64 = 1.0;
 /// Lost packets by which a count may be wrong.
 const NEAR_PACKETS: f64 = 2.0;
 
-/// Hosts on the left and on the right, as the simulator numbers them.
-const HOSTS: [&str; 2] = ["10.0.0.3", "10.0.0.4"];
-
 /// Judges every wait that is said of the captured hosts, those that are not said, the bursts, the losses, and what held
 /// each sender back.
 pub fn all(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
@@ -55,7 +52,8 @@ pub fn all(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
     for way in [0, 1] {
         let beyond = (draw.point == "d0") == (way == 1);
         let data = truth.of(way, true);
-        let (from, to) = (HOSTS[way], HOSTS[1 - way]);
+        let hosts = HOSTS.map(|h| h.1.to_string());
+        let (from, to) = (hosts[way].as_str(), hosts[1 - way].as_str());
         let round = round_trips(data, truth.of(1 - way, false));
         let known = |waits: &[Passed]| {
             let waits = steps(waits);

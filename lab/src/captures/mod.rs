@@ -4,6 +4,7 @@
 
 mod family;
 mod judge;
+mod offload;
 mod page;
 mod senders;
 mod truth;
@@ -94,7 +95,10 @@ fn simulate(draw: &Draw) -> anyhow::Result<(Vec<u8>, Truth)> {
         plan.network.run_until(now, &mut both);
         both.0.look(&plan.network.connections);
     }
-    let file = both.1.finish()?.remove(0);
+    let mut file = both.1.finish()?.remove(0);
+    if let Some(host) = draw.offload {
+        file = offload::joined(&file, host)?;
+    }
     Ok((file, both.0))
 }
 

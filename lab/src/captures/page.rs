@@ -29,6 +29,7 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     kinds.insert("beside the sender or at the bottleneck".into(), &|o| {
         o.draw.point != "d0"
     });
+    kinds.insert("segmentation offload".into(), &|o| o.draw.offload.is_some());
     kinds.insert("beside the receiver".into(), &|o| o.draw.point == "d0");
     text += &format!("\n{HEAD}");
     for (name, is) in kinds {
@@ -40,13 +41,18 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     text += "\nWrong figures:\n\n";
     for (o, j) in judged(all).filter(|(_, j)| j.verdict == Verdict::Wrong) {
         text += &format!(
-            "- {}: {}: said {}, true {} ({}, captured at {}{})\n",
+            "- {}: {}: said {}, true {} ({}, captured at {}{}{})\n",
             o.draw.number,
             j.figure,
             j.said,
             j.truth,
             o.draw.family,
             o.draw.point,
+            if o.draw.offload.is_some() {
+                ", offload"
+            } else {
+                ""
+            },
             if o.draw.stamped {
                 ""
             } else {

@@ -36,6 +36,8 @@ pub(super) struct Passing {
     pub bytes: u64,
     /// Position behind all data that passed before it.
     pub next: u64,
+    /// True if it has new data.
+    pub fresh: bool,
     /// True if it is full, so that more data was ready.
     pub more: bool,
     /// True while a loss is being repaired.
@@ -53,6 +55,8 @@ pub(super) struct Afar {
     /// State in which its last packet left it: true if that was full, and if a loss was being repaired.
     more: bool,
     repairing: bool,
+    /// True if the last new data was short: there was no more.
+    ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
     away_ns: Option<i64>,
     gone: Option<(u32, i64)>,
@@ -144,9 +148,9 @@ impl Afar {
             self.known = (ack.una, ack.window);
             let outstanding = p.next.saturating_sub(ack.una);
             latest = Some((ack.t, outstanding));
-            // It sent at once what an ACK let go, and was idle once all was acknowledged. By time alone it may have heard of
-            // that later.
-            if outstanding == 0 && p.echo.is_some() {
+            // It sent at once what an ACK let go. It was idle once all was acknowledged, unless the rest was lost on its way
+            // here. By time alone it may have heard of that later.
+            if outstanding == 0 && self.ended && p.echo.is_some() {
                 let after = Moment {
                     outstanding,
                     window: ack.window,
@@ -166,6 +170,9 @@ impl Afar {
             self.released = Some((ack, p.t - ack));
         }
         (self.more, self.repairing) = (p.more, p.repairing);
+        if p.fresh {
+            self.ended = !p.more;
+        }
         self.known
     }
 

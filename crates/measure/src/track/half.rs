@@ -746,14 +746,15 @@ impl Side {
     #[inline(always)]
     fn detail_before(&mut self, p: &Packet, start: u64, near: bool) {
         let s = &mut self.state;
-        // A pushed packet that is not a multiple of the segment size held all the data there was to send.
+        // A pushed packet that is not a multiple of the segment size held all the data there was to send. A short one
+        // that is not pushed filled the receiver's window.
         let largest = self.half.counts.largest.max(LEAST_MSS);
         let full = match s.mss_known {
             true => s.mss.min(largest),
             false => s.mss.min(largest).max(LEAST_MSS),
         };
         let joined = p.payload > s.allowed();
-        s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
+        s.full = !p.has(flag::PSH) || (p.payload >= full && p.payload.is_multiple_of(full.max(1)));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
             self.begin_details(p, near);
         }
@@ -822,6 +823,7 @@ impl Side {
                     echo: p.timestamps().map(|x| x.1),
                     bytes: payload,
                     next: s.next - fresh,
+                    fresh: fresh > 0,
                     more: now.more,
                     repairing: now.repairing,
                 };

@@ -1,7 +1,7 @@
 //! Senders far from the capture: what held them back, by the timestamps that their packets echo; and transmissions for
 //! nothing, by those that ACKs echo.
 
-use crate::packets::{ACK, MS, SYN, T0, Tcp};
+use crate::packets::{ACK, MS, PSH, SYN, T0, Tcp};
 use measure::capture::{LinkType, Record};
 use measure::track::{Connection, Settings, Tracker};
 
@@ -50,6 +50,15 @@ impl Line {
         self.add(at, Tcp::back(5001, 1001 + 1000 * n, 0), at, echo);
     }
 
+    /// The last segment has 900 bytes and PSH.
+    fn last_is_short(&mut self) {
+        let [.., (_, data), (_, ack)] = &mut self.packets[..] else {
+            panic!("no data");
+        };
+        (data.payload, data.flags) = (900, ACK | PSH);
+        ack.ack -= 100;
+    }
+
     fn track(&self) -> Connection {
         let mut tracker = Tracker::new(Settings::default());
         for (t, p) in &self.packets {
@@ -72,7 +81,8 @@ impl Line {
     }
 }
 
-/// Ten segments, each acknowledged at once and sent when the one before was; the last ACK leaves at 230 ms.
+/// Ten segments, each acknowledged at once and sent when the one before was; the last ACK leaves at 230 ms, and nothing is left
+/// to send.
 fn one_by_one(stamped: bool) -> Line {
     let mut line = Line::new(stamped);
     for n in 0..10 {
@@ -80,6 +90,7 @@ fn one_by_one(stamped: bool) -> Line {
         line.data(at, n, at - AWAY);
         line.ack(at, n + 1, at);
     }
+    line.last_is_short();
     line
 }
 
@@ -87,10 +98,26 @@ fn one_by_one(stamped: bool) -> Line {
 fn a_pause_of_a_sender_begins_when_it_has_heard_that_all_arrived() {
     let before = one_by_one(true).limited();
     let mut line = one_by_one(true);
-    line.data(1230, 10, 230);
+    let next = Tcp::there(1001 + 9900, 5001, 1000);
+    line.add(1230, next, 1230, 230);
     let now = line.limited();
-    assert_eq!(now[0] - before[0], 1000 - AWAY, "{before:?} {now:?}");
+    // From the last packet on: it was the last one, and was acknowledged at once.
+    assert_eq!(now[0] - before[0], 1000, "{before:?} {now:?}");
     assert!(line.track().windows_told(0));
+}
+
+#[test]
+fn a_sender_that_repeats_its_last_data_waits_for_its_application_once_that_is_acknowledged() {
+    let mut line = one_by_one(true);
+    let before = line.limited();
+    // A full segment comes again, sent before the ACK of the last one arrived.
+    line.data(300, 8, 190);
+    line.add(300, Tcp::back(5001, 1001 + 9900, 0), 300, 300);
+    let next = Tcp::there(1001 + 9900, 5001, 1000);
+    line.add(1300, next, 1300, 300);
+    let now = line.limited();
+    let waits = now[0] - before[0];
+    assert_eq!(waits, 70 + 1000, "{before:?} {now:?}");
 }
 
 #[test]
@@ -134,10 +161,7 @@ fn a_full_window_shows_though_the_capture_sees_everything_acknowledged() {
 
 #[test]
 fn without_timestamps_the_window_and_the_network_are_not_told_apart() {
-    let mut line = one_by_one(false);
-    line.data(1230, 10, 230);
-    assert!(!line.track().windows_told(0));
-    assert_eq!(line.limited()[0], 0, "whole segments");
+    assert!(!one_by_one(false).track().windows_told(0));
 }
 
 /// Ten segments beside their sender, 30 ms from the receiver; the last ACK comes at 530 ms.

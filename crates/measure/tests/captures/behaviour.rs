@@ -1,6 +1,6 @@
 //! What senders and receivers do of their own accord: bursts, waiting, bunches of ACKs, queues, needless repairs.
 
-use crate::packets::{ACK, MS, SYN, T0, Tcp};
+use crate::packets::{ACK, MS, PSH, SYN, T0, Tcp};
 use measure::capture::{LinkType, Record};
 use measure::track::{BurstKind, Cause, Half, Settings, Tracker, Traffic, queue};
 
@@ -169,7 +169,7 @@ fn time_is_put_down_to_window_application_or_network() {
     assert_eq!(spent(&line), (70, 0, 30));
     // A short segment was all there was.
     let mut line = Line::warmed_up();
-    line.at(700 * MS, Tcp::there(7001, 5001, 300));
+    line.at(700 * MS, Tcp::there(7001, 5001, 300).flags(ACK | PSH));
     line.at(730 * MS, Tcp::back(5001, 7301, 0));
     assert_eq!(spent(&line), (100, 0, 0));
     // A closed window stays the receiver's fault until it opens.

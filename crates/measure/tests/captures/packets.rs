@@ -3,6 +3,7 @@
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
+pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 
 /// A TCP packet over IPv4 and Ethernet; its payload is zeros.

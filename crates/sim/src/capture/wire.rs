@@ -458,18 +458,13 @@ impl Ends {
                 ..header
             };
         }
-        let fin = segment.is(flag::FIN);
+        let bit = |ours: u8, wire: u8| if segment.is(ours) { wire } else { 0 };
         // The acknowledgement of the other end's FIN follows this end's own FIN.
         let last = segment.len == 0 && self.is_end(segment.seq);
         Tcp {
             seq: self.number(0, segment.seq + u64::from(last)),
             ack: self.number(1, u64::from(last)),
-            flags: header.flags
-                | if fin {
-                    tcp_flag::FIN | tcp_flag::PSH
-                } else {
-                    0
-                },
+            flags: header.flags | bit(flag::FIN, tcp_flag::FIN) | bit(flag::PSH, tcp_flag::PSH),
             window: match self.handshake {
                 true => OWN_WINDOW >> OWN_SCALE,
                 false => OWN_WINDOW,

@@ -893,7 +893,7 @@ impl Sender {
         Outgoing {
             seq,
             len: len as u32,
-            flags: self.fin_after(self.next) | if cwr { flag::CWR } else { 0 },
+            flags: self.flags_after(self.next) | if cwr { flag::CWR } else { 0 },
         }
     }
 
@@ -908,16 +908,17 @@ impl Sender {
         if self.rto_due == NEVER {
             self.set_timers(now);
         }
-        let flags = self.fin_after(seq + u64::from(len));
+        let flags = self.flags_after(seq + u64::from(len));
         Outgoing { seq, len, flags }
     }
 
-    /// FIN flag of the segment that ends there.
+    /// FIN and PSH of the segment that ends there.
     #[inline]
-    fn fin_after(&self, end: u64) -> u8 {
-        match self.closed && end == self.written {
-            true => flag::FIN,
-            false => 0,
+    fn flags_after(&self, end: u64) -> u8 {
+        match (end == self.written, self.closed) {
+            (false, _) => 0,
+            (true, false) => flag::PSH,
+            (true, true) => flag::PSH | flag::FIN,
         }
     }
 

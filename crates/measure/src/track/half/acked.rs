@@ -218,6 +218,16 @@ impl Side {
         while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
             if front.end() > ack {
                 s.segments.trim_front(ack);
+                // Segments of one super-segment wait for each other on their way: the first ones are samples, too.
+                let joined = front.joined != Joined::No && front.again == 0 && !front.cut;
+                if joined
+                    && latest <= front.t
+                    && pure
+                    && s.is_prompt(newly, self.half.counts.largest)
+                    && let Some(d) = &mut self.half.detail
+                {
+                    d.prompt(t, t - front.t);
+                }
                 break;
             }
             if let Some(sent) = echoes
