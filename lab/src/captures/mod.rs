@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn figures_of_random_captures_are_right_and_their_intervals_hold_the_truth() {
         let seed = 2026;
-        let outcomes = (0..80).map(|number| outcome(seed, number, None).unwrap());
+        let outcomes = (0..160).map(|number| outcome(seed, number, None).unwrap());
         let judged: Vec<Judged> = outcomes.flat_map(|o| o.judged).collect();
         let count = |of: &dyn Fn(&Judged) -> bool| judged.iter().filter(|j| of(j)).count();
         let wrong: Vec<&Judged> = (judged.iter())

@@ -1,6 +1,8 @@
 //! Tables of `tailback trace` for a terminal.
 
-use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, seconds};
+use super::answer::{
+    Comment, ConnectionReport, DetailReport, Direction, Held, Losses, again, seconds,
+};
 use super::expert::Expert;
 use crate::counted;
 use analysis::answer::Finding;
@@ -135,6 +137,8 @@ pub(super) struct Shown {
 const REMARKS: usize = 20;
 /// Greatest number of ways whose waits are shown.
 const WAITS: usize = 8;
+/// Directions whose limits and bursts are shown.
+const LARGEST: usize = 5;
 
 pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> String {
     let mut out = String::new();
@@ -174,7 +178,8 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> Str
     causes(&mut out, sums);
     breaks(&mut out, &shown.broken);
     losses(&mut out, &sums.losses);
-    limits(&mut out, &shown.rows);
+    limits(&mut out, &shown.rows, width);
+    bursts(&mut out, &shown.rows, width);
     experts(&mut out, &shown.expert, width);
     remarks(&mut out, &shown.comments);
     waits(&mut out, &shown.waits, width);
@@ -519,56 +524,83 @@ fn losses(out: &mut String, all: &Losses) {
     }
 }
 
-/// Writes the limits and the bursts of the largest directions.
-fn limits(out: &mut String, rows: &[Row]) {
-    let mut first = true;
-    for r in rows.iter().take(5) {
-        let Some(d) = &r.direction().detail else {
-            continue;
-        };
+/// Writes what held the largest directions back.
+fn limits(out: &mut String, rows: &[Row], width: usize) {
+    let rows = largest(rows).map(|(name, d)| {
         let both = d.receiver_or_network_limited_s;
-        let told = [both, d.receiver_limited_s, d.network_limited_s].map(|s| s.unwrap_or(0.0));
-        let all = (d.sender_limited_s + told.iter().sum::<f64>()).max(1e-9);
-        let percent = |s: f64| format!("{:.0} %", 100.0 * s / all);
-        let sender = percent(d.sender_limited_s);
-        let [together, receiver, network] = told.map(percent);
-        let rest = match (both, d.receiver_limited_at_least_s) {
-            (None, _) => format!("the receiver's window {receiver}, the network {network}"),
-            (Some(_), Some(least)) if least > 0.0 => format!(
-                "the receiver's window or the network, which this capture cannot tell apart, {together} (the window at least {})",
-                percent(least)
-            ),
-            (Some(_), _) => format!(
-                "the receiver's window or the network, which this capture cannot tell apart, {together}"
-            ),
-        };
-        if std::mem::take(&mut first) {
-            let _ = writeln!(out, "\nWhat the largest waited for");
-        }
+        let told = [d.receiver_limited_s, d.network_limited_s];
+        let told_s = told.iter().flatten().sum::<f64>();
+        let all_s = (d.sender_limited_s + both.unwrap_or(0.0) + told_s).max(1e-9);
+        let share = |s: f64| format!("{:.0} %", 100.0 * s / all_s);
+        let [receiver, network] = told.map(|s| s.map_or("?".into(), share));
+        let least = d.receiver_limited_at_least_s.filter(|s| *s > 0.0);
+        let cells = vec![
+            share(d.sender_limited_s),
+            least.map_or(receiver, |s| format!("at least {}", share(s))),
+            network,
+            both.map_or(String::new(), share),
+        ];
+        (name, cells)
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let untold = rows.iter().any(|(_, cells)| !cells[3].is_empty());
+    let heads = [
+        Column::words("What the largest waited for"),
+        "application".into(),
+        "receiver's window".into(),
+        "network".into(),
+        "window or network".into(),
+    ];
+    let columns = if untold { 5 } else { 4 };
+    let rows = rows.into_iter().map(|(name, mut cells)| {
+        cells.truncate(columns - 1);
+        (name, cells)
+    });
+    let heads = heads.into_iter().take(columns);
+    let table = Table::new("", heads).with(rows).text(width);
+    let _ = write!(out, "\n{table}");
+    if untold {
         let _ = writeln!(
             out,
-            "  {}: its application {sender}, {rest} of the time",
-            r.name(),
+            "?: this capture cannot tell the window from the network"
         );
-        let [offload, acks, application, unknown] = d.bursts.map(|(_, n)| n);
-        let bursts = offload + acks + application + unknown;
-        if bursts > 0 {
-            let _ = writeln!(
-                out,
-                "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
-                counted(bursts, "burst"),
-                SIZE.print(d.burst_max_bytes as f64),
-            );
-        }
-        if d.bunched_acks > 0 {
-            let _ = writeln!(
-                out,
-                "    {} ACKs came bunched ({}): closer together than the data that they acknowledge was sent",
-                d.bunched_acks,
-                counted(d.ack_bunches, "time"),
-            );
-        }
     }
+}
+
+/// Writes the bursts of the largest directions, and the ACKs that came together.
+fn bursts(out: &mut String, rows: &[Row], width: usize) {
+    let rows = largest(rows).filter_map(|(name, d)| {
+        let counts = d.bursts.map(|(_, n)| n);
+        let bursts = counts.iter().sum::<u64>();
+        let mut cells: Vec<Cell> = vec![bursts.into(), SIZE.print(d.burst_max_bytes as f64).into()];
+        cells.extend(counts.map(Cell::from));
+        cells.push(d.bunched_acks.into());
+        (bursts + d.bunched_acks > 0).then_some((name, cells))
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let heads = [
+        Column::words("Bursts of more than two segments"),
+        "bursts".into(),
+        "most".into(),
+        "offload".into(),
+        "one ACK".into(),
+        "application".into(),
+        "unknown".into(),
+        "ACKs bunched".into(),
+    ];
+    let table = Table::new("", heads).with(rows).text(width);
+    let _ = write!(out, "\n{table}");
+}
+
+/// The largest directions with details, and their names.
+fn largest(rows: &[Row]) -> impl Iterator<Item = (String, &DetailReport)> {
+    (rows.iter().take(LARGEST)).filter_map(|r| Some((r.name(), r.direction().detail.as_ref()?)))
 }
 
 pub(super) fn words(cause: Cause) -> &'static str {
