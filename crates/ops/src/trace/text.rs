@@ -117,6 +117,11 @@ impl Row {
         let d = self.direction();
         format!("{} > {}", d.from, d.to)
     }
+
+    /// Number of the connection, and the sender of this direction.
+    fn sender(&self) -> String {
+        format!("{} {}", self.0.number, self.direction().from)
+    }
 }
 
 /// Selection that is shown besides the sums.
@@ -548,11 +553,11 @@ fn limits(out: &mut String, rows: &[Row], width: usize) {
     }
     let untold = rows.iter().any(|(_, cells)| !cells[3].is_empty());
     let heads = [
-        Column::words("What the largest waited for"),
+        Column::words("What senders waited for"),
         "application".into(),
         "receiver's window".into(),
         "network".into(),
-        "window or network".into(),
+        "either".into(),
     ];
     let columns = if untold { 5 } else { 4 };
     let rows = rows.into_iter().map(|(name, mut cells)| {
@@ -565,7 +570,7 @@ fn limits(out: &mut String, rows: &[Row], width: usize) {
     if untold {
         let _ = writeln!(
             out,
-            "?: this capture cannot tell the window from the network"
+            "either: the window or the network, which this capture cannot tell apart"
         );
     }
 }
@@ -575,8 +580,8 @@ fn bursts(out: &mut String, rows: &[Row], width: usize) {
     let rows = largest(rows).filter_map(|(name, d)| {
         let counts = d.bursts.map(|(_, n)| n);
         let bursts = counts.iter().sum::<u64>();
-        let mut cells: Vec<Cell> = vec![bursts.into(), SIZE.print(d.burst_max_bytes as f64).into()];
-        cells.extend(counts.map(Cell::from));
+        let mut cells: Vec<Cell> = counts.map(Cell::from).into();
+        cells.push(SIZE.print(d.burst_max_bytes as f64).into());
         cells.push(d.bunched_acks.into());
         (bursts + d.bunched_acks > 0).then_some((name, cells))
     });
@@ -585,14 +590,13 @@ fn bursts(out: &mut String, rows: &[Row], width: usize) {
         return;
     }
     let heads = [
-        Column::words("Bursts of more than two segments"),
-        "bursts".into(),
-        "most".into(),
+        Column::words("Bursts of"),
         "offload".into(),
         "one ACK".into(),
         "application".into(),
         "unknown".into(),
-        "ACKs bunched".into(),
+        "largest".into(),
+        "bunched ACKs".into(),
     ];
     let table = Table::new("", heads).with(rows).text(width);
     let _ = write!(out, "\n{table}");
@@ -600,7 +604,7 @@ fn bursts(out: &mut String, rows: &[Row], width: usize) {
 
 /// The largest directions with details, and their names.
 fn largest(rows: &[Row]) -> impl Iterator<Item = (String, &DetailReport)> {
-    (rows.iter().take(LARGEST)).filter_map(|r| Some((r.name(), r.direction().detail.as_ref()?)))
+    (rows.iter().take(LARGEST)).filter_map(|r| Some((r.sender(), r.direction().detail.as_ref()?)))
 }
 
 pub(super) fn words(cause: Cause) -> &'static str {
