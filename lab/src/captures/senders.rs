@@ -1,4 +1,4 @@
-//! What held back the senders of a simulated capture, and which of their packets were lost, as the simulator knows it.
+//! Limits and losses of the senders of a simulated capture, as the simulator knows them.
 
 use base::Packet;
 use sim::network::{Connection, Happening};
