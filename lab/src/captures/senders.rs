@@ -89,7 +89,7 @@ impl Sender {
 /// Transmissions of each segment of data.
 #[derive(Default)]
 pub struct Copies {
-    /// Those of each position of a flow: true if it was dropped, false if it arrived.
+    /// Fates of those of each position of a flow: true if it was dropped, false if it arrived.
     fates: BTreeMap<(u64, u64), Vec<Option<bool>>>,
     /// Place in there of the packets under way.
     under_way: BTreeMap<u64, ((u64, u64), usize)>,

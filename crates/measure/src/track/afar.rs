@@ -85,7 +85,7 @@ impl Afar {
         {
             self.gone = None;
             if echo == value {
-                let away = t - at;
+                let away = t.saturating_sub(at);
                 self.away_ns = Some(self.away_ns.map_or(away, |least| least.min(away)));
             }
         }
@@ -108,7 +108,7 @@ impl Afar {
     fn has_heard(&mut self, ack: &UnderWay, p: &Passing, away: i64) -> bool {
         let (Some(stamp), Some(echo)) = (ack.stamp, p.echo) else {
             self.blind = true;
-            return ack.t + away <= p.t;
+            return ack.t.saturating_add(away) <= p.t;
         };
         match stamp.wrapping_sub(echo) as i32 {
             ..0 => true,
@@ -160,14 +160,15 @@ impl Afar {
                     full: false,
                     over: false,
                 };
-                limits.at((ack.t + self.takes(ack.t, away)).min(p.t), after);
+                let heard = ack.t.saturating_add(self.takes(ack.t, away));
+                limits.at(heard.min(p.t), after);
             }
         }
         if let Some((ack, outstanding)) = latest
             && outstanding > 0
             && self.more
         {
-            self.released = Some((ack, p.t - ack));
+            self.released = Some((ack, p.t.saturating_sub(ack)));
         }
         (self.more, self.repairing) = (p.more, p.repairing);
         if p.fresh {
@@ -183,7 +184,8 @@ impl Afar {
 
     /// Time that an ACK took to the sender and back: as an earlier one, if that is not long ago.
     fn takes(&self, t: i64, away: i64) -> i64 {
-        let lately = self.released.filter(|r| t - r.0 < LATELY_NS.max(2 * r.1));
+        let lately = |r: &(i64, i64)| t.saturating_sub(r.0) < LATELY_NS.max(r.1.saturating_mul(2));
+        let lately = self.released.filter(lately);
         lately.map_or(away, |r| r.1.max(away))
     }
 

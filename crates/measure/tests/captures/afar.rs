@@ -1,9 +1,8 @@
 //! Senders far from the capture: what held them back, by the timestamps that their packets echo; and transmissions for
 //! nothing, by those that ACKs echo.
 
-use crate::packets::{ACK, MS, PSH, SYN, T0, Tcp};
-use measure::capture::{LinkType, Record};
-use measure::track::{Connection, Settings, Tracker};
+use crate::packets::{self, ACK, MS, PSH, SYN, T0, Tcp};
+use measure::track::Connection;
 
 /// Segments of 1000 bytes, SACK.
 const OPTIONS: [u8; 8] = [2, 4, 3, 232, 4, 2, 1, 1];
@@ -60,18 +59,9 @@ impl Line {
     }
 
     fn track(&self) -> Connection {
-        let mut tracker = Tracker::new(Settings::default());
-        for (t, p) in &self.packets {
-            let data = p.ethernet();
-            tracker.record(&Record {
-                t_ns: Some(*t),
-                link: LinkType::ETHERNET,
-                interface: 0,
-                original_len: data.len() as u32,
-                data: &data,
-            });
-        }
-        tracker.finish().connections.remove(0)
+        packets::track(&self.packets, usize::MAX)
+            .connections
+            .remove(0)
     }
 
     /// Time without data to send, with a full window, and the rest, ms.

@@ -1,8 +1,7 @@
 //! What senders and receivers do of their own accord: bursts, waiting, bunches of ACKs, queues, needless repairs.
 
-use crate::packets::{ACK, MS, PSH, SYN, T0, Tcp};
-use measure::capture::{LinkType, Record};
-use measure::track::{BurstKind, Cause, Half, Settings, Tracker, Traffic, queue};
+use crate::packets::{self, ACK, MS, PSH, SYN, T0, Tcp};
+use measure::track::{BurstKind, Cause, Half, Traffic, queue};
 
 const US: i64 = 1000;
 /// The other end takes segments of 1000 bytes, and understands SACK.
@@ -61,18 +60,7 @@ impl Line {
     fn track(&self) -> Traffic {
         let mut packets = self.packets.clone();
         packets.sort_by_key(|p| p.0);
-        let mut tracker = Tracker::new(Settings::default());
-        for (t, p) in &packets {
-            let data = p.ethernet();
-            tracker.record(&Record {
-                t_ns: Some(*t),
-                link: LinkType::ETHERNET,
-                interface: 0,
-                original_len: data.len() as u32,
-                data: &data,
-            });
-        }
-        tracker.finish()
+        packets::track(&packets, usize::MAX)
     }
 
     fn there(&self) -> Half {

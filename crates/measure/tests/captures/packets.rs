@@ -1,5 +1,24 @@
 //! Frames and capture files, built byte by byte.
 
+use measure::capture::{LinkType, Record};
+use measure::track::{Settings, Tracker, Traffic};
+
+/// What is said of these packets, of which so many bytes were captured.
+pub fn track(packets: &[(i64, Tcp)], snaplen: usize) -> Traffic {
+    let mut tracker = Tracker::new(Settings::default());
+    for (t, p) in packets {
+        let data = p.ethernet();
+        tracker.record(&Record {
+            t_ns: Some(*t),
+            link: LinkType::ETHERNET,
+            interface: 0,
+            original_len: data.len() as u32,
+            data: &data[..data.len().min(snaplen)],
+        });
+    }
+    tracker.finish()
+}
+
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
 pub const RST: u8 = 4;

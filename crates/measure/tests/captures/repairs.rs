@@ -2,26 +2,14 @@
 //! bytes were sent before, why they were sent again, and which round trips may be taken.
 
 use crate::model::{Plan, Run, Why, run};
-use crate::packets::MS;
-use measure::capture::{LinkType, Record};
-use measure::track::{Blame, BurstKind, Cause, Connection, Half, Settings, Tracker};
+use crate::packets::{self, MS};
+use measure::track::{Blame, BurstKind, Cause, Connection, Half};
 
 /// Draws of links, senders and receivers; a failure names the one.
 const DRAWS: u64 = 150;
 
 pub fn track(run: &Run) -> Connection {
-    let mut tracker = Tracker::new(Settings::default());
-    for (t, p) in &run.packets {
-        let data = p.ethernet();
-        tracker.record(&Record {
-            t_ns: Some(*t),
-            link: LinkType::ETHERNET,
-            interface: 0,
-            original_len: data.len() as u32,
-            data: &data[..data.len().min(128)],
-        });
-    }
-    let mut traffic = tracker.finish();
+    let mut traffic = packets::track(&run.packets, 128);
     assert_eq!(traffic.connections.len(), 1);
     traffic.connections.remove(0)
 }

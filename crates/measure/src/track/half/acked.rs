@@ -80,7 +80,9 @@ impl Side {
             if s.repair.is_some() {
                 self.repaired(t, ack);
             }
-            let echoes = by_stamp.map(|rtt| t - rtt).or_else(|| self.half.began(p));
+            let echoes = by_stamp
+                .map(|rtt| t.saturating_sub(rtt))
+                .or_else(|| self.half.began(p));
             self.take_acked(t, ack, newly, (pure, echoes), told);
             // A filled gap is acknowledged at once (RFC 5681 section 4.2).
             by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
@@ -319,7 +321,7 @@ impl Half {
     /// the ACK is for. The others came no later than the longest delay of an ACK. Positions count from `base`.
     #[cold]
     fn arrived(&mut self, base: u64, segment: &Segment, sent: i64, first: bool) {
-        let since = sent + if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
+        let since = sent.saturating_add(if first { COARSE_TICK_NS } else { ACK_DELAY_NS });
         let [from, to] = [segment.start, segment.end()].map(|at| at.saturating_sub(base));
         if segment.t > since
             && let Some(e) = &mut self.events
