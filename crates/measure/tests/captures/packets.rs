@@ -3,7 +3,7 @@
 use measure::capture::{LinkType, Record};
 use measure::track::{Settings, Tracker, Traffic};
 
-/// What is said of these packets, of which so many bytes were captured.
+/// Tracks these packets, of which so many bytes were captured.
 pub fn track(packets: &[(i64, Tcp)], snaplen: usize) -> Traffic {
     let mut tracker = Tracker::new(Settings::default());
     for (t, p) in packets {
