@@ -22,8 +22,6 @@ pub(super) struct UnderWay {
 
 /// Maximum number of ACKs in flight to a sender.
 const UNDER_WAY: usize = 65_536;
-/// Time for which an ACK tells how long others take to the sender and back, ns.
-const LATELY_NS: i64 = 1_000_000_000;
 
 /// A packet with data, as it passes the capture.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +38,6 @@ pub(super) struct Passing {
     pub fresh: bool,
     /// True if it is full, so that more data was ready.
     pub more: bool,
-    /// True while a loss is being repaired.
-    pub repairing: bool,
 }
 
 /// A sender seen from afar.
@@ -52,16 +48,11 @@ pub(super) struct Afar {
     known: (u64, Option<u64>),
     /// True if the receiver's window was full before the latest ACK that it heard of.
     was_full: bool,
-    /// State in which its last packet left it: true if that was full, and if a loss was being repaired.
-    more: bool,
-    repairing: bool,
     /// True if the last new data was short: there was no more.
     ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
     away_ns: Option<i64>,
     gone: Option<(u32, i64)>,
-    /// Time of the latest ACK that let go data at once, and the time until that passed, ns.
-    released: Option<(i64, i64)>,
     /// Timestamp echoed last, and the bytes sent and acknowledged with it.
     tick: (u32, u64, u64),
     /// True if it sent without timestamps.
@@ -133,7 +124,6 @@ impl Afar {
             }
             self.tick.1 = self.tick.1.saturating_add(p.bytes);
         }
-        let mut latest = None;
         while let Some(ack) = self.under_way.front().copied() {
             if !self.has_heard(&ack, p, away) {
                 break;
@@ -147,7 +137,6 @@ impl Afar {
             self.was_full = self.known.1.is_some_and(|w| before + mss > w);
             self.known = (ack.una, ack.window);
             let outstanding = p.next.saturating_sub(ack.una);
-            latest = Some((ack.t, outstanding));
             // It sent at once what an ACK let go. It was idle once all was acknowledged, unless the rest was lost on its way
             // here. By time alone it may have heard of that later.
             if outstanding == 0 && self.ended && p.echo.is_some() {
@@ -155,22 +144,15 @@ impl Afar {
                     outstanding,
                     window: ack.window,
                     mss,
-                    more: self.more,
-                    repairing: self.repairing,
+                    more: false,
+                    repairing: false,
                     full: false,
                     over: false,
                 };
-                let heard = ack.t.saturating_add(self.takes(ack.t, away));
+                let heard = ack.t.saturating_add(away);
                 limits.at(heard.min(p.t), after);
             }
         }
-        if let Some((ack, outstanding)) = latest
-            && outstanding > 0
-            && self.more
-        {
-            self.released = Some((ack, p.t.saturating_sub(ack)));
-        }
-        (self.more, self.repairing) = (p.more, p.repairing);
         if p.fresh {
             self.ended = !p.more;
         }
@@ -180,13 +162,6 @@ impl Afar {
     /// True if it sends what an ACK let go into a full window: such packets leave at once, and pass one by one.
     pub(super) fn was_full(&self) -> bool {
         self.was_full
-    }
-
-    /// Time that an ACK took to the sender and back: as an earlier one, if that is not long ago.
-    fn takes(&self, t: i64, away: i64) -> i64 {
-        let lately = |r: &(i64, i64)| t.saturating_sub(r.0) < LATELY_NS.max(r.1.saturating_mul(2));
-        let lately = self.released.filter(lately);
-        lately.map_or(away, |r| r.1.max(away))
     }
 
     /// True if timestamps told what it had heard.

@@ -825,7 +825,6 @@ impl Side {
                     next: s.next - fresh,
                     fresh: fresh > 0,
                     more: now.more,
-                    repairing: now.repairing,
                 };
                 let away = away.unwrap_or(0);
                 let (una, window) = d.afar.sends(&passing, away, now.mss, &mut d.limits);

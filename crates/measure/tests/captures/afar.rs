@@ -111,7 +111,7 @@ fn a_sender_that_repeats_its_last_data_waits_for_its_application_once_that_is_ac
 }
 
 #[test]
-fn an_ack_that_waits_on_its_way_is_no_pause() {
+fn silence_after_a_full_segment_is_no_pause() {
     // Four segments in flight, whose ACKs take 520 ms to the sender and back. One ACK of the last four arrives.
     let mut line = Line::new(true);
     let sent = |n: u32| 50 + 130 * i64::from(n);
