@@ -1,5 +1,6 @@
 //! Captures of drawn transfers over drawn links.
 
+use super::taken::Taken;
 use crate::chance::Chance;
 use std::net::Ipv4Addr;
 
@@ -22,6 +23,9 @@ pub struct Draw {
     pub stamped: bool,
     /// The captured host, if its card cuts and joins segments.
     pub offload: Option<Ipv4Addr>,
+    /// How the receivers and senders differ from Linux.
+    pub stack: Vec<String>,
+    pub taken: Taken,
 }
 
 /// One way of the path without its queue.
@@ -93,10 +97,10 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     let stamped = !c.is(0.2);
     let p = &mut Chance::new(seed, &format!("captures/{number}/pauses"));
     let pauses = p.is(0.4);
+    let lasts_s = c.log(8.0, 60.0).round();
     let mut scenario = format!(
-        "title = \"capture {number}\"\nduration = \"{:.0} s\"\ntopology = \"dumbbell:pairs=2\"\n\
-         access = {{ rate = \"{ACCESS_BPS} bit/s\", delay = \"0 s\" }}\n",
-        c.log(8.0, 60.0)
+        "title = \"capture {number}\"\nduration = \"{lasts_s} s\"\ntopology = \"dumbbell:pairs=2\"\n\
+         access = {{ rate = \"{ACCESS_BPS} bit/s\", delay = \"0 s\" }}\n"
     );
     for (k, name) in ["link", "reverse"].iter().enumerate() {
         scenario += &format!(
@@ -115,6 +119,8 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     if offload.is_some() {
         scenario += &format!("burst = {}\n", o.pick(&[4, 8, 16, 32, 44]));
     }
+    let stack = stack(&mut Chance::new(seed, &format!("captures/{number}/stack")));
+    stack.iter().for_each(|line| scenario += &format!("{line}\n"));
     if pauses && p.is(0.5) {
         scenario += &format!("receive_window = \"{:.0} B\"\n", p.log(6e3, 300e3));
     }
@@ -147,7 +153,32 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         pauses,
         stamped,
         offload: offload.map(|h| h.1),
+        stack,
+        taken: Taken::draw(
+            &mut Chance::new(seed, &format!("captures/{number}/taken")),
+            lasts_s,
+        ),
     }
+}
+
+/// Ways in which TCP differs from that of Linux.
+fn stack(c: &mut Chance) -> Vec<String> {
+    if !c.is(0.3) {
+        return Vec::new();
+    }
+    let ways = [
+        (0.4, format!("ack_delay = \"{:.0} ms\"", c.log(20.0, 500.0))),
+        (0.3, "quick_acks = 0".into()),
+        (0.3, "window_growth = false".into()),
+        (0.15, "delayed_ack = false".into()),
+        (0.2, format!("mss = \"{:.0} B\"", c.log(536.0, 1448.0))),
+        (0.2, "sack = false\nrack = false".into()),
+        (0.2, format!("min_rto = \"{:.0} ms\"", c.log(50.0, 1000.0))),
+        (0.2, "tail_loss_probe = false".into()),
+        (0.2, "pacing = true".into()),
+    ];
+    let differ = ways.into_iter().filter(|(p, _)| c.is(*p));
+    differ.map(|(_, line)| line).collect()
 }
 
 /// Transfers between a pair of hosts.

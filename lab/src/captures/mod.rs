@@ -6,7 +6,9 @@ mod family;
 mod judge;
 mod offload;
 mod page;
+mod raw;
 mod senders;
+mod taken;
 mod truth;
 
 use crate::draws::judge::Judged;
@@ -15,6 +17,7 @@ use family::Draw;
 use senders::Sender;
 use sim::capture::{self, Capture};
 use sim::plan::End;
+use sim::run::began_ns;
 use sim::{Draft, plan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,8 +27,6 @@ use truth::Truth;
 
 /// Port of the first connection in a capture of the simulator.
 const FIRST_PORT: u16 = 50_000;
-/// Bytes kept of each packet.
-const SNAPLEN: u32 = 128;
 
 /// Arguments of `capture-draws`.
 #[derive(clap::Args)]
@@ -62,7 +63,13 @@ fn simulate(draw: &Draw) -> anyhow::Result<(Vec<u8>, Truth)> {
     let scenario = Draft::new(&draw.scenario)?.finish()?;
     let mut plan = plan::build(&scenario, 1)?;
     let point = capture::find(&scenario, draw.point)?;
-    let capture = Capture::new(&scenario, &mut plan, 1, SNAPLEN, vec![(point, Vec::new())])?;
+    let capture = Capture::new(
+        &scenario,
+        &mut plan,
+        1,
+        taken::SNAPLEN,
+        vec![(point, Vec::new())],
+    )?;
     let (mut flows, mut senders) = (BTreeMap::new(), Vec::new());
     let left = plan.flows[0].hosts.0.min(plan.flows[0].hosts.1);
     // Ports as captures number them: those of the first connections of all flows, then of their others.
@@ -88,18 +95,19 @@ fn simulate(draw: &Draw) -> anyhow::Result<(Vec<u8>, Truth)> {
             senders.push(Sender::new(*k, flow, way, port));
         }
     }
-    let mut both = (Truth::new(draw.ways, senders, flows), capture);
+    let mut both = (Truth::new(draw, senders, flows), capture);
     let (mut now, end) = (base::Time::ZERO, base::Time::ZERO + scenario.duration);
     while now < end {
         now = (now + senders::STEP).min(end);
         plan.network.run_until(now, &mut both);
-        both.0.look(&plan.network.connections);
+        both.0.look(now, &plan.network.connections);
     }
-    let mut file = both.1.finish()?.remove(0);
+    let mut packets = raw::read(&both.1.finish()?.remove(0))?;
     if let Some(host) = draw.offload {
-        file = offload::joined(&file, host)?;
+        packets = offload::joined(packets, host);
     }
-    Ok((file, both.0))
+    let packets = draw.taken.kept(packets, began_ns(&scenario));
+    Ok((raw::write(&packets)?, both.0))
 }
 
 /// Reads a capture as a user would, and judges what is said.
@@ -149,7 +157,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut all: Vec<Outcome> = done.into_iter().collect::<anyhow::Result<_>>()?;
     all.sort_by_key(|o| o.draw.number);
     if args.only.is_some() {
-        println!("{}", all[0].draw.scenario);
+        println!("{}{:?}", all[0].draw.scenario, all[0].draw.taken);
     }
     print!("{}", page::text(args.seed, &all));
     if let Some(path) = &args.list {

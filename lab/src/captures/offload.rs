@@ -4,8 +4,7 @@
 //! **Source.** Linux, Documentation/networking/segmentation-offloads.rst: generic receive offload joins segments of a flow
 //! that follow each other with equal headers; the result has at most 64 KiB.
 
-use measure::capture::pcapng::{self, Interface, Writer};
-use measure::capture::{LinkType, Reader};
+use super::raw::{ETHERNET, IPV4, Packet};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -16,133 +15,99 @@ const ARRIVING_NS: i64 = 100_000;
 /// Largest IPv4 packet.
 const MOST_BYTES: usize = 65_535;
 
-/// Lengths of the Ethernet and IPv4 headers of a simulated capture.
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
 const TCP: usize = ETHERNET + IPV4;
 
-struct Packet {
-    t_ns: i64,
+/// A packet as a host hands it to its card, or takes it from there.
+struct Joined {
+    packet: Packet,
     /// Time of its latest segment.
     last_ns: i64,
-    original_len: u32,
-    data: Vec<u8>,
 }
 
-impl Packet {
-    fn number<const N: usize>(&self, at: usize) -> [u8; N] {
-        std::array::from_fn(|i| self.data[at + i])
-    }
-
+impl Joined {
     fn total(&self) -> usize {
-        usize::from(u16::from_be_bytes(self.number(ETHERNET + 2)))
+        usize::from(u16::from_be_bytes(self.packet.number(ETHERNET + 2)))
     }
 
     fn payload(&self) -> usize {
-        let header = usize::from(self.data[TCP + 12] >> 4) * 4;
+        let header = usize::from(self.packet.data[TCP + 12] >> 4) * 4;
         self.total() - IPV4 - header
     }
 
     fn seq(&self) -> u32 {
-        u32::from_be_bytes(self.number(TCP + 4))
+        u32::from_be_bytes(self.packet.number(TCP + 4))
+    }
+
+    fn flags(&self) -> u8 {
+        self.packet.data[TCP + 13]
     }
 
     /// Addresses, ports, acknowledgement, flags but PSH, window, and options.
     fn rest(&self) -> Vec<u8> {
-        let header = usize::from(self.data[TCP + 12] >> 4) * 4;
-        let mut rest = self.data[ETHERNET + 12..TCP + 4].to_vec();
-        rest.extend(&self.data[TCP + 8..TCP + 13]);
-        rest.push(self.data[TCP + 13] & !PSH);
-        rest.extend(&self.data[TCP + 14..TCP + 16]);
-        rest.extend(&self.data[TCP + 20..TCP + header]);
+        let header = usize::from(self.packet.data[TCP + 12] >> 4) * 4;
+        let mut rest = self.packet.data[ETHERNET + 12..TCP + 4].to_vec();
+        rest.extend(&self.packet.data[TCP + 8..TCP + 13]);
+        rest.push(self.packet.data[TCP + 13] & !PSH);
+        rest.extend(&self.packet.data[TCP + 14..TCP + 16]);
+        rest.extend(&self.packet.data[TCP + 20..TCP + header]);
         rest
     }
 
     /// Appends the segment that follows.
-    fn join(&mut self, next: &Packet) {
+    fn join(&mut self, next: &Joined) {
         let payload = next.payload();
         let total = (self.total() + payload) as u16;
-        self.data[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&total.to_be_bytes());
-        self.data[TCP + 13] |= next.data[TCP + 13] & PSH;
-        self.original_len += payload as u32;
-        self.last_ns = next.t_ns;
+        self.packet.data[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&total.to_be_bytes());
+        self.packet.data[TCP + 13] |= next.packet.data[TCP + 13] & PSH;
+        self.packet.original_len += payload as u32;
+        self.last_ns = next.last_ns;
     }
 }
 
 const PSH: u8 = 8;
 const SYN_FIN_RST: u8 = 7;
 
-/// A capture as a host with offload would have taken it.
-///
-/// # Errors
-/// A capture that cannot be read.
-pub fn joined(file: &[u8], host: Ipv4Addr) -> anyhow::Result<Vec<u8>> {
-    let mut packets: Vec<Packet> = Vec::new();
+/// Packets as a host with offload captures them.
+pub fn joined(packets: Vec<Packet>, host: Ipv4Addr) -> Vec<Packet> {
+    let mut all: Vec<Joined> = Vec::new();
     // The last packet of each flow, by addresses and ports.
     let mut latest: HashMap<[u8; 12], usize> = HashMap::new();
-    let mut reader = Reader::new(file)?;
-    while let Some(record) = reader.next_record()? {
-        let t_ns = record.t_ns.unwrap_or(0);
-        let packet = Packet {
-            t_ns,
-            last_ns: t_ns,
-            original_len: record.original_len,
-            data: record.data.to_vec(),
-        };
+    for packet in packets {
+        let t_ns = packet.t_ns;
         let flow = packet.number(ETHERNET + 12);
         let leaves = packet.number(ETHERNET + 12) == host.octets();
-        let gap_ns = if leaves { LEAVING_NS } else { ARRIVING_NS };
-        if let Some(before) = latest.get(&flow).map(|at| &mut packets[*at]) {
-            let follows = before.seq().wrapping_add(before.payload() as u32) == packet.seq();
+        let next = Joined {
+            packet,
+            last_ns: t_ns,
+        };
+        if let Some(before) = latest.get(&flow).map(|at| &mut all[*at]) {
+            let follows = before.seq().wrapping_add(before.payload() as u32) == next.seq();
             let soon = match leaves {
-                true => t_ns - before.last_ns <= gap_ns,
-                false => t_ns - before.t_ns <= gap_ns,
+                true => t_ns - before.last_ns <= LEAVING_NS,
+                false => t_ns - before.packet.t_ns <= ARRIVING_NS,
             };
-            let plain =
-                [&*before, &packet].map(|p| p.payload() > 0 && p.data[TCP + 13] & SYN_FIN_RST == 0);
-            let open = before.data[TCP + 13] & PSH == 0;
+            let plain = [&*before, &next].map(|j| j.payload() > 0 && j.flags() & SYN_FIN_RST == 0);
+            let open = before.flags() & PSH == 0;
             if follows
                 && soon
                 && open
                 && plain == [true; 2]
-                && before.total() + packet.payload() <= MOST_BYTES
-                && before.rest() == packet.rest()
+                && before.total() + next.payload() <= MOST_BYTES
+                && before.rest() == next.rest()
             {
-                before.join(&packet);
+                before.join(&next);
                 continue;
             }
         }
-        latest.insert(flow, packets.len());
-        packets.push(packet);
+        latest.insert(flow, all.len());
+        all.push(next);
     }
     // What arrives is captured when it is handed up.
-    for packet in &mut packets {
-        if packet.number(ETHERNET + 12) != host.octets() {
-            packet.t_ns = packet.last_ns;
+    for joined in &mut all {
+        if joined.packet.number(ETHERNET + 12) != host.octets() {
+            joined.packet.t_ns = joined.last_ns;
         }
     }
-    packets.sort_by_key(|p| p.t_ns);
-    write(&packets)
-}
-
-fn write(packets: &[Packet]) -> anyhow::Result<Vec<u8>> {
-    let mut writer = Writer::new(Vec::new(), "tailback-lab", "segmentation offload")?;
-    writer.interface(&Interface {
-        link: LinkType::ETHERNET,
-        name: "host",
-        description: "",
-        speed: None,
-        snaplen: super::SNAPLEN,
-    })?;
-    for packet in packets {
-        writer.packet(&pcapng::Packet {
-            interface: 0,
-            t_ns: packet.t_ns,
-            original_len: packet.original_len,
-            data: &packet.data,
-            way: None,
-            comment: None,
-        })?;
-    }
-    Ok(writer.finish()?)
+    all.sort_by_key(|j| j.packet.t_ns);
+    all.into_iter().map(|j| j.packet).collect()
 }

@@ -1,7 +1,9 @@
 //! Totals, the list of wrong figures, and the page of the book.
 
 use super::Outcome;
+use super::family::Draw;
 use super::judge::FIGURES;
+use super::taken::SNAPLEN;
 use crate::draws::judge::{Judged, Verdict};
 use crate::draws::page::{Count, HEAD};
 use std::collections::BTreeMap;
@@ -30,6 +32,10 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
         o.draw.point != "d0"
     });
     kinds.insert("segmentation offload".into(), &|o| o.draw.offload.is_some());
+    kinds.insert("a part of the transfers".into(), &|o| o.draw.taken.part);
+    kinds.insert("packets missed".into(), &|o| o.draw.taken.missed.is_some());
+    kinds.insert("96 bytes of each packet or less".into(), &|o| o.draw.taken.kept < SNAPLEN);
+    kinds.insert("not as Linux".into(), &|o| !o.draw.stack.is_empty());
     kinds.insert("beside the receiver".into(), &|o| o.draw.point == "d0");
     text += &format!("\n{HEAD}");
     for (name, is) in kinds {
@@ -41,26 +47,41 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     text += "\nWrong figures:\n\n";
     for (o, j) in judged(all).filter(|(_, j)| j.verdict == Verdict::Wrong) {
         text += &format!(
-            "- {}: {}: said {}, true {} ({}, captured at {}{}{})\n",
+            "- {}: {}: said {}, true {} ({}, captured at {}{})\n",
             o.draw.number,
             j.figure,
             j.said,
             j.truth,
             o.draw.family,
             o.draw.point,
-            if o.draw.offload.is_some() {
-                ", offload"
-            } else {
-                ""
-            },
-            if o.draw.stamped {
-                ""
-            } else {
-                ", no timestamps"
-            }
+            remarks(&o.draw)
         );
     }
     text
+}
+
+fn remarks(draw: &Draw) -> String {
+    let mut remarks = String::new();
+    if draw.offload.is_some() {
+        remarks += ", offload";
+    }
+    if !draw.stamped {
+        remarks += ", no timestamps";
+    }
+    if draw.taken.part {
+        remarks += &format!(", from {:.1} s", draw.taken.from_s);
+    }
+    if let Some(missed) = draw.taken.missed {
+        remarks += &format!(", {:.2} % missed", 100.0 * missed.share());
+    }
+    if draw.taken.kept < SNAPLEN {
+        remarks += &format!(", {} bytes kept", draw.taken.kept);
+    }
+    if !draw.stack.is_empty() {
+        let stack = draw.stack.join(", ").replace(['"', '\n'], " ");
+        remarks += &format!(", {stack}");
+    }
+    remarks
 }
 
 /// The page of the book.

@@ -46,6 +46,8 @@ pub struct Sender {
     /// Its port in the capture.
     pub port: u16,
     pub spent: Spent,
+    /// Segments sent before the capture.
+    before: Option<u64>,
     /// Time without anything in flight since: it counts once the sender goes on.
     pause_s: f64,
 }
@@ -58,6 +60,7 @@ impl Sender {
             way,
             port,
             spent: Spent::default(),
+            before: None,
             pause_s: 0.0,
         }
     }
@@ -65,7 +68,8 @@ impl Sender {
     /// Adds a step of time.
     pub fn look(&mut self, all: &[Connection]) {
         let (sender, step_s) = (&all[self.connection].sender, STEP.as_secs_f64());
-        if sender.stats().segments < BEGUN {
+        let segments = sender.stats().segments;
+        if segments < *self.before.get_or_insert(segments) + BEGUN {
             return;
         }
         if sender.is_idle() {

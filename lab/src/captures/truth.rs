@@ -1,7 +1,8 @@
 //! Waits of the packets of a simulated capture, as the simulator knows them.
 
-use super::family::Way;
+use super::family::{Draw, Way};
 use super::senders::{Copies, Sender};
+use super::taken::Taken;
 use base::{Packet, Time};
 use sim::network::{Connection, Happening, Observer};
 use sim::segment::Segment;
@@ -24,6 +25,7 @@ pub struct Passed {
 /// Waits of the packets between the captured hosts.
 pub struct Truth {
     ways: [Way; 2],
+    taken: Taken,
     /// Direction of each captured flow, by its number: 0 from left to right, and true for one with data.
     flows: BTreeMap<u64, (usize, bool)>,
     under_way: BTreeMap<u64, f64>,
@@ -34,9 +36,10 @@ pub struct Truth {
 }
 
 impl Truth {
-    pub fn new(ways: [Way; 2], senders: Vec<Sender>, flows: BTreeMap<u64, (usize, bool)>) -> Truth {
+    pub fn new(draw: &Draw, senders: Vec<Sender>, flows: BTreeMap<u64, (usize, bool)>) -> Truth {
         Truth {
-            ways,
+            ways: draw.ways,
+            taken: draw.taken,
             flows,
             under_way: BTreeMap::new(),
             passed: Default::default(),
@@ -46,7 +49,10 @@ impl Truth {
     }
 
     /// Adds a step of time of the senders.
-    pub fn look(&mut self, all: &[Connection]) {
+    pub fn look(&mut self, now: Time, all: &[Connection]) {
+        if !self.taken.holds(seconds(now)) {
+            return;
+        }
         self.senders.iter_mut().for_each(|s| s.look(all));
     }
 
@@ -61,10 +67,10 @@ impl Observer for Truth {
         let Some((way, data)) = self.flows.get(&packet.flow.0).copied() else {
             return;
         };
-        if data && segment.len > 0 {
+        let now_s = seconds(now);
+        if data && segment.len > 0 && self.taken.holds(now_s) {
             self.copies.packet(what, packet, segment);
         }
-        let now_s = now.as_nanos() as f64 / 1e9;
         if what == Happening::Sent {
             self.under_way.insert(packet.id.0, now_s);
             return;
@@ -72,7 +78,7 @@ impl Observer for Truth {
         let Some(sent_s) = self.under_way.remove(&packet.id.0) else {
             return;
         };
-        if what == Happening::Received {
+        if what == Happening::Received && self.taken.holds(sent_s) && self.taken.holds(now_s) {
             let least_ms = self.ways[way].least_ms(packet.len.get() as f64);
             self.passed[way][usize::from(data)].push(Passed {
                 flow: packet.flow.0,
@@ -82,6 +88,10 @@ impl Observer for Truth {
             });
         }
     }
+}
+
+fn seconds(at: Time) -> f64 {
+    at.as_nanos() as f64 / 1e9
 }
 
 /// Waits of data and of the ACKs that left when it arrived.
