@@ -182,11 +182,14 @@ pub struct Waited {
     /// Bins that had no sample of their own.
     pub filled: u64,
     /// Seconds in which hardly anything waited.
-    pub empty_s: u32,
+    pub empty: BTreeSet<i64>,
+    /// Bins whose wait is within the error of the least one, and those of up to twice the error.
+    pub near: [u64; 2],
 }
 
 impl Waited {
-    /// Waits of these times. A time without one has that of the nearest time with one, if that is near.
+    /// Waits of these times, each with an error of `doubt_ns`. A time without one has that of the nearest time with one, if
+    /// that is near.
     fn over(times: &[(i64, Option<(i64, i64)>)], doubt_ns: i64) -> Option<Waited> {
         let known: Vec<(i64, (i64, i64))> = times
             .iter()
@@ -202,10 +205,13 @@ impl Waited {
                 && away(*at) <= HELD_NS.unsigned_abs()
             {
                 waited.add(*t, *wait, *more);
-                waited.filled += u64::from(own.is_none());
+                match own {
+                    Some((wait, _)) => waited.is_near(*t, *wait, doubt_ns),
+                    None => waited.filled += 1,
+                }
             }
         }
-        waited.told(doubt_ns)
+        waited.told()
     }
 
     fn add(&mut self, t: i64, wait: i64, more: i64) {
@@ -215,16 +221,18 @@ impl Waited {
         self.most.add(wait.saturating_add(more.max(0)) as u64);
     }
 
-    /// The waits if there are enough; `doubt_ns`: error of one of them.
-    fn told(mut self, doubt_ns: i64) -> Option<Waited> {
-        let mut last = i64::MIN;
-        for (t, wait) in &self.course {
-            let second = t.div_euclid(SECOND_NS);
-            if *wait <= doubt_ns && second != last {
-                last = second;
-                self.empty_s += 1;
-            }
+    /// Counts a wait near the least one.
+    fn is_near(&mut self, t: i64, wait: i64, doubt_ns: i64) {
+        if wait <= doubt_ns {
+            self.near[0] += 1;
+            self.empty.insert(t.div_euclid(SECOND_NS));
+        } else if wait <= doubt_ns.saturating_mul(2) {
+            self.near[1] += 1;
         }
+    }
+
+    /// The waits if there are enough.
+    fn told(self) -> Option<Waited> {
         (self.course.len() >= LEAST_AGES).then_some(self)
     }
 }

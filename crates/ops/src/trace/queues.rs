@@ -23,7 +23,10 @@ const Z95: f64 = 1.96;
 /// Greatest number of bins of a course.
 const BINS: usize = 1024;
 /// Seconds in which a way must have been seen empty: a queue that stood all the time was at its least once or twice.
-const EMPTY_S: u32 = 6;
+const EMPTY_S: usize = 6;
+/// Times by which a way was oftener empty than nearly so. A queue that turns before it is empty is as often at one height as
+/// at the next.
+const EMPTY_TIMES: u64 = 2;
 
 /// Waits in tracked connections; see [`all`].
 pub(super) fn of_traffic(connections: &[Connection]) -> Vec<Waiting> {
@@ -192,7 +195,8 @@ struct Queue {
     base_ns: Option<i64>,
     error_ns: i64,
     packet_ns: i64,
-    empty_s: u32,
+    empty: BTreeSet<i64>,
+    near: [u64; 2],
     measured_ns: i64,
 }
 
@@ -201,13 +205,22 @@ impl Queue {
         self.waits.merge(&w.waits);
         self.most.merge(&w.most);
         self.filled = self.filled.saturating_add(w.filled);
-        self.empty_s = self.empty_s.saturating_add(w.empty_s);
+        self.empty.extend(&w.empty);
+        for (sum, near) in self.near.iter_mut().zip(w.near) {
+            *sum = sum.saturating_add(near);
+        }
         self.packet_ns = match (self.packet_ns, packet_ns) {
             (0, one) | (one, 0) => one,
             (a, b) => a.min(b),
         };
         let width_ns = trail.course.as_ref().map_or(0, |c| c.width_ns);
         self.measured_ns = self.measured_ns.max(w.course.len() as i64 * width_ns);
+    }
+
+    /// True if the least wait is that of an empty way.
+    fn was_empty(&self) -> bool {
+        let [empty, nearly] = self.near;
+        self.empty.len() >= EMPTY_S && empty >= EMPTY_TIMES.saturating_mul(nearly)
     }
 
     fn summed(self, host: String, way: Way) -> Option<Waiting> {
@@ -236,7 +249,7 @@ impl Queue {
             p95_ms: figure(0.95)?,
             max_ms: ms(&self.waits, 1.0)?,
             packet_ms: self.packet_ns as f64 / 1e6,
-            at_least: self.empty_s < EMPTY_S,
+            at_least: !self.was_empty(),
             measured_s: self.measured_ns as f64 / 1e9,
         })
     }
