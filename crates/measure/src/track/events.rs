@@ -192,6 +192,8 @@ pub struct Retransmission {
     pub needless: bool,
     /// True if the receiver reported that it had it already.
     pub(super) reported: bool,
+    /// Time of the ACK for it, if it was the last transmission before that, ns.
+    pub(super) acked_ns: Option<i64>,
     /// Kind of the burst, if the lost segment had left inside one.
     pub burst: Option<BurstKind>,
 }
@@ -275,6 +277,29 @@ impl Events {
         };
         self.needless += u64::from(!lately[at].needless);
         (lately[at].needless, lately[at].reported) = (true, true);
+    }
+
+    /// Notes the ACK, at `t`, of the retransmission of `from..to` that left at `sent`.
+    #[cold]
+    pub(super) fn was_acked(&mut self, (from, to): (u64, u64), sent: i64, t: i64) {
+        let later = self.retransmissions.iter_mut().rev().take(4096);
+        for r in later.take_while(|r| r.t_ns >= sent) {
+            if r.position < to && from < r.position + r.bytes && r.t_ns == sent {
+                r.acked_ns = Some(t);
+            }
+        }
+    }
+
+    /// Marks the retransmissions that were acknowledged in less than `least` as spurious: the ACK was for an earlier packet.
+    #[cold]
+    pub(super) fn acked_sooner_than(&mut self, least: i64) {
+        for r in &mut self.retransmissions {
+            let soon = r.acked_ns.is_some_and(|t| t.saturating_sub(r.t_ns) < least);
+            if soon && !r.needless {
+                r.needless = true;
+                self.needless += 1;
+            }
+        }
     }
 
     /// Marks the retransmissions of `from..to` that left after `since` as spurious: an earlier packet had arrived.

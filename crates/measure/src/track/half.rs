@@ -18,6 +18,7 @@ use super::tally::count;
 
 use crate::capture::frame::{Options, flag};
 use base::sketch::quantile;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Counters of every direction.
@@ -227,6 +228,8 @@ struct Repair {
     /// Sequence number of another SYN-ACK, which the other end may accept instead of the first.
     other_isn: Option<u32>,
     chain: Option<Chain>,
+    /// Ranges that were sent again, and acknowledged by an ACK that the repair of an earlier one released.
+    doubtful: VecDeque<Range<u64>>,
 }
 
 /// State without losses.
@@ -238,6 +241,7 @@ static NO_REPAIR: Repair = Repair {
     probed: 0,
     other_isn: None,
     chain: None,
+    doubtful: VecDeque::new(),
 };
 
 /// Transmissions of the segment that blocks the direction.
@@ -852,7 +856,13 @@ impl Side {
         if let Some(d) = &mut self.half.detail {
             d.finish(u64::from(s.mss));
         }
-
+        // Nothing is acknowledged sooner than in the least round trip, which the handshake tells.
+        if let Some(e) = &mut self.half.events
+            && self.half.isn.is_some()
+            && self.half.rtt.count > 0
+        {
+            e.acked_sooner_than(self.half.rtt.min_ns - self.half.rtt.min_ns / 4);
+        }
         if let Some(e) = &mut self.half.events {
             e.retransmissions.shrink_to_fit();
             e.marks.shrink_to_fit();

@@ -61,6 +61,10 @@ impl Side {
         }
         let samples = self.half.rtt.count;
         if ack <= s.una {
+            if ack == s.una && pure && s.repair.is_some() && !options.cut {
+                self.was_doubtful(from);
+            }
+            let s = &self.state;
             if ack == s.una && pure && s.next > s.una {
                 self.duplicate(p, spoken && before == p.ack, from);
             }
@@ -114,6 +118,21 @@ impl Side {
                 e.triple_duplicate_acks += 1;
                 e.mark(p, MarkKind::TripleDuplicate);
             }
+        }
+    }
+
+    /// Handles an ACK of nothing new, without SACK. A repair is acknowledged at once (RFC 5681 section 4.2). So, where one ACK
+    /// was for two, only the first was needed, or an ACK was lost; the second of the first kind is answered by a duplicate.
+    #[cold]
+    fn was_doubtful(&mut self, from: &Side) {
+        if from.half.events().sack_acks > 0 {
+            return;
+        }
+        let base = self.state.base;
+        if let Some(range) = self.state.repair_mut().doubtful.pop_front()
+            && let Some(e) = &mut self.half.events
+        {
+            e.had_already(range.start.saturating_sub(base), range.end.saturating_sub(base));
         }
     }
 
@@ -198,6 +217,9 @@ impl Side {
     #[inline(never)]
     fn repaired(&mut self, t: i64, ack: u64) {
         let s = &mut self.state;
+        if let Some(repair) = &mut s.repair {
+            repair.doubtful.clear();
+        }
         if ack >= s.repair().recover {
             s.recovery = Recovery::None;
         }
@@ -232,11 +254,12 @@ impl Side {
                 }
                 break;
             }
-            if let Some(sent) = echoes
-                && front.again > 0
-            {
+            if front.again > 0 && front.start > una {
+                s.repair_mut().doubtful.push_back(front.start..front.end());
+            }
+            if front.again > 0 {
                 let first = front.start <= una;
-                self.half.arrived(s.base, &front, sent, first);
+                self.half.arrived(s.base, &front, (t, echoes), first);
             }
             s.segments.pop_front();
             s.last_acked_t = s.last_acked_t.max(front.t);
@@ -316,16 +339,17 @@ impl Half {
         self.first_ns.filter(|_| self.first_stamp == Some(echo))
     }
 
-    /// Handles the ACK of a segment that was sent again, with the timestamp of a packet that left at `sent`: a transmission
-    /// after that one was for nothing (RFC 3522). RFC 7323 section 4.3: the timestamp is of the `first` segment of those that
-    /// the ACK is for. The others came no later than the longest delay of an ACK. Positions count from `base`.
+    /// Handles the ACK, at `t`, of a segment that was sent again, with the timestamp of a packet that left at `sent`: a
+    /// transmission after that one was for nothing (RFC 3522). RFC 7323 section 4.3: the timestamp is of the `first` segment of
+    /// those that the ACK is for. The others came no later than the longest delay of an ACK. Positions count from `base`.
     #[cold]
-    fn arrived(&mut self, base: u64, segment: &Segment, sent: i64, first: bool) {
-        let since = sent.saturating_add(if first { COARSE_TICK_NS } else { ACK_DELAY_NS });
+    fn arrived(&mut self, base: u64, segment: &Segment, (t, sent): (i64, Option<i64>), first: bool) {
         let [from, to] = [segment.start, segment.end()].map(|at| at.saturating_sub(base));
-        if segment.t > since
-            && let Some(e) = &mut self.events
-        {
+        let Some(e) = &mut self.events else { return };
+        e.was_acked((from, to), segment.t, t);
+        let later_ns = if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
+        let since = sent.map(|sent| sent.saturating_add(later_ns));
+        if let Some(since) = since.filter(|since| segment.t > *since) {
             e.had_arrived(from, to, since);
         }
     }

@@ -107,6 +107,7 @@ impl Side {
             cause,
             needless,
             reported: false,
+            acked_ns: None,
             burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
         };
         let e = self.half.events_mut();
