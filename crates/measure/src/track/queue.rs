@@ -392,7 +392,7 @@ impl Waits {
         // What both never lost: it waited on one of the two ways, and none can tell on which.
         let more = |t| {
             let shown = least_data.at(t)?.saturating_add(least_ack.at(t)?);
-            let known = base.at(t)?.saturating_add(packet_ns);
+            let known = base.at(t)?;
             Some(shown.saturating_sub(known).max(0))
         };
         let towards: Vec<_> = (steps.all())
