@@ -34,8 +34,8 @@ pub(super) struct Passing {
     pub bytes: u64,
     /// Position behind all data that passed before it.
     pub next: u64,
-    /// True if it has new data.
-    pub fresh: bool,
+    /// True if nothing beyond it was sent.
+    pub last: bool,
     /// True if it is full, so that more data was ready.
     pub more: bool,
 }
@@ -48,7 +48,7 @@ pub(super) struct Afar {
     known: (u64, Option<u64>),
     /// True if the receiver's window was full before the latest ACK that it heard of.
     was_full: bool,
-    /// True if the last new data was short: there was no more.
+    /// True if the last data was short: there was no more.
     ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
     away_ns: Option<i64>,
@@ -153,7 +153,7 @@ impl Afar {
                 limits.at(heard.min(p.t), after);
             }
         }
-        if p.fresh {
+        if p.last {
             self.ended = !p.more;
         }
         self.known

@@ -820,19 +820,19 @@ impl Side {
                 over: false,
             };
             if !near {
-                // A sender that repairs has not heard of all that was acknowledged.
-                now.repairing |= fresh == 0;
                 let passing = Passing {
                     t: p.t,
                     echo: p.timestamps().map(|x| x.1),
                     bytes: payload,
                     next: s.next - fresh,
-                    fresh: fresh > 0,
+                    last: p.seq.wrapping_add(p.occupied) == s.next as u32,
                     more: now.more,
                 };
                 let away = away.unwrap_or(0);
                 let (una, window) = d.afar.sends(&passing, away, now.mss, &mut d.limits);
                 now.outstanding = s.next - una.clamp(s.base, s.next);
+                // A sender that repairs has not heard of all that was acknowledged.
+                now.repairing = fresh == 0 || now.repairing && una < s.repair().recover;
                 in_flight = now.outstanding.saturating_sub(sacked);
                 now.full = d.afar.was_full() && now.more;
                 now.window = window;
