@@ -110,11 +110,12 @@ impl Afar {
     }
 
     /// Hands the sender the ACKs that it had heard of when it sent a packet, and assigns the time until then to its
-    /// `limits`. Returns the highest byte acknowledged, and the window that it knew.
+    /// `limits`. `away` is the least time to it and back, and `shown` what a sample shows of that: a sender may answer an
+    /// ACK much later, or 0. Returns the highest byte acknowledged, and the window that it knew.
     pub(super) fn sends(
         &mut self,
         p: &Passing,
-        away: i64,
+        (away, shown): (i64, i64),
         mss: u64,
         limits: &mut Limits,
     ) -> (u64, Option<u64>) {
@@ -149,7 +150,7 @@ impl Afar {
                     full: false,
                     over: false,
                 };
-                let heard = ack.t.saturating_add(away);
+                let heard = ack.t.saturating_add(shown);
                 limits.at(heard.min(p.t), after);
             }
         }

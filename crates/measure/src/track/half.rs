@@ -829,7 +829,8 @@ impl Side {
                     more: now.more,
                 };
                 let away = away.unwrap_or(0);
-                let (una, window) = d.afar.sends(&passing, away, now.mss, &mut d.limits);
+                let shown = other.least_round_trip().unwrap_or(0);
+                let (una, window) = d.afar.sends(&passing, (away, shown), now.mss, &mut d.limits);
                 now.outstanding = s.next - una.clamp(s.base, s.next);
                 // A sender that repairs has not heard of all that was acknowledged.
                 now.repairing = fresh == 0 || now.repairing && una < s.repair().recover;
