@@ -832,6 +832,10 @@ impl Side {
                 let shown = other.least_round_trip().unwrap_or(0);
                 let (una, window) = d.afar.sends(&passing, (away, shown), now.mss, &mut d.limits);
                 now.outstanding = s.next - una.clamp(s.base, s.next);
+                if now.more {
+                    // It did not know that this was acknowledged.
+                    now.outstanding = now.outstanding.max(payload);
+                }
                 // A sender that repairs has not heard of all that was acknowledged.
                 now.repairing = fresh == 0 || now.repairing && una < s.repair().recover;
                 in_flight = now.outstanding.saturating_sub(sacked);
