@@ -42,6 +42,17 @@ impl Way {
     }
 }
 
+/// Kinds of links.
+pub const FAMILIES: [&str; 7] = [
+    "plain",
+    "random loss",
+    "jitter",
+    "drift",
+    "token bucket",
+    "changing rate",
+    "reordering",
+];
+
 const ACCESS_BPS: f64 = 10e9;
 
 /// Hosts on the left and on the right, as the simulator numbers them.
@@ -63,7 +74,7 @@ fn queue(c: &mut Chance) -> String {
 pub fn draw(seed: u64, number: u64) -> Draw {
     let c = &mut Chance::new(seed, &format!("captures/{number}"));
     let rate = c.log(0.5e6, 100e6).round();
-    let ways = [
+    let mut ways = [
         (rate, c.log(1.0, 80.0)),
         ((rate * c.log(0.08, 1.0)).round(), c.log(1.0, 80.0)),
     ]
@@ -72,7 +83,7 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         delay_ms: (delay_ms * 1e3).round() / 1e3,
     });
     let queues = [queue(c), queue(c)];
-    let (family, more) = match c.unit() {
+    let (mut family, more) = match c.unit() {
         u if u < 0.6 => ("plain", String::new()),
         u if u < 0.75 => (
             "random loss",
@@ -94,6 +105,12 @@ pub fn draw(seed: u64, number: u64) -> Draw {
             ),
         ),
     };
+    let mut lines = [0, 1].map(|k| format!("rate = \"{} bit/s\"\n{more}", ways[k].rate_bps));
+    let w = &mut Chance::new(seed, &format!("captures/{number}/way"));
+    if family == "plain" && w.is(0.4) {
+        family = w.pick(&["token bucket", "changing rate", "reordering"]);
+        lines = [0, 1].map(|k| special(w, family, &mut ways[k]));
+    }
     let stamped = !c.is(0.2);
     let p = &mut Chance::new(seed, &format!("captures/{number}/pauses"));
     let pauses = p.is(0.4);
@@ -104,8 +121,8 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     );
     for (k, name) in ["link", "reverse"].iter().enumerate() {
         scenario += &format!(
-            "[{name}]\nrate = \"{} bit/s\"\ndelay = \"{} ms\"\nqueue = \"{}\"\n{more}",
-            ways[k].rate_bps, ways[k].delay_ms, queues[k]
+            "[{name}]\ndelay = \"{} ms\"\nqueue = \"{}\"\n{}",
+            ways[k].delay_ms, queues[k], lines[k]
         );
     }
     let controller = c.pick(&["cubic", "cubic", "reno", "bbr1"]);
@@ -157,6 +174,43 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         taken: Taken::draw(
             &mut Chance::new(seed, &format!("captures/{number}/taken")),
             lasts_s,
+        ),
+    }
+}
+
+/// Keys of a way of a special kind, whose usual rate is given. Its rate becomes the greatest that it ever has.
+fn special(w: &mut Chance, family: &str, way: &mut Way) -> String {
+    let rate = way.rate_bps;
+    match family {
+        "token bucket" => {
+            way.rate_bps = (rate * w.log(1.5, 20.0)).min(ACCESS_BPS).round();
+            let key = w.pick(&["policer", "shaper"]);
+            let burst = w.log(1.6e3, 500e3);
+            format!(
+                "rate = \"{} bit/s\"\n{key} = \"token_bucket:rate={rate} bit/s,burst={burst:.0} B\"\n",
+                way.rate_bps
+            )
+        }
+        "changing rate" => {
+            let period = w.log(2.0, 30.0);
+            let steps = (0..4).map(|k| match k {
+                0 => (0.0, rate),
+                _ => (
+                    period * f64::from(k) / 4.0,
+                    (rate * w.log(0.2, 1.0)).round(),
+                ),
+            });
+            let steps: Vec<String> = steps
+                .map(|(at, rate)| format!("{{ at = \"{at:.3} s\", rate = \"{rate} bit/s\" }}"))
+                .collect();
+            let steps = steps.join(", ");
+            format!("rate = {{ steps = [{steps}], repeat = \"{period:.3} s\" }}\n")
+        }
+        _ => format!(
+            "rate = \"{rate} bit/s\"\nreorder = \"late:probability={:.6},delay={:.3}ms\"\nduplicate = {:.6}\n",
+            w.log(1e-4, 3e-2),
+            w.log(0.3, 30.0),
+            w.log(1e-5, 1e-2)
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! Totals, the list of wrong figures, and the page of the book.
 
 use super::Outcome;
-use super::family::Draw;
+use super::family::{Draw, FAMILIES};
 use super::judge::FIGURES;
 use super::taken::SNAPLEN;
 use crate::draws::judge::{Judged, Verdict};
@@ -41,7 +41,7 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     for (name, is) in kinds {
         text += &of(&|o, _| is(o)).row(&name);
     }
-    for family in ["plain", "random loss", "jitter", "drift"] {
+    for family in FAMILIES {
         text += &of(&|o, _| o.draw.family == family).row(family);
     }
     text += "\nWrong figures:\n\n";
