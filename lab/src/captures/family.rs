@@ -137,7 +137,9 @@ pub fn draw(seed: u64, number: u64) -> Draw {
         scenario += &format!("burst = {}\n", o.pick(&[4, 8, 16, 32, 44]));
     }
     let stack = stack(&mut Chance::new(seed, &format!("captures/{number}/stack")));
-    stack.iter().for_each(|line| scenario += &format!("{line}\n"));
+    stack
+        .iter()
+        .for_each(|line| scenario += &format!("{line}\n"));
     if pauses && p.is(0.5) {
         scenario += &format!("receive_window = \"{:.0} B\"\n", p.log(6e3, 300e3));
     }

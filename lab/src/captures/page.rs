@@ -34,7 +34,9 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     kinds.insert("segmentation offload".into(), &|o| o.draw.offload.is_some());
     kinds.insert("a part of the transfers".into(), &|o| o.draw.taken.part);
     kinds.insert("packets missed".into(), &|o| o.draw.taken.missed.is_some());
-    kinds.insert("96 bytes of each packet or less".into(), &|o| o.draw.taken.kept < SNAPLEN);
+    kinds.insert("96 bytes of each packet or less".into(), &|o| {
+        o.draw.taken.kept < SNAPLEN
+    });
     kinds.insert("not as Linux".into(), &|o| !o.draw.stack.is_empty());
     kinds.insert("beside the receiver".into(), &|o| o.draw.point == "d0");
     text += &format!("\n{HEAD}");

@@ -830,7 +830,9 @@ impl Side {
                 };
                 let away = away.unwrap_or(0);
                 let shown = other.least_round_trip().unwrap_or(0);
-                let (una, window) = d.afar.sends(&passing, (away, shown), now.mss, &mut d.limits);
+                let (una, window) = d
+                    .afar
+                    .sends(&passing, (away, shown), now.mss, &mut d.limits);
                 now.outstanding = s.next - una.clamp(s.base, s.next);
                 if now.more {
                     // It did not know that this was acknowledged.

@@ -193,3 +193,73 @@ fn each_report_of_a_second_copy_is_of_another_transmission() {
     };
     assert_eq!([0, 1, 2, 3, 4].map(needless), [0, 1, 2, 3, 3]);
 }
+
+#[test]
+fn a_sender_that_repeated_what_had_arrived_repairs_nothing_from_then_on() {
+    let mut line = one_by_one(true);
+    // Its last data comes again, sent before the ACK arrived. Then a short one each second, acknowledged at once.
+    let short = |n: u32| Tcp::there(1001 + 9900 + 100 * n, 5001, 100).flags(ACK | PSH);
+    line.add(
+        300,
+        Tcp::there(1001 + 9000, 5001, 900).flags(ACK | PSH),
+        300,
+        210,
+    );
+    let before = line.limited();
+    for n in 0..4 {
+        let at = 1300 + 1000 * i64::from(n);
+        line.add(at, short(n), at, at - 980);
+        line.add(at, Tcp::back(5001, 1001 + 9900 + 100 * (n + 1), 0), at, at);
+    }
+    let now = line.limited();
+    assert_eq!(now[0] - before[0], 4000, "{before:?} {now:?}");
+}
+
+/// Ten segments beside their sender, without SACK or timestamps, each acknowledged after 30 ms as the SYN was. The eleventh and
+/// two more leave at 600 ms.
+fn without_sack() -> Line {
+    let mut line = Line {
+        stamped: false,
+        packets: Vec::new(),
+    };
+    let mss = &OPTIONS[..4];
+    line.add(0, Tcp::there(1000, 0, 0).flags(SYN).options(mss), 0, 0);
+    let answer = Tcp::back(5000, 1001, 0).flags(SYN | ACK).options(mss);
+    line.add(30, answer, 0, 0);
+    line.add(30, Tcp::there(1001, 5001, 0), 0, 0);
+    for n in 0..10 {
+        line.data(50 + 50 * i64::from(n), n, 0);
+        line.ack(80 + 50 * i64::from(n), n + 1, 0);
+    }
+    (10..13).for_each(|n| line.data(600, n, 0));
+    line
+}
+
+#[test]
+fn without_sack_a_duplicate_after_the_repair_shows_which_were_needless() {
+    // Times of ACKs of the first so many segments, after the eleventh and the twelfth left again at 900 ms.
+    let needless = |acks: &[(i64, u32)]| {
+        let mut line = without_sack();
+        line.data(900, 10, 0);
+        line.data(900, 11, 0);
+        acks.iter().for_each(|(at, n)| line.ack(*at, *n, 0));
+        line.track().halves[0].events().needless
+    };
+    // The twelfth had arrived: its second copy is answered by a duplicate.
+    assert_eq!(needless(&[(930, 13), (931, 13)]), 1);
+    // It had not: the repair of each is acknowledged.
+    assert_eq!(needless(&[(930, 11), (931, 13)]), 0);
+    // One of the two ACKs was lost: nothing tells.
+    assert_eq!(needless(&[(931, 13)]), 0);
+}
+
+#[test]
+fn a_copy_acknowledged_sooner_than_any_packet_was_for_nothing() {
+    let needless = |after: i64| {
+        let mut line = without_sack();
+        line.data(900, 10, 0);
+        line.ack(900 + after, 13, 0);
+        line.track().halves[0].events().needless
+    };
+    assert_eq!([5, 20, 30, 60].map(needless), [1, 1, 0, 0]);
+}

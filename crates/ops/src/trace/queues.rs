@@ -260,6 +260,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_queue_that_turns_before_it_is_empty_was_not_seen_empty() {
+        let was_empty = |seconds: i64, near| {
+            let queue = Queue {
+                empty: (0..seconds).collect(),
+                near,
+                ..Queue::default()
+            };
+            queue.was_empty()
+        };
+        assert!(was_empty(6, [40, 20]));
+        assert!(!was_empty(5, [40, 20]), "too few seconds");
+        assert!(!was_empty(60, [40, 21]), "as often nearly empty");
+    }
+
+    #[test]
     fn the_host_of_an_end_is_its_address_without_the_port() {
         assert_eq!(host("192.0.2.1:80"), "192.0.2.1".parse::<IpAddr>().unwrap());
         assert_eq!(

@@ -132,7 +132,10 @@ impl Side {
         if let Some(range) = self.state.repair_mut().doubtful.pop_front()
             && let Some(e) = &mut self.half.events
         {
-            e.had_already(range.start.saturating_sub(base), range.end.saturating_sub(base));
+            e.had_already(
+                range.start.saturating_sub(base),
+                range.end.saturating_sub(base),
+            );
         }
     }
 
@@ -343,7 +346,13 @@ impl Half {
     /// transmission after that one was for nothing (RFC 3522). RFC 7323 section 4.3: the timestamp is of the `first` segment of
     /// those that the ACK is for. The others came no later than the longest delay of an ACK. Positions count from `base`.
     #[cold]
-    fn arrived(&mut self, base: u64, segment: &Segment, (t, sent): (i64, Option<i64>), first: bool) {
+    fn arrived(
+        &mut self,
+        base: u64,
+        segment: &Segment,
+        (t, sent): (i64, Option<i64>),
+        first: bool,
+    ) {
         let [from, to] = [segment.start, segment.end()].map(|at| at.saturating_sub(base));
         let Some(e) = &mut self.events else { return };
         e.was_acked((from, to), segment.t, t);
