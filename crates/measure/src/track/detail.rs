@@ -283,6 +283,8 @@ pub struct Detail {
     /// Timestamps that wait for their echo.
     stamps: VecDeque<(u32, i64)>,
     echoed: Option<u32>,
+    /// Time at which the packet left whose timestamp was echoed last, if it is known, ns.
+    echoed_left: Option<i64>,
     /// Clock of the sender of the data, and of the one that acknowledges it.
     clocks: [Option<Clock>; 2],
     /// When the latest ACK passed, and what the clock of its sender said.
@@ -310,6 +312,7 @@ impl Detail {
             bunches: Bunches::default(),
             stamps: VecDeque::new(),
             echoed: None,
+            echoed_left: None,
             clocks: [clock, None],
             answer: None,
             pending: None,
@@ -366,7 +369,7 @@ impl Detail {
         if self.echoed == Some(value) {
             return None;
         }
-        let mut rtt = None;
+        let mut left = None;
         while let Some((v, sent)) = self.stamps.front().copied() {
             if value.wrapping_sub(v) as i32 > 0 {
                 self.stamps.pop_front();
@@ -375,12 +378,18 @@ impl Detail {
             if v == value {
                 self.stamps.pop_front();
                 self.rtt_by_timestamps.add(whole(t - sent));
-                rtt = Some(t - sent);
+                left = Some(sent);
             }
             break;
         }
-        self.echoed = Some(value);
-        rtt
+        (self.echoed, self.echoed_left) = (Some(value), left);
+        left.map(|left| t - left)
+    }
+
+    /// Time at which the packet left whose timestamp was echoed last, if it is known, ns.
+    #[inline]
+    pub(super) fn echoed_left(&self) -> Option<i64> {
+        self.echoed_left
     }
 
     #[inline]

@@ -84,8 +84,9 @@ impl Side {
             if s.repair.is_some() {
                 self.repaired(t, ack);
             }
-            let echoes = by_stamp
-                .map(|rtt| t.saturating_sub(rtt))
+            let left = self.half.detail.as_ref().and_then(|d| d.echoed_left());
+            let echoes = left
+                .filter(|_| p.timestamps().is_some())
                 .or_else(|| self.half.began(p));
             self.take_acked(t, ack, newly, (pure, echoes), told);
             // A filled gap is acknowledged at once (RFC 5681 section 4.2).
