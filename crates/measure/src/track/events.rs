@@ -190,12 +190,34 @@ pub struct Retransmission {
     /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
     /// (RFC 2883).
     pub needless: bool,
-    /// True if the receiver reported that it had it already.
-    pub(super) reported: bool,
+    /// Bytes of it that the receiver reported to have had.
+    pub(super) reported: u64,
+    /// Bytes of it that an earlier packet had brought, by other signs.
+    pub(super) arrived: u64,
     /// Time of the ACK for it, if it was the last transmission before that, ns.
     pub(super) acked_ns: Option<i64>,
     /// Kind of the burst, if the lost segment had left inside one.
     pub burst: Option<BurstKind>,
+}
+
+impl Retransmission {
+    /// Bytes of it in a range.
+    fn within(&self, from: u64, to: u64) -> u64 {
+        let end = self.position.saturating_add(self.bytes);
+        to.min(end).saturating_sub(from.max(self.position))
+    }
+
+    /// Bytes of it that were for nothing.
+    fn spared(&self) -> u64 {
+        self.reported.max(self.arrived).min(self.bytes)
+    }
+
+    /// True if it turns out now that all of it was for nothing.
+    fn is_spared_now(&mut self) -> bool {
+        let all = self.spared() == self.bytes && !self.needless;
+        self.needless |= all;
+        all
+    }
 }
 
 /// Cause to which a loss is attributed (A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi
@@ -252,7 +274,7 @@ impl Events {
                 } else {
                     r.burst.map_or(Blame::Neither, Blame::Burst)
                 };
-                (blame, r.bytes)
+                (blame, r.bytes - r.spared())
             })
     }
 
@@ -268,15 +290,16 @@ impl Events {
     /// Marks a retransmission of `from..to` as spurious: the receiver says that it had it already. Each report is of another
     /// one; those that are known to be spurious are reported, too.
     pub(super) fn had_already(&mut self, from: u64, to: u64) {
-        let of = |r: &Retransmission| r.position < to && from < r.position + r.bytes && !r.reported;
+        let of = |r: &Retransmission| r.within(from, to) > 0 && r.reported < r.bytes;
         let lately = self.retransmissions.len().saturating_sub(4096);
         let lately = &mut self.retransmissions[lately..];
         let known = lately.iter().rposition(|r| of(r) && r.needless);
         let Some(at) = known.or_else(|| lately.iter().rposition(of)) else {
             return;
         };
-        self.needless += u64::from(!lately[at].needless);
-        (lately[at].needless, lately[at].reported) = (true, true);
+        let r = &mut lately[at];
+        r.reported = r.reported.saturating_add(r.within(from, to));
+        self.needless += u64::from(r.is_spared_now());
     }
 
     /// Notes the ACK, at `t`, of the retransmission of `from..to` that left at `sent`.
@@ -284,7 +307,7 @@ impl Events {
     pub(super) fn was_acked(&mut self, (from, to): (u64, u64), sent: i64, t: i64) {
         let later = self.retransmissions.iter_mut().rev().take(4096);
         for r in later.take_while(|r| r.t_ns >= sent) {
-            if r.position < to && from < r.position + r.bytes && r.t_ns == sent {
+            if r.within(from, to) > 0 && r.t_ns == sent {
                 r.acked_ns = Some(t);
             }
         }
@@ -294,10 +317,9 @@ impl Events {
     #[cold]
     pub(super) fn acked_sooner_than(&mut self, least: i64) {
         for r in &mut self.retransmissions {
-            let soon = r.acked_ns.is_some_and(|t| t.saturating_sub(r.t_ns) < least);
-            if soon && !r.needless {
-                r.needless = true;
-                self.needless += 1;
+            if r.acked_ns.is_some_and(|t| t.saturating_sub(r.t_ns) < least) {
+                r.arrived = r.bytes;
+                self.needless += u64::from(r.is_spared_now());
             }
         }
     }
@@ -307,10 +329,10 @@ impl Events {
     pub(super) fn had_arrived(&mut self, from: u64, to: u64, since: i64) {
         let later = self.retransmissions.iter_mut().rev().take(4096);
         for r in later.take_while(|r| r.t_ns > since) {
-            if r.position < to && from < r.position + r.bytes && !r.needless {
-                r.needless = true;
-                self.needless += 1;
+            if r.within(from, to) > 0 {
+                r.arrived = r.bytes;
             }
+            self.needless += u64::from(r.is_spared_now());
         }
     }
 }

@@ -263,3 +263,23 @@ fn a_copy_acknowledged_sooner_than_any_packet_was_for_nothing() {
     };
     assert_eq!([5, 20, 30, 60].map(needless), [1, 1, 0, 0]);
 }
+
+#[test]
+fn a_report_spares_only_its_bytes_of_a_large_packet() {
+    let lost = |reports: u32| {
+        let mut line = beside_the_sender();
+        for at in [600, 900] {
+            line.add(at, Tcp::there(11_001, 5001, 3000), at, 530);
+        }
+        line.ack(930, 13, 900);
+        for k in 0..reports {
+            let left = 11_001 + 1000 * k;
+            let report = Tcp::back(5001, 14_001, 0).sack(&[(left, left + 1000)]);
+            line.add(940, report, 940, 900);
+        }
+        let half = &line.track().halves[0];
+        let lost: u64 = half.events().losses().map(|l| l.1).sum();
+        (lost, half.events().needless)
+    };
+    assert_eq!([0, 1, 3].map(lost), [(3000, 0), (2000, 0), (0, 1)]);
+}

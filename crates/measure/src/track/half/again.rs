@@ -106,7 +106,8 @@ impl Side {
             bytes,
             cause,
             needless,
-            reported: false,
+            reported: 0,
+            arrived: if needless { bytes } else { 0 },
             acked_ns: None,
             burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
         };
