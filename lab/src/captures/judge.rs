@@ -157,15 +157,22 @@ fn senders(draw: &Draw, truth: &Truth, said: &Value) -> Vec<Judged> {
 fn lost([least, most]: [u64; 2], said: &Value) -> Judged {
     let slack = |n: u64| (NEAR * n as f64).max(NEAR_PACKETS) as u64;
     let near = least.saturating_sub(slack(least))..=most + slack(most);
-    let lost = said["losses"]["lost"].as_u64().unwrap_or(0);
+    let count = |key: &str| said["losses"][key].as_u64().unwrap_or(0);
+    let (lost, perhaps) = (count("lost"), count("perhaps_needless"));
+    // As many were lost as could not be needless, at least.
+    let may_be = (lost - perhaps..=lost).contains(&least);
     Judged {
         figure: FIGURES[12],
         direction: None,
         verdict: match near.contains(&lost) {
             true => Verdict::Right,
+            false if may_be => Verdict::CannotTell,
             false => Verdict::Wrong,
         },
-        said: lost.to_string(),
+        said: match perhaps {
+            0 => lost.to_string(),
+            _ => format!("{} to {lost}", lost - perhaps),
+        },
         truth: match least == most {
             true => least.to_string(),
             false => format!("{least} to {most}"),

@@ -462,6 +462,9 @@ tables! {
         lost_in_unknown_bursts_packets: i64,
         /// Losses neither in a flow break nor from a burst.
         lost_otherwise_packets: i64,
+        /// Losses among them that may be needless retransmissions: no SACK block of the receiver is in the capture, so it could
+        /// not say so. Null in recordings from before this was told.
+        lost_perhaps_packets: Option<i64>,
         /// Time from the first loss of each flow break to the ACK that ended it.
         breaks_ns: i64,
         /// Smallest RTT before the course starts. This and all columns below are null if fewer than five packets

@@ -5,7 +5,7 @@ use super::rows;
 use analysis::answer::Finding;
 use analysis::passive::Waiting;
 use base::record;
-use measure::track::{Blame, BurstKind, Cause, Connection, Half, TUNNELS, Totals};
+use measure::track::{Blame, BurstKind, Cause, Connection, TUNNELS, Totals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -226,6 +226,9 @@ pub(super) struct Losses {
     pub(super) data_packets: u64,
     /// Packets among them that were retransmitted, and not needlessly.
     pub(super) lost: u64,
+    /// Packets among the lost ones that may have been sent again needlessly: no SACK block of the receiver was captured, so it
+    /// could not say so.
+    pub(super) perhaps_needless: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,
     pub(super) in_bursts_after_acks: u64,
@@ -236,7 +239,9 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn of(h: &Half) -> Losses {
+    /// Losses of a direction of a connection.
+    pub(super) fn of(c: &Connection, direction: usize) -> Losses {
+        let h = &c.halves[direction];
         let e = h.events();
         let mut l = Losses {
             data_packets: h.wire_packets(),
@@ -255,6 +260,9 @@ impl Losses {
                 Blame::Neither => &mut l.neither,
             } += packets;
         }
+        if c.halves[1 - direction].events().sack_acks == 0 {
+            l.perhaps_needless = l.lost;
+        }
         l
     }
 
@@ -263,6 +271,7 @@ impl Losses {
         Losses {
             data_packets: count(r.wire_data_packets.unwrap_or(r.data_packets)),
             lost: count(r.lost_packets),
+            perhaps_needless: count(r.lost_perhaps_packets.unwrap_or(0)),
             in_breaks: count(r.lost_in_breaks_packets),
             in_bursts_of_offload: count(r.lost_in_offload_bursts_packets),
             in_bursts_after_acks: count(r.lost_in_ack_bursts_packets),
@@ -270,6 +279,22 @@ impl Losses {
             in_bursts_of_unknown_kind: count(r.lost_in_unknown_bursts_packets),
             neither: count(r.lost_otherwise_packets),
             time_in_breaks_s: seconds(r.breaks_ns),
+        }
+    }
+
+    /// Number of losses, in words.
+    pub(super) fn number(&self) -> String {
+        self.said(|n| n.to_string())
+    }
+
+    /// Losses as far as they are known, each number as `print` writes it.
+    pub(super) fn said(&self, print: impl Fn(u64) -> String) -> String {
+        let [least, most] =
+            [self.lost.saturating_sub(self.perhaps_needless), self.lost].map(&print);
+        match least == most {
+            true => most,
+            false if self.perhaps_needless >= self.lost => format!("at most {most}"),
+            false => format!("{least} to {most}"),
         }
     }
 
@@ -295,6 +320,7 @@ impl Losses {
     pub(super) fn add(&mut self, o: &Losses) {
         self.data_packets += o.data_packets;
         self.lost += o.lost;
+        self.perhaps_needless += o.perhaps_needless;
         self.in_breaks += o.in_breaks;
         self.in_bursts_of_offload += o.in_bursts_of_offload;
         self.in_bursts_after_acks += o.in_bursts_after_acks;
@@ -589,4 +615,25 @@ fn ms(ns: Option<i64>) -> Option<f64> {
 
 pub(super) fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_that_may_be_needless_are_a_range() {
+        let said = |lost, perhaps_needless| {
+            let losses = Losses {
+                lost,
+                perhaps_needless,
+                ..Losses::default()
+            };
+            losses.number()
+        };
+        assert_eq!(said(76, 0), "76");
+        assert_eq!(said(76, 6), "70 to 76");
+        assert_eq!(said(5, 5), "at most 5");
+        assert_eq!(said(0, 0), "0");
+    }
 }

@@ -30,7 +30,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
     let h = &c.halves[direction];
     let (n, e) = (&h.counts, h.events());
     let (source, destination) = names(c, direction);
-    let l = Losses::of(h);
+    let l = Losses::of(c, direction);
     let timed = h.rtt.count > 0;
     let cause = |cause: Cause| int(e.by_cause[cause as usize]);
     let d = h.detail();
@@ -97,6 +97,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         lost_in_application_bursts_packets: int(l.in_bursts_of_the_application),
         lost_in_unknown_bursts_packets: int(l.in_bursts_of_unknown_kind),
         lost_otherwise_packets: int(l.neither),
+        lost_perhaps_packets: Some(int(l.perhaps_needless)),
         breaks_ns: e.time_in_breaks_ns(),
         rtt_before_ns: d.and_then(|d| d.rtt_before_ns),
         stamped_samples: d.map(|d| int(d.rtt_by_timestamps.count())),

@@ -106,7 +106,7 @@ fn direction(out: &mut String, d: &Direction) {
         // A SYN that was lost is no packet with data: no share of them.
         match d.losses.data_packets {
             0 => counted(d.losses.lost, "packet"),
-            all => format!("{} of {all} data packets on the wire", d.losses.lost),
+            all => format!("{} of {all} data packets on the wire", d.losses.number()),
         }
     );
     if let (Some(least), Some(median), Some(high), Some(most)) =

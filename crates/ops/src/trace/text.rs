@@ -56,6 +56,9 @@ impl Sums {
     pub(super) fn connection(&mut self, c: &Connection) {
         self.began(c.first_ns, c.duplicates, c.doubled);
         c.halves.iter().for_each(|h| self.half(h));
+        for direction in [0, 1] {
+            self.losses.add(&Losses::of(c, direction));
+        }
     }
 
     fn began(&mut self, first_ns: i64, copies: u64, doubled: u64) {
@@ -79,7 +82,6 @@ impl Sums {
         self.window_probes += e.window_probes;
         self.keep_alives += e.keep_alives;
         self.acks_of_unseen += e.acks_of_unseen;
-        self.losses.add(&Losses::of(h));
     }
 
     /// Adds a direction of a recording; the first one of each connection counts the connection.
@@ -510,10 +512,10 @@ fn losses(out: &mut String, all: &Losses) {
     let of_lost = |n: u64| 100.0 * n as f64 / all.lost as f64;
     let _ = writeln!(
         out,
-        "\nLost: {} of {} data packets on the wire ({:.2} %). Put down to",
-        all.lost,
+        "\nLost: {} of {} data packets on the wire ({} %). Put down to",
+        all.number(),
         all.data_packets,
-        100.0 * all.lost as f64 / all.data_packets.max(1) as f64
+        all.said(|n| format!("{:.2}", 100.0 * n as f64 / all.data_packets.max(1) as f64))
     );
     for (what, n) in all.shares() {
         if n > 0 {

@@ -183,6 +183,7 @@ fn connection(i: usize, c: &Captured) -> Connection {
         lost_in_application_bursts_packets: 0,
         lost_in_unknown_bursts_packets: c.again_packets,
         lost_otherwise_packets: 0,
+        lost_perhaps_packets: Some(0),
         breaks_ns: 0,
         rtt_before_ns: None,
         stamped_samples: None,

@@ -65,7 +65,9 @@ pub(super) fn read(path: &Path, plan: &Plan, notes: &mut Vec<String>) -> anyhow:
     let largest = largest.map(|(c, d)| crate::trace::answer::Direction::of(c, d));
     let mut losses = Losses::default();
     for c in &traffic.connections {
-        c.halves.iter().for_each(|h| losses.add(&Losses::of(h)));
+        for direction in [0, 1] {
+            losses.add(&Losses::of(c, direction));
+        }
     }
     let share = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
     let in_bursts = losses.in_bursts_of_offload + losses.in_bursts_after_acks;
