@@ -23,7 +23,7 @@ pub struct Draw {
     pub stamped: bool,
     /// The captured host, if its card cuts and joins segments.
     pub offload: Option<Ipv4Addr>,
-    /// How the receivers and senders differ from Linux.
+    /// Keys of `[tcp]` that differ from Linux.
     pub stack: Vec<String>,
     pub taken: Taken,
 }

@@ -1,4 +1,4 @@
-//! How a capture was taken: from when to when, which packets it missed, and how much of each it kept.
+//! The taking of a capture: from when to when, without which packets, and with how much of each.
 
 use super::raw::Packet;
 use crate::chance::Chance;
@@ -6,7 +6,7 @@ use crate::chance::Chance;
 /// Most bytes kept of a packet.
 pub const SNAPLEN: u32 = 128;
 
-/// How a capture was taken.
+/// Taking of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// First and last moment, s.
