@@ -122,6 +122,8 @@ fn transfer() -> Vec<Packet> {
     push(20_000, false, y, x + 1, 18, 0, None);
     push(20_050, true, x + 1, y + 1, 16, 0, None);
     let at = |i: u32| x + 1 + i * 1000;
+    // No ACK of something new comes while a repair is on its way.
+    let mut repaired = 0;
     for i in 0..400u32 {
         let sent = 30_000 + u64::from(i) * 2_000;
         let wait = 20_000 + u64::from(i) * 250;
@@ -143,8 +145,9 @@ fn transfer() -> Vec<Packet> {
                 );
             }
             push(back + 8_100, true, at(i), y + 1, 24, 1000, None);
+            repaired = back + 8_100 + wait;
         } else if (1..=4).all(|k| (i + 90 - k) % 90 != 50) {
-            push(back, false, y + 1, at(i + 1), 16, 0, None);
+            push(back.max(repaired), false, y + 1, at(i + 1), 16, 0, None);
         }
     }
     push(2_000_000, true, at(400), y + 1, 17, 0, None);
