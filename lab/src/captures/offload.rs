@@ -67,6 +67,14 @@ impl Joined {
 const PSH: u8 = 8;
 const SYN_FIN_RST: u8 = 7;
 
+/// Addresses and ports of the packets that answer these.
+fn other_way(flow: [u8; 12]) -> [u8; 12] {
+    let mut answer = flow;
+    answer[..8].rotate_left(4);
+    answer[8..].rotate_left(2);
+    answer
+}
+
 /// Packets as a host with offload captures them.
 pub fn joined(packets: Vec<Packet>, host: Ipv4Addr) -> Vec<Packet> {
     let mut all: Vec<Joined> = Vec::new();
@@ -76,6 +84,10 @@ pub fn joined(packets: Vec<Packet>, host: Ipv4Addr) -> Vec<Packet> {
         let t_ns = packet.t_ns;
         let flow = packet.number(ETHERNET + 12);
         let leaves = packet.number(ETHERNET + 12) == host.octets();
+        if leaves {
+            // The host had taken what it answers.
+            latest.remove(&other_way(flow));
+        }
         let next = Joined {
             packet,
             last_ns: t_ns,

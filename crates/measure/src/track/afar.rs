@@ -4,7 +4,7 @@
 //! **Limits.** Without timestamps only the least time to the sender and back tells what it may have heard; a queue on that
 //! way hides how much is outstanding.
 
-use super::limits::{Limits, Moment};
+use super::limits::{Limits, Moment, Offer};
 use std::collections::VecDeque;
 
 /// An ACK in flight from the capture to the sender of the data.
@@ -14,8 +14,8 @@ pub(super) struct UnderWay {
     pub t: i64,
     /// Position of the first unacknowledged byte.
     pub una: u64,
-    /// Window of the receiver, if its scale is known.
-    pub window: Option<u64>,
+    /// Window of the receiver.
+    pub window: Offer,
     /// Timestamp of the packet.
     pub stamp: Option<u32>,
 }
@@ -45,9 +45,9 @@ pub(super) struct Passing {
 pub(super) struct Afar {
     under_way: VecDeque<UnderWay>,
     /// Highest byte acknowledged and window that the sender knew when it last sent.
-    known: (u64, Option<u64>),
-    /// True if the receiver's window was full before the latest ACK that it heard of.
-    was_full: bool,
+    known: (u64, Offer),
+    /// Bytes in flight before the latest ACK that it heard of, and the window then.
+    before: (u64, Offer),
     /// True if the last data was short: there was no more.
     ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
@@ -118,7 +118,7 @@ impl Afar {
         (away, shown): (i64, i64),
         mss: u64,
         limits: &mut Limits,
-    ) -> (u64, Option<u64>) {
+    ) -> (u64, Offer) {
         if let Some(echo) = p.echo {
             if self.tick.0 != echo {
                 self.tick = (echo, 0, 0);
@@ -135,7 +135,7 @@ impl Afar {
                 self.tick.2 = self.tick.2.saturating_add(newly);
             }
             let before = p.next.saturating_sub(self.known.0);
-            self.was_full = self.known.1.is_some_and(|w| before + mss > w);
+            self.before = (before, self.known.1);
             self.known = (ack.una, ack.window);
             let outstanding = p.next.saturating_sub(ack.una);
             // It sent at once what an ACK let go. It was idle once all was acknowledged, unless the rest was lost on its way
@@ -147,7 +147,7 @@ impl Afar {
                     mss,
                     more: false,
                     repairing: false,
-                    full: false,
+                    before: None,
                     over: false,
                 };
                 let heard = ack.t.saturating_add(shown);
@@ -160,9 +160,10 @@ impl Afar {
         self.known
     }
 
-    /// True if it sends what an ACK let go into a full window: such packets leave at once, and pass one by one.
-    pub(super) fn was_full(&self) -> bool {
-        self.was_full
+    /// Bytes in flight before the latest ACK that it heard of, and the window then. What an ACK lets go into a full window
+    /// leaves at once, and passes one by one.
+    pub(super) fn before(&self) -> (u64, Offer) {
+        self.before
     }
 
     /// True if timestamps told what it had heard.

@@ -38,9 +38,11 @@ impl Connection {
     }
 
     /// True if the times in which the receiver's window and the network held back the sender of a direction are told apart:
-    /// windows are known, and the capture is beside the sender or has timestamps.
+    /// windows are known or were never full on any scale, and the capture is beside the sender or has timestamps.
     pub fn windows_told(&self, direction: usize) -> bool {
         let detail = self.halves[direction].detail();
-        self.windows_known() && detail.is_none_or(|d| d.windows_told())
+        detail.map_or(self.windows_known(), |d| {
+            d.windows_told(self.windows_known())
+        })
     }
 }

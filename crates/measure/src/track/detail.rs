@@ -465,10 +465,10 @@ impl Detail {
         self.limits.spent
     }
 
-    /// False if the network and the receiver's window cannot be told apart: the sender was seen from afar, without
-    /// timestamps.
-    pub fn windows_told(&self) -> bool {
-        self.afar.is_told()
+    /// False if the network and the receiver's window cannot be told apart: the scale of the windows is not `known` and they
+    /// may have been full, or the sender was seen from afar, without timestamps.
+    pub(super) fn windows_told(&self, known: bool) -> bool {
+        (known || self.limits.were_open()) && self.afar.is_told()
     }
 
     pub(super) fn finish(&mut self, mss: u64) {

@@ -10,7 +10,7 @@ use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS, Sender};
 use super::copies::{Found, Twice};
 use super::detail::{Clock, Detail};
 use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
-use super::limits::Moment;
+use super::limits::{Moment, Offer};
 use super::packet::Packet;
 use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
@@ -469,6 +469,15 @@ impl Side {
         self.state.window_known.then_some(self.state.window)
     }
 
+    /// Window last offered by this end, of a known scale or not.
+    #[inline(always)]
+    fn offer(&self) -> Offer {
+        Offer {
+            bytes: u64::from(self.state.window),
+            scaled: self.state.window_known,
+        }
+    }
+
     /// True if this packet advances the connection, so that it cannot have been seen before.
     #[inline]
     pub fn is_news(&self, p: &Packet) -> bool {
@@ -812,11 +821,11 @@ impl Side {
         if let Some(d) = &mut self.half.detail {
             let mut now = Moment {
                 outstanding,
-                window: other.window().map(u64::from),
+                window: other.offer(),
                 mss: u64::from(s.mss),
                 more: s.full,
                 repairing: s.recovery != Recovery::None,
-                full: false,
+                before: None,
                 over: false,
             };
             if !near {
@@ -841,7 +850,7 @@ impl Side {
                 // A sender that repairs has not heard of all that was acknowledged.
                 now.repairing = fresh == 0 || now.repairing && una < s.repair().recover;
                 in_flight = now.outstanding.saturating_sub(sacked);
-                now.full = d.afar.was_full() && now.more;
+                now.before = now.more.then(|| d.afar.before());
                 now.window = window;
             }
             d.limits.at(p.t, now);

@@ -465,10 +465,7 @@ impl Ends {
             seq: self.number(0, segment.seq + u64::from(last)),
             ack: self.number(1, u64::from(last)),
             flags: header.flags | bit(flag::FIN, tcp_flag::FIN) | bit(flag::PSH, tcp_flag::PSH),
-            window: match self.handshake {
-                true => OWN_WINDOW >> OWN_SCALE,
-                false => OWN_WINDOW,
-            },
+            window: OWN_WINDOW >> OWN_SCALE,
             ..header
         }
     }
@@ -482,13 +479,12 @@ impl Ends {
     ) -> Tcp<'a> {
         let header = self.header(ports, note, 1, segment);
         let bytes = u64::from(segment.window) << window_scale(self.receive_window);
-        let unscaled = bytes.min(0xffff) as u16;
         if segment.is(flag::SYN) {
             return Tcp {
                 seq: self.isn[1],
                 ack: self.number(0, 0),
                 flags: header.flags | tcp_flag::ACK,
-                window: unscaled,
+                window: bytes.min(0xffff) as u16,
                 window_scale: Some(self.scale),
                 ..header
             };
@@ -507,10 +503,7 @@ impl Ends {
                 } else {
                     0
                 },
-            window: match self.handshake {
-                true => (bytes >> self.scale).min(0xffff) as u16,
-                false => unscaled,
-            },
+            window: (bytes >> self.scale).min(0xffff) as u16,
             sack: &sack[..blocks.len()],
             ..header
         }

@@ -147,7 +147,7 @@ impl Side {
             .is_near(self.half.away(from), self.least_round_trip());
         let (t, s) = (p.t, &mut self.state);
         if let Some(d) = &mut self.half.detail {
-            let window = from.window().map(u64::from);
+            let window = from.offer();
             if let Some((value, _)) = p.timestamps() {
                 d.afar.goes(t, value);
             }
@@ -165,7 +165,7 @@ impl Side {
                     mss: u64::from(s.mss),
                     more: s.full,
                     repairing: s.recovery != Recovery::None,
-                    full: false,
+                    before: None,
                     over: s.fin > 0 && s.una >= s.fin,
                 };
                 d.limits.at(t, moment);
