@@ -75,7 +75,6 @@ struct Ends {
     recent: [u32; 2],
     /// Highest sequence number that the receiver has acknowledged.
     acknowledged: u64,
-    handshake: bool,
     /// True once the sender's first packet after its SYN has left.
     opened: bool,
     stamped: bool,
@@ -338,7 +337,6 @@ fn ends(number: u32, connection: &Connection) -> Ends {
         ],
         recent: [0; 2],
         acknowledged: 0,
-        handshake: settings.handshake,
         opened: !settings.handshake,
         stamped,
         sack: settings.sack,
