@@ -1,11 +1,12 @@
 //! State of a radio at the near end, as its modem, its driver or the user's command tells it: strength of the signal,
 //! technology, cell and handovers; and what the probes saw beside them.
 //!
-//! **Method.** A reading stands for the time since the one before it, at most [`LONGEST_NS`]. A *handover* is a reading with
+//! **Method.** A reading stands for the time since the one before it, at most two minutes. A *handover* is a reading with
 //! another cell or access point than the one before: several between two readings count once, so the number is a lower
 //! bound. The *signal* is the first of these that at least half as many readings have as any other: the power of the
-//! reference signal, the received power, the modem's own rating. It is *weak* in the weakest quarter of the readings, if they differ by [`SPREAD`] or more. A second
-//! is bad if a probe was lost in it, or answered later than its target's 95 % point.
+//! reference signal, the received power, the modem's own rating. It is *weak* in the weakest quarter of the readings, if
+//! they differ by 3 dB, or 3 % of quality, or more. A second is bad if a probe was lost in it, or answered later than its
+//! target's 95 % point.
 //!
 //! **Source.** Chandele 2012, table 3.1.4 (signal strength and handovers beside every other test); 3GPP TS 36.214, section
 //! 5.1.1 (RSRP); 3GPP TS 25.215, section 5.1.1 (RSCP).
