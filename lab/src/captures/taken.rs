@@ -62,7 +62,7 @@ impl Taken {
         (self.from_s..=self.until_s).contains(&at_s)
     }
 
-    /// Those packets that the capture holds. Time counts from `began_ns`.
+    /// Packets that the capture holds. Time counts from `began_ns`.
     pub fn kept(&self, mut packets: Vec<Packet>, began_ns: i64) -> Vec<Packet> {
         packets.retain(|p| self.holds((p.t_ns - began_ns) as f64 / 1e9));
         if let Some(missed) = self.missed {
