@@ -110,8 +110,8 @@ impl Afar {
     }
 
     /// Hands the sender the ACKs that it had heard of when it sent a packet, and assigns the time until then to its
-    /// `limits`. `away` is the least time to it and back, and `shown` what a sample shows of that: a sender may answer an
-    /// ACK much later, or 0. Returns the highest byte acknowledged, and the window that it knew.
+    /// `limits`. `away` is the least time to it and back. A sender may answer an ACK late, so `shown` is that of its
+    /// round trips alone, or 0 without any. Returns the highest byte acknowledged, and the window that it knew.
     pub(super) fn sends(
         &mut self,
         p: &Passing,

@@ -187,8 +187,8 @@ pub struct Retransmission {
     pub bytes: u64,
     /// Cause of the retransmission.
     pub cause: Cause,
-    /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
-    /// (RFC 2883).
+    /// True if it was spurious: an earlier packet had brought all of it. The receiver reported so (RFC 2883), or its ACKs
+    /// show it.
     pub needless: bool,
     /// Bytes of it that the receiver reported to have had.
     pub(super) reported: u64,

@@ -284,16 +284,19 @@ impl Losses {
 
     /// Number of losses, in words.
     pub(super) fn number(&self) -> String {
-        self.said(|n| n.to_string())
+        let number = self.said(|n| n.to_string());
+        match self.perhaps_needless {
+            1.. if self.perhaps_needless >= self.lost => format!("at most {number}"),
+            _ => number,
+        }
     }
 
-    /// Losses as far as they are known, each number as `print` writes it.
+    /// Least and greatest number of losses as `print` writes them; the greatest alone if all may be needless.
     pub(super) fn said(&self, print: impl Fn(u64) -> String) -> String {
         let [least, most] =
             [self.lost.saturating_sub(self.perhaps_needless), self.lost].map(&print);
-        match least == most {
+        match least == most || self.perhaps_needless >= self.lost {
             true => most,
-            false if self.perhaps_needless >= self.lost => format!("at most {most}"),
             false => format!("{least} to {most}"),
         }
     }
