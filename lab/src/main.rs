@@ -9,6 +9,7 @@ mod chance;
 mod console;
 mod draws;
 mod gateway;
+mod monitors;
 mod reproduce;
 mod twin_draws;
 mod which_queue;
@@ -34,6 +35,7 @@ enum Verb {
     Draws(draws::Args),
     ProbeDraws(accuracy::DrawArgs),
     CaptureDraws(captures::Args),
+    MonitorDraws(monitors::Args),
     Accuracy(accuracy::Args),
     TwinDraws(twin_draws::Args),
     WhichQueue(which_queue::Args),
@@ -59,6 +61,7 @@ fn run(verb: Verb) -> anyhow::Result<bool> {
         Verb::Draws(args) => draws::run(&args)?,
         Verb::ProbeDraws(args) => accuracy::draws(&args)?,
         Verb::CaptureDraws(args) => captures::run(&args)?,
+        Verb::MonitorDraws(args) => monitors::run(&args)?,
         Verb::Accuracy(args) => {
             live::emulate::prepare()
                 .context("the lines with the kernel's own packets need namespaces")?;

@@ -3,13 +3,17 @@
 //! **Method.** The base line is the smallest round trip of each minute, single outliers smoothed by a median of five.
 //! Its change points are those of `stats::change_points` with a penalty of 3 σ² ln n. σ comes from the median of the
 //! steps between neighbours, so that steps in the level do not count as noise.
-//! Stretches of at least five minutes that lie off its usual level are shifts. A shift by a whole number of
-//! intervals between probes with no more spread than before is the instrument's fault: it takes the answer to
-//! one probe for the answer to another.
+//! Stretches of at least five minutes that lie off its usual level are shifts. The longer round trips of the two levels
+//! tell the cause. Another path has neither more spread nor more losses. A queue has more spread, and it has more losses,
+//! or minutes whose smallest round trips differ more, or many times the spread. Anything between them may be either. A shift by a whole number of
+//! intervals between probes with no more spread is the instrument's fault, if it can take the answer to one probe for
+//! the answer to another.
 //!
-//! **Source.** Borlaug 2014, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44.
+//! **Source.** Borlaug 2014, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44. The shares of a step that spread and
+//! minutes have to reach are ours, tried on drawn links (`lab`, `monitors`).
 //!
-//! **Limits.** Ends of shifts are good to a minute.
+//! **Limits.** Ends of shifts are good to a minute. A path whose delay varies as a queue's does, and that loses packets,
+//! passes for one.
 
 use crate::series::Series;
 use crate::statistics::{Baseline, Shift, ShiftCause};
@@ -22,7 +26,20 @@ const LEAST: usize = 5;
 /// Minutes below which no level counts as the usual one.
 const NEEDED: usize = 30;
 /// Greatest distance of a step from a whole number of intervals, in intervals.
-const TOLERANCE: f64 = 0.15;
+const TOLERANCE: f64 = 0.03;
+/// Growth of the spread with a queue, at least; in steps.
+const SWINGS: f64 = 0.15;
+/// The same where the spread grows so many times.
+const SWINGS_ALONE: f64 = 0.05;
+const TIMES: f64 = 5.0;
+/// Distances of minutes with a queue, at least; in steps.
+const UNEVEN: f64 = 0.03;
+/// Change of a queue's height while it lasts, at most; in steps.
+const VARIES: f64 = 0.5;
+/// Change of the spread with another path, at most; in steps.
+const STEADY: f64 = 0.01;
+/// Standard errors beyond which two levels differ.
+const SURE: f64 = 3.5;
 
 /// Round trips of one minute, or of one slot where slots are longer.
 struct Minute {
@@ -31,6 +48,8 @@ struct Minute {
     base_ms: f64,
     /// Mean above the smallest round trip.
     spread_ms: f64,
+    /// Share of the probes that were lost.
+    lost: f64,
 }
 
 fn minutes(series: &Series) -> Vec<Minute> {
@@ -40,11 +59,14 @@ fn minutes(series: &Series) -> Vec<Minute> {
         let answered: u64 = g.iter().map(|s| u64::from(s.answered)).sum();
         let least = g.iter().map(|s| s.least_rtt_ns).min()?;
         let sum: i128 = g.iter().map(|s| i128::from(s.rtt_sum_ns)).sum();
+        let sent: u64 = g.iter().map(|s| u64::from(s.sent)).sum();
+        let lost: u64 = g.iter().map(|s| u64::from(s.lost)).sum();
         (answered > 0).then(|| Minute {
             from_ns: slots.begin_ns(i * group),
             to_ns: slots.begin_ns(i * group + g.len()),
             base_ms: least as f64 / 1e6,
             spread_ms: (sum as f64 / answered as f64 - least as f64) / 1e6,
+            lost: lost as f64 / sent.max(1) as f64,
         })
     };
     slots
@@ -60,8 +82,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     stats::quantile_of_sorted(&stats::sorted(&v), 0.5).unwrap_or(0.0)
 }
 
-/// Base line of a series, with its shifts.
-pub fn baseline(series: &Series) -> Baseline {
+/// Base line of a series, with its shifts. `matched`: each answer names its probe, so that none passes for another's.
+pub fn baseline(series: &Series, matched: bool) -> Baseline {
     let all = minutes(series);
     if all.len() < NEEDED {
         let method = format!(
@@ -82,20 +104,18 @@ pub fn baseline(series: &Series) -> Baseline {
     let level = Usual {
         base_ms: usual,
         least_step,
-        spread_ms: median(
+        signs: Signs::of(
             all.iter()
-                .filter(|m| (m.base_ms - usual).abs() < least_step)
-                .map(|m| m.spread_ms),
+                .filter(|m| (m.base_ms - usual).abs() < least_step),
         ),
-        interval_ms: series.plan.interval_ns as f64 / 1e6,
+        interval_ms: (!matched).then_some(series.plan.interval_ns as f64 / 1e6),
     };
-    let parts = edges.windows(2).map(|w| &all[w[0]..w[1]]);
     Baseline {
         looked: true,
         method: format!(
             "smallest round trip of each minute; usual level {usual:.3} ms, steps from {least_step:.3} ms that last {LEAST} minutes"
         ),
-        shifts: joined(parts.filter_map(|p| level.shift(p)), &level),
+        shifts: joined(&all, &edges, &level),
     }
 }
 
@@ -148,12 +168,70 @@ fn usual(raw: &[f64], edges: &[usize], noise: f64) -> f64 {
         .map_or_else(|| median(raw.iter().copied()), |(level, _)| *level)
 }
 
+/// Signs of a queue in the minutes of one level.
+struct Signs {
+    spread: Typical,
+    /// Distances of the minutes' smallest round trips from their median.
+    scatter: Typical,
+    lost: Typical,
+}
+
+/// Location of values, with its variance.
+struct Typical {
+    value: f64,
+    variance: f64,
+}
+
+impl Signs {
+    fn of<'m>(minutes: impl Iterator<Item = &'m Minute>) -> Signs {
+        let minutes: Vec<&Minute> = minutes.collect();
+        let base = median(minutes.iter().map(|m| m.base_ms));
+        Signs {
+            spread: Typical::median(minutes.iter().map(|m| m.spread_ms)),
+            scatter: Typical::median(minutes.iter().map(|m| (m.base_ms - base).abs())),
+            // Losses are rare: their median is none.
+            lost: Typical::mean(minutes.iter().map(|m| m.lost)),
+        }
+    }
+}
+
+impl Typical {
+    fn mean(values: impl Iterator<Item = f64>) -> Typical {
+        let values: Vec<f64> = values.collect();
+        let m = stats::moments(&values);
+        let (value, sd) = m.map_or((0.0, 0.0), |m| (m.mean, m.sd));
+        Typical {
+            value,
+            variance: sd * sd / stats::effective_size(&values),
+        }
+    }
+
+    fn median(values: impl Iterator<Item = f64> + Clone) -> Typical {
+        let value = median(values.clone());
+        let all: Vec<f64> = values.collect();
+        // Of normal values, the median distance is 0.6745 σ, and the variance of the median π/2 of that of the mean.
+        let sd = median(all.iter().map(|v| (v - value).abs())) / 0.6745;
+        Typical {
+            value,
+            variance: std::f64::consts::FRAC_PI_2 * sd * sd / stats::effective_size(&all),
+        }
+    }
+
+    /// Growth from `low` to this: at least, and at most.
+    fn grown(&self, low: &Typical) -> (f64, f64) {
+        let error = SURE * (self.variance + low.variance).sqrt();
+        let by = self.value - low.value;
+        (by - error, by + error)
+    }
+}
+
 /// Level of a recording, from which shifts are told.
 struct Usual {
     base_ms: f64,
     least_step: f64,
-    spread_ms: f64,
-    interval_ms: f64,
+    signs: Signs,
+    /// Interval between probes; none if no answer can pass for another's.
+    interval_ms: Option<f64>,
 }
 
 impl Usual {
@@ -162,45 +240,75 @@ impl Usual {
         let (first, last) = (part.first()?, part.last()?);
         let base_ms = median(part.iter().map(|m| m.base_ms));
         let step_ms = base_ms - self.base_ms;
-        let times = step_ms / self.interval_ms;
-        let whole = (times.round() >= 1.0 && (times - times.round()).abs() <= TOLERANCE)
-            .then_some(times.round() as i64);
-        let steady = median(part.iter().map(|m| m.spread_ms)) <= 3.0 * self.spread_ms + 2.0;
-        (step_ms.abs() >= self.least_step).then_some(Shift {
+        let intervals = self.interval_ms.and_then(|interval_ms| {
+            let times = step_ms / interval_ms;
+            let whole = times.round() >= 1.0 && (times - times.round()).abs() <= TOLERANCE;
+            whole.then_some(times.round() as i64)
+        });
+        (step_ms.abs() >= self.least_step).then(|| Shift {
             from_ns: first.from_ns,
             to_ns: last.to_ns,
             step_ms,
             base_ms,
-            intervals: whole,
-            cause: match (steady, whole) {
-                (true, Some(_)) => ShiftCause::Instrument,
-                (true, None) => ShiftCause::Path,
-                (false, _) => ShiftCause::Queue,
+            intervals,
+            cause: match self.cause(step_ms, &Signs::of(part.iter())) {
+                ShiftCause::Path if intervals.is_some() => ShiftCause::Instrument,
+                cause => cause,
             },
         })
     }
-}
 
-/// Shifts in time order; neighbours of one level and one cause are one.
-fn joined(found: impl Iterator<Item = Shift>, level: &Usual) -> Vec<Shift> {
-    let mut shifts: Vec<Shift> = Vec::new();
-    for s in found {
-        match shifts.last_mut() {
-            Some(last)
-                if last.to_ns == s.from_ns
-                    && last.cause == s.cause
-                    && (last.base_ms - s.base_ms).abs() < level.least_step =>
-            {
-                let (a, b) = (
-                    (last.to_ns - last.from_ns) as f64,
-                    (s.to_ns - s.from_ns) as f64,
-                );
-                last.base_ms = (last.base_ms * a + s.base_ms * b) / (a + b);
-                last.step_ms = last.base_ms - level.base_ms;
-                last.to_ns = s.to_ns;
-            }
-            _ => shifts.push(s),
+    /// True if `next` goes on with what `last` began.
+    fn is_one(&self, last: &Shift, next: &Shift) -> bool {
+        let apart = (last.base_ms - next.base_ms).abs();
+        let may_wait = |s: &Shift| matches!(s.cause, ShiftCause::Queue | ShiftCause::CannotTell);
+        let waits = may_wait(last)
+            && may_wait(next)
+            && last.step_ms * next.step_ms > 0.0
+            && apart < VARIES * last.step_ms.abs().min(next.step_ms.abs());
+        let is_level = last.cause == next.cause && apart < self.least_step;
+        last.to_ns == next.from_ns && (waits || is_level)
+    }
+
+    fn cause(&self, step_ms: f64, signs: &Signs) -> ShiftCause {
+        let (high, low) = match step_ms > 0.0 {
+            true => (signs, &self.signs),
+            false => (&self.signs, signs),
+        };
+        let step_ms = step_ms.abs();
+        let (spread_from, spread_to) = high.spread.grown(&low.spread);
+        let (lost_from, _) = high.lost.grown(&low.lost);
+        let (scatter_from, _) = high.scatter.grown(&low.scatter);
+        let loses = lost_from > 0.0;
+        let uneven = scatter_from >= UNEVEN * step_ms;
+        let alone = high.spread.value >= TIMES * low.spread.value;
+        if spread_from >= SWINGS * step_ms && (loses || uneven)
+            || spread_from >= SWINGS_ALONE * step_ms && alone
+        {
+            ShiftCause::Queue
+        } else if spread_to.max(-spread_from) <= STEADY * step_ms && !loses {
+            ShiftCause::Path
+        } else {
+            ShiftCause::CannotTell
         }
     }
-    shifts
+}
+
+/// Shifts in time order. Neighbours of one level and one cause are one, and so are those of a queue whose height varies.
+fn joined(all: &[Minute], edges: &[usize], level: &Usual) -> Vec<Shift> {
+    let mut found: Vec<(usize, Shift)> = Vec::new();
+    for w in edges.windows(2) {
+        let Some(shift) = level.shift(&all[w[0]..w[1]]) else {
+            continue;
+        };
+        match found.last_mut() {
+            Some((from, last)) if level.is_one(last, &shift) => {
+                if let Some(both) = level.shift(&all[*from..w[1]]) {
+                    *last = both;
+                }
+            }
+            _ => found.push((w[0], shift)),
+        }
+    }
+    found.into_iter().map(|(_, shift)| shift).collect()
 }

@@ -29,9 +29,8 @@ use crate::uplinks::Uplink;
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::Figure;
 use stats::runs;
-use stats::{Ipdv, Moments};
+use stats::{Ends, Figure, Ipdv, Moments};
 
 /// Version of the shape in `--json`.
 pub const STATISTICS_VERSION: u32 = 1;
@@ -296,13 +295,15 @@ pub struct Baseline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShiftCause {
-    /// A shift by multiples of the probes' own interval, with the same spread as before: the instrument takes one
-    /// probe's answer for another's.
+    /// A shift by multiples of the probes' own interval, with no more spread: the instrument takes one probe's answer
+    /// for another's.
     Instrument,
-    /// A shift whose spread grew with it: a queue that did not empty for long.
+    /// A level with more spread, and with more losses or less even minutes: a queue that did not empty for long.
     Queue,
-    /// A shift to another level with the same spread: another path.
+    /// A level with no more spread and no more losses: another path.
     Path,
+    /// Another path or a queue: the spread and the losses do not tell them apart.
+    CannotTell,
 }
 
 /// A stretch whose base line differs from the recording's usual one.
@@ -337,7 +338,10 @@ fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
         return n.max(1.0);
     }
     // Blocks of n/m independent samples would have means that vary by variance · m/n.
-    (variance / between * stats::effective_size(&series)).clamp(1.0, n.max(1.0))
+    let worth = stats::effective_size(&series);
+    // Few blocks know that variance little: Student's t of so many, where the interval has that of as many samples.
+    let doubt = stats::Z95 / stats::student_t95(worth - 1.0);
+    (variance / between * worth * doubt * doubt).clamp(1.0, n.max(1.0))
 }
 
 /// Share of `yes` among `of`, in blocks in the order of time.
@@ -559,21 +563,18 @@ fn quantiles<T: Copy + Into<i64>>(
             })
             .collect();
         let independent = independent(&means, p * (1.0 - p), n as f64);
-        Ok(stats::interval_at(n, independent, *p))
+        Ok(Ends::new(n, independent, *p))
     };
-    let ends: Vec<Result<(usize, usize), Figure>> = shares.iter().zip(&values).map(ends).collect();
-    let known = ends.iter().flatten().flat_map(|(low, high)| [*low, *high]);
+    let ends: Vec<Result<Ends, Figure>> = shares.iter().zip(&values).map(ends).collect();
+    let known = ends.iter().flatten().flat_map(Ends::needs);
     let found = runs::kths(runs, &known.collect::<Vec<_>>());
-    let mut found = found.chunks_exact(2);
-    let figure = |(end, value): (Result<_, Figure>, f64)| {
-        if let Err(why) = end {
-            return why;
-        }
-        let pair = found.next().expect("each interval has two ends");
-        Figure::Is {
-            value: value / unit,
-            low: (pair[0] as f64).min(value) / unit,
-            high: (pair[1] as f64).max(value) / unit,
+    let mut found = found.as_chunks::<5>().0.iter();
+    let figure = |(end, value): (Result<Ends, Figure>, f64)| match end {
+        Err(why) => why,
+        Ok(ends) => {
+            let samples = found.next().expect("each interval has its samples");
+            let figure = ends.figure(value, samples.map(|v| v as f64));
+            figure.map(|v| v / unit)
         }
     };
     ends.into_iter().zip(values).map(figure).collect()

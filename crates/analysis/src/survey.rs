@@ -45,6 +45,8 @@ pub struct Request {
     pub services: Vec<Table>,
     /// Times at which the link was full.
     pub full: Vec<Full>,
+    /// True if each answer names its probe, so that the instrument cannot take one for another.
+    pub matched: bool,
     /// Incidents of the recording.
     pub incidents: Vec<Incident>,
 }
@@ -119,7 +121,7 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         shortest_hole_s: plan.shortest_hole_ns() as f64 / 1e9,
         availability: found.availability,
         stability,
-        baseline: changes::baseline(series),
+        baseline: changes::baseline(series, request.matched),
         services: services(&request.services, &judged),
         uses: uses(&whole, &loaded),
         loaded: loaded.into_iter().map(|(l, _)| l).collect(),

@@ -18,7 +18,7 @@ use analysis::survey::{Request, Span, target};
 use analysis::uplinks::uplinks;
 use anyhow::Context;
 use base::record::{
-    Availability, Direction, Event, Exclusion, Meta, Recording, Row, Status, TableId, Text,
+    Availability, Direction, Event, Exclusion, Meta, Origin, Recording, Row, Status, TableId, Text,
 };
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
@@ -125,6 +125,8 @@ pub(crate) fn statistics(from: Source<'_>, ask: &Ask) -> anyhow::Result<Statisti
         services: ask.services.clone(),
         full: full(ask, &outlines, carried, (from_ns, to_ns)),
         incidents,
+        // Answers to our own probes carry their numbers.
+        matched: !matches!(meta.origin, Origin::Simulated | Origin::Imported),
         // A day of a recording of one day is the whole.
         days: if days.len() > 1 {
             days.clone()

@@ -38,8 +38,7 @@ pub use changes::change_points;
 pub use delays::{Delays, Ipdv, delays, ipdv, jitter};
 pub use figure::Figure;
 pub use quantile::{
-    endpoint_below, interval_at, median, quantile, quantile_figure, quantile_of_sorted, sorted,
-    too_few,
+    Ends, endpoint_below, median, quantile, quantile_figure, quantile_of_sorted, sorted, too_few,
 };
 pub use rank::rank_correlation;
 pub use survival::survival_quantile;

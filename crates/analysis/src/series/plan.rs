@@ -40,6 +40,10 @@ const LENGTHS: [i64; 27] = [
 
 /// Number of blocks of a whole recording: enough to tell how samples depend on each other over time.
 const BLOCKS: i64 = 480;
+/// Number of blocks of a window or a span.
+const PARTS: i64 = 24;
+/// Number of ends of spans with which some blocks are in each union of them.
+const MANY: usize = 400;
 /// Greatest number of slots of a recording.
 const SLOTS: i64 = 200_000;
 /// Number of probes that makes a slot worth keeping: an outage is no shorter.
@@ -159,7 +163,7 @@ impl Plan {
         // A window should have some blocks of its own, to know its own doubt.
         let wanted = cuts
             .window_ns
-            .map_or(i64::MAX, |w| w / 10)
+            .map_or(i64::MAX, |w| w / PARTS)
             .min(span / BLOCKS);
         Some(Plan {
             from_ns,
@@ -179,6 +183,28 @@ impl Plan {
 
     pub(super) fn probes_a_block(&self) -> usize {
         (self.block_ns / self.interval_ns + 2).min(1_000_000) as usize
+    }
+
+    /// Further cuts, for a short span to have some blocks of its own, too. Where there are many spans, they have.
+    fn parts(&self) -> Vec<i64> {
+        let mut edges = self.cuts.edges.clone();
+        edges.retain(|t| (self.from_ns..=self.to_ns).contains(t));
+        edges.sort_unstable();
+        let cut = |e: &[i64]| {
+            let length = e[1] - e[0];
+            let part = (length / PARTS).max(PROBES_A_SLOT * self.interval_ns);
+            let count = if part < self.block_ns {
+                length / part
+            } else {
+                0
+            };
+            let from = e[0];
+            (1..count).map(move |k| from + k * part)
+        };
+        match edges.len() {
+            0..=MANY => edges.windows(2).flat_map(cut).collect(),
+            _ => Vec::new(),
+        }
     }
 
     pub(super) fn blocks(&self) -> Vec<Block> {
@@ -201,6 +227,7 @@ impl Plan {
             }
         }
         edges.extend(&self.cuts.edges);
+        edges.extend(self.parts());
         for x in &self.cuts.exclusions {
             edges.extend([x.from_ns, x.to_ns]);
         }

@@ -236,6 +236,7 @@ fn notes(page: &mut Page, s: &Statistics, zone: &TimeZone) {
         for shift in shifts.take(1) {
             let what = match shift.cause {
                 ShiftCause::Instrument => "a fault of the instrument: see --exclude-faults",
+                ShiftCause::CannotTell => "another path or a queue",
                 _ => "another path",
             };
             said.push(format!(

@@ -342,6 +342,9 @@ fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
                 ),
                 Some(Paint::Red),
             ),
+            _ if s.cause == ShiftCause::CannotTell => {
+                ("another path or a queue: cannot tell".into(), None)
+            }
             _ => ("with no more spread: another path".into(), None),
         };
         let (when, base) = (span(s.from_ns, s.to_ns, zone), DELAY.print(s.base_ms));
@@ -351,7 +354,7 @@ fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         let more = others.len() - LISTED;
         page.item(&format!("and {more} further shifts"), None);
     }
-    if let Some(largest) = queues.iter().max_by(|a, b| a.step_ms.total_cmp(&b.step_ms)) {
+    if let Some(largest) = queues.iter().max_by(|a, b| a.base_ms.total_cmp(&b.base_ms)) {
         let all = queues.iter().map(|s| s.to_ns - s.from_ns).sum::<i64>();
         page.item(
             &format!(
