@@ -4,7 +4,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
 BIN := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tailback
-.PHONY: crates elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet fleet-hundred test build release release-check small assets deps truth draws twin-draws probe-draws capture-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
+.PHONY: crates elsewhere windows windows-check weeks wheel python python-speed demo demo-fleet fleet-hundred test build release release-check small assets deps truth draws twin-draws probe-draws capture-draws monitor-draws ecn-draws l4s-draws nqb-draws quic-draws spin-draws pattern-draws via-draws web-draws accuracy gateway attack fuzz-long fuzz-hours liar-long book install egress
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback
@@ -167,6 +167,10 @@ attack: ## all attacks on a server at once for a minute, beside an honest client
 capture-draws: COUNT = 300
 capture-draws: ## captures of random transfers, judged by what the simulator knows: docs/book/capture-draws.md
 	$(CARGO) run --release --package lab -- capture-draws --seed $(SEED) --count $(COUNT) --page docs/book/capture-draws.md
+
+monitor-draws: COUNT = 400
+monitor-draws: ## monitors of random links, judged by the law of each: docs/book/monitor-draws.md
+	$(CARGO) run --release --package lab -- monitor-draws --seed $(SEED) --count $(COUNT) --page docs/book/monitor-draws.md
 
 probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
 	$(CARGO) run --release --package lab -- probe-draws --seed $(SEED) --count 400 > probe-draws.tmp

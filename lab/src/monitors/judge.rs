@@ -10,8 +10,11 @@ use analysis::services::Can;
 use analysis::statistics::{ShiftCause, Summary, TargetStatistics};
 use stats::Figure;
 
+/// Probes of an outage or a gap.
+const LEAST: usize = 10;
+
 /// The figures in the order of the tables.
-pub const FIGURES: [&str; 21] = [
+pub const FIGURES: [&str; 22] = [
     "round trip, mean",
     "round trip, median",
     "round trip, 95 %",
@@ -31,6 +34,7 @@ pub const FIGURES: [&str; 21] = [
     "difference of losses",
     "uses",
     "outages",
+    "gaps",
     "availability",
     "shifts of the base line",
 ];
@@ -186,35 +190,29 @@ pub fn differences(said: [&Summary; 2], law: [&Summary; 2]) -> Vec<Judged> {
 /// Outages, availability and shifts beside what was drawn.
 pub fn events(draw: &Draw, lost: &[bool], said: &TargetStatistics) -> Vec<Judged> {
     let s = |slot: usize| slot as f64 * draw.interval_s;
-    let mut all = Vec::new();
-    // Ten lost probes and more are an outage, whatever lost them. Whoever asks sees ends as good as two intervals.
-    let runs = runs(lost, 10);
-    let near = |a: f64, b: f64| (a - b).abs() <= 2.0 * draw.interval_s + 0.1 * draw.interval_s;
-    let told: Vec<(f64, f64)> = (said.outages.iter())
-        .map(|o| (o.from_ns as f64 / 1e9, o.to_ns as f64 / 1e9))
-        .collect();
-    let longest_unseen = said.shortest_hole_s;
-    for &(from, to) in &runs {
-        let (from, to) = (s(from), s(to));
-        let found = told.iter().any(|t| near(t.0, from) && near(t.1, to));
-        let verdict = match found {
-            true => Verdict::Right,
-            false if to - from <= longest_unseen + 2.0 * draw.interval_s => Verdict::CannotTell,
-            false => Verdict::Wrong,
-        };
-        all.push(judged(
-            "outages",
-            verdict,
-            if found { "found" } else { "not found" }.into(),
-            format!("{from:.1} to {to:.1} s"),
-        ));
-    }
-    for t in &told {
-        if !runs.iter().any(|r| near(t.0, s(r.0)) && near(t.1, s(r.1))) {
-            let told = format!("{:.1} to {:.1} s", t.0, t.1);
-            all.push(judged("outages", Verdict::Wrong, told, "none".into()));
-        }
-    }
+    // Ten lost probes and more are an outage, whatever lost them. Gaps are listed from the same length on.
+    let runs = runs(lost, LEAST);
+    let told = |from: i64, to: i64| (from as f64 / 1e9, to as f64 / 1e9);
+    let outages = said.outages.iter().map(|o| told(o.from_ns, o.to_ns));
+    let gaps = said.gaps.iter().map(|g| told(g.from_ns, g.to_ns));
+    let drawn_gaps = draw
+        .events
+        .iter()
+        .filter(|e| e.change == Change::Gap && e.to - e.from >= LEAST);
+    let mut all = holes(
+        "outages",
+        draw,
+        &runs.iter().map(|r| (s(r.0), s(r.1))).collect::<Vec<_>>(),
+        &outages.collect::<Vec<_>>(),
+        said.shortest_hole_s,
+    );
+    all.extend(holes(
+        "gaps",
+        draw,
+        &drawn_gaps.map(|e| (s(e.from), s(e.to))).collect::<Vec<_>>(),
+        &gaps.collect::<Vec<_>>(),
+        said.shortest_hole_s,
+    ));
     // The network was away in drawn outages, and in groups of losses as long as one.
     let of = |wanted: fn(&Change) -> bool| -> f64 {
         let events = draw.events.iter().filter(|e| wanted(&e.change));
@@ -233,6 +231,38 @@ pub fn events(draw: &Draw, lost: &[bool], said: &TargetStatistics) -> Vec<Judged
     let availability = said.availability.map(|a| 100.0 * a);
     all.push(one("availability", &availability, truth, SHARE));
     all.extend(shifts(draw, said));
+    all
+}
+
+/// Holes that were told, in seconds, beside the true ones. Ends are right to two intervals.
+fn holes(
+    name: &'static str,
+    draw: &Draw,
+    truth: &[(f64, f64)],
+    told: &[(f64, f64)],
+    shortest_s: f64,
+) -> Vec<Judged> {
+    let near = |a: f64, b: f64| (a - b).abs() <= 2.1 * draw.interval_s;
+    let meet = |a: &(f64, f64), b: &(f64, f64)| near(a.0, b.0) && near(a.1, b.1);
+    let say = |of: &(f64, f64)| format!("{:.1} to {:.1} s", of.0, of.1);
+    let mut all = Vec::new();
+    for hole in truth {
+        let (verdict, said) = match told.iter().find(|t| meet(t, hole)) {
+            Some(t) => (Verdict::Right, say(t)),
+            // The answer tells the length from which on it lists.
+            None if hole.1 - hole.0 <= shortest_s + 2.1 * draw.interval_s => {
+                (Verdict::CannotTell, "none".into())
+            }
+            None => (Verdict::Wrong, "none".into()),
+        };
+        all.push(judged(name, verdict, said, say(hole)));
+    }
+    for t in told
+        .iter()
+        .filter(|t| !truth.iter().any(|hole| meet(t, hole)))
+    {
+        all.push(judged(name, Verdict::Wrong, say(t), "none".into()));
+    }
     all
 }
 
@@ -259,6 +289,10 @@ fn shifts(draw: &Draw, said: &TargetStatistics) -> Vec<Judged> {
     const NAME: &str = "shifts of the base line";
     let mut all = Vec::new();
     let told = &said.baseline.shifts;
+    // Not every step stands out of what varies anyway.
+    let link = &draw.link;
+    let levels_ms = link.levels.map_or(0.0, |l| l.spread_ms);
+    let unseen_ms = 0.3 * link.base_ms + 3.0 * link.jitter.mean_ms + levels_ms;
     let drawn: Vec<(f64, f64, f64, ShiftCause)> = (draw.events.iter())
         .filter_map(|e| {
             let (step, cause) = match e.change {
@@ -287,10 +321,7 @@ fn shifts(draw: &Draw, said: &TargetStatistics) -> Vec<Judged> {
         let found: Vec<_> = told.iter().filter(overlap).collect();
         let verdict = match found.as_slice() {
             [] if !said.baseline.looked => Verdict::CannotTell,
-            // Not every step stands out of what varies anyway.
-            [] if step.abs() < 0.3 * draw.link.base_ms + 3.0 * draw.link.jitter.mean_ms => {
-                Verdict::CannotTell
-            }
+            [] if step.abs() < unseen_ms => Verdict::CannotTell,
             [] => Verdict::Wrong,
             [s] => {
                 let ends = (s.from_ns as f64 / 1e9 - from).abs() <= 120.0

@@ -173,3 +173,59 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draws::judge::Verdict;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn figures_of_random_monitors_are_right_and_their_intervals_hold_the_law() {
+        let seed = 2027;
+        let outcomes = (0..120).map(|number| outcome(seed, number).unwrap());
+        let judged: Vec<Judged> = outcomes.flat_map(|o| o.judged).collect();
+        let wrong: Vec<&Judged> = (judged.iter())
+            .filter(|j| j.verdict == Verdict::Wrong)
+            .collect();
+        assert!(wrong.len() * 50 <= judged.len(), "seed {seed}: {wrong:#?}");
+        let share = |of: &dyn Fn(&Judged) -> bool| {
+            let intervals = judged.iter().filter(|j| j.covered.is_some() && of(j));
+            let (mut hold, mut all) = (0, 0);
+            for j in intervals {
+                all += 1;
+                hold += usize::from(j.covered == Some(true));
+            }
+            (hold, all)
+        };
+        let (hold, all) = share(&|_| true);
+        assert!(hold * 100 >= all * 95, "{hold} of {all}");
+        for stretch in ["95 % in a window", "95 % in a span"] {
+            let (hold, all) = share(&|j| j.figure == stretch);
+            assert!(
+                all > 30 && hold * 100 >= all * 90,
+                "{stretch}: {hold} of {all}"
+            );
+        }
+        // No event of the host is taken for one of the network.
+        let holes = |j: &&&Judged| matches!(j.figure, "outages" | "gaps" | "availability");
+        assert_eq!(wrong.iter().filter(holes).count(), 0, "{wrong:#?}");
+    }
+
+    #[test]
+    fn a_seed_draws_every_law_and_change() {
+        let draws: Vec<Draw> = (0..200).map(|n| family::draw(5, n)).collect();
+        let laws: BTreeSet<_> = draws.iter().map(|d| d.family).collect();
+        assert_eq!(laws.len(), family::FAMILIES.len());
+        let changes = draws.iter().flat_map(|d| &d.events);
+        let kinds: BTreeSet<_> = changes
+            .map(|e| match e.change {
+                family::Change::Outage => 0,
+                family::Change::Path { .. } => 1,
+                family::Change::Queue { .. } => 2,
+                family::Change::Gap => 3,
+            })
+            .collect();
+        assert_eq!(kinds.len(), 4);
+    }
+}
