@@ -1,7 +1,7 @@
 //! Gaps (stretches without a record) and outages (stretches without an answer).
 //!
 //! **Method.** A gap lasts from one sent probe to the next, if that is longer than ten intervals and than a slot. In an
-//! outage, probes were due for at least as long, and none was answered in time. A stretch in which the network kept probes
+//! outage, probes were due for at least as long, at least half of them left, and none was answered in time. A stretch in which the network kept probes
 //! from leaving is an outage however short: no answer could have come. Both begin and end at send times of probes, not at
 //! edges of slots. Availability is the share of the probed time outside outages. This is its only definition: reports
 //! and plots take it from here. Its interval holds what the probes leave open: an outage's ends lie within an interval of
@@ -193,10 +193,12 @@ fn outages(stretch: &[&Slot], shortest: i64, interval_ns: i64) -> Vec<Outage> {
     let begin = stretch[0].first_sent_ns;
     let hole = |last_ok: Option<i64>, to_ns: i64, lost: u64, ended: bool| {
         let from_ns = last_ok.map_or(begin, |t| t + interval_ns);
-        (to_ns - from_ns >= shortest && lost > 0).then_some(Outage {
+        let slots = ((to_ns - from_ns) / interval_ns).max(1) as u64;
+        // A few lost probes among many that this host did not send are none.
+        (to_ns - from_ns >= shortest && lost > 0 && 2 * lost >= slots).then_some(Outage {
             from_ns,
             to_ns,
-            lost: lost.min(((to_ns - from_ns) / interval_ns).max(1) as u64),
+            lost: lost.min(slots),
             ended,
             cause: String::new(),
         })

@@ -534,6 +534,98 @@ fn another_path_and_a_standing_queue_are_not_the_instruments_fault() {
     assert_eq!(causes, [ShiftCause::Path, ShiftCause::Queue]);
 }
 
+/// A step of 2.92 intervals is no fault of the instrument, and one of 3 intervals is none where answers carry numbers. A
+/// queue that hardly swings looks like a path, unless it loses packets.
+#[test]
+fn a_step_that_may_be_either_is_not_told() {
+    let interval = 100 * MS;
+    let of = |step_ms: f64, swing_ms: f64, loss: f64, matched: bool| {
+        let mut u = uniform(4);
+        let rows: Vec<(Status, Option<i64>)> = (0..4 * 36_000)
+            .map(|i| {
+                let held = i / 36_000 == 1;
+                let (step, swing) = if held {
+                    (step_ms, swing_ms)
+                } else {
+                    (0.0, 0.0)
+                };
+                let ms = 19.0 + step + 2.0 * u() + swing * u();
+                match held && u() < loss {
+                    true => (Status::Lost, None),
+                    false => (Status::Ok, Some((ms * 1e6) as i64)),
+                }
+            })
+            .collect();
+        let request = Request {
+            matched,
+            sliding_ns: 600 * S,
+            ..Request::default()
+        };
+        let t = target("udp", &series(&rows, interval, cuts()), &request);
+        let causes = t.baseline.shifts.iter().map(|s| s.cause);
+        causes.collect::<Vec<_>>()
+    };
+    use ShiftCause::{CannotTell, Instrument, Path, Queue};
+    assert_eq!(of(292.0, 0.0, 0.0, false), [Path]);
+    assert_eq!(of(300.0, 0.0, 0.0, false), [Instrument]);
+    assert_eq!(of(300.0, 0.0, 0.0, true), [Path]);
+    assert_eq!(of(250.0, 10.0, 0.0, true), [CannotTell]);
+    assert_eq!(of(250.0, 0.0, 0.01, true), [CannotTell]);
+    assert_eq!(of(250.0, 90.0, 0.01, true), [Queue]);
+}
+
+/// A span of ten minutes in a recording of a week has an interval of its own: its delays come in waves of a minute, and its
+/// six hundred probes are worth few.
+#[test]
+fn a_short_span_of_a_long_recording_knows_its_own_doubt() {
+    let mut u = uniform(9);
+    let rtts: Vec<i64> = (0..7 * 86_400)
+        .map(|i| {
+            let wave = (i as f64 / 60.0 * std::f64::consts::TAU).sin();
+            ((50.0 + 20.0 * wave + u()) * 1e6) as i64
+        })
+        .collect();
+    let span = Span {
+        name: "span".into(),
+        from_ns: 100_000 * S,
+        to_ns: 100_600 * S,
+    };
+    let cuts = Cuts {
+        edges: vec![span.from_ns, span.to_ns],
+        ..cuts()
+    };
+    let request = Request {
+        spans: vec![span],
+        sliding_ns: 600 * S,
+        ..Request::default()
+    };
+    let t = target("udp", &series(&answered(&rtts), S, cuts), &request);
+    let Figure::Is { low, high, .. } = t.spans[0].rtt.point(0.5) else {
+        panic!("a figure")
+    };
+    assert!(high - low > 5.0, "{low} to {high}");
+}
+
+/// Nine probes that a stopped host did not send, and one that was lost.
+#[test]
+fn a_lost_probe_among_those_not_sent_is_no_outage() {
+    let sent = |i: &i64| !(100..109).contains(i);
+    let mut outline = Outline::default();
+    (0..300).filter(sent).for_each(|i| outline.add(i * S));
+    let mut series = Series::new(Plan::new(&outline, cuts()).expect("probes"));
+    for i in (0..300).filter(sent) {
+        let lost = i == 109;
+        series.add(Probe {
+            sent_ns: i * S,
+            rtt_ns: (!lost).then_some(20 * MS),
+            status: if lost { Status::Lost } else { Status::Ok },
+        });
+    }
+    series.finish(1);
+    let t = target("udp", &series, &Request::default());
+    assert_eq!(t.outages, []);
+}
+
 #[test]
 fn reliability_while_the_line_is_full_differs_from_the_whole() {
     // An hour with 10 minutes of upload at 700 kbit/s.
