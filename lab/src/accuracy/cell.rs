@@ -14,6 +14,8 @@ pub struct Cell {
 pub enum On {
     /// In virtual time.
     Bench(Line),
+    /// In virtual time, with the simulator's TCP.
+    Simulated(Line),
     /// With the kernel's own packets: `tailback probe --link`.
     Link(Line),
     /// The same, in a network in which something stands or is planted.
@@ -121,6 +123,17 @@ impl Cell {
         }
     }
 
+    /// The same in virtual time.
+    pub fn simulated(self) -> Cell {
+        match self.on {
+            On::Link(line) => Cell {
+                on: On::Simulated(line),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     pub fn network(
         probe: impl Into<String>,
         line: Line,
@@ -145,7 +158,7 @@ impl Cell {
     /// As the page names where it runs.
     pub fn place(&self) -> String {
         match &self.on {
-            On::Bench(line) | On::Link(line) => line.name(),
+            On::Bench(line) | On::Simulated(line) | On::Link(line) => line.name(),
             On::Network { line, what, .. } if what.is_empty() => line.name(),
             On::Network { line, what, .. } => format!("{}: {what}", line.name()),
         }

@@ -12,6 +12,7 @@ mod kernel;
 mod line;
 mod random;
 mod rows;
+mod simulated;
 
 use cell::{Cell, On};
 use experiment::PROBES;
@@ -36,6 +37,7 @@ fn about_s(kind: &str) -> f64 {
 fn run_cell(cell: &Cell) -> Result<rows::Said, String> {
     let run = || match &cell.on {
         On::Bench(line) => bench::run(&cell.probe, line),
+        On::Simulated(line) => simulated::run(&cell.probe, line, 1),
         On::Link(line) => kernel::over_a_link(&cell.probe, line),
         On::Network { line, plants, .. } => kernel::in_a_network(&cell.probe, line, plants),
     };
@@ -156,7 +158,7 @@ fn lane(
 ) {
     let began = Instant::now();
     let cost = |c: &Cell| match c.on {
-        On::Bench(_) => 1.0,
+        On::Bench(_) | On::Simulated(_) => 1.0,
         _ => about_s(c.kind()),
     };
     let ours = || cells.iter().zip(done).filter(|(c, _)| takes(c));

@@ -56,10 +56,6 @@ pub struct Draw {
 }
 
 impl Draw {
-    pub fn seconds(&self) -> f64 {
-        self.probes as f64 * self.interval_s
-    }
-
     /// Description in a line.
     pub fn told(&self) -> String {
         format!(

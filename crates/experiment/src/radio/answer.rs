@@ -2,7 +2,7 @@
 
 use super::{Jump, Known, Params, STAGE, woken};
 use crate::answer::{Draw, Figured, Outcome, Plot, Series, Table};
-use crate::trains::of_stage;
+use crate::trains::{CLOCK, of_stage};
 use base::print::significant;
 use base::program::Train;
 use base::record::Direction;
@@ -66,15 +66,22 @@ fn still(known: &Known, longest: f64, way: Direction, out: &mut Outcome) {
 fn sleeps(known: &Known, jumps: &[Jump], jump: &Jump, way: Direction, out: &mut Outcome) {
     let until = jumps.iter().map(|j| j.from_s).find(|s| *s >= jump.to_s);
     let behind = |s: f64| s >= jump.to_s && until.is_none_or(|u| s <= u);
-    let of_level: Vec<f64> = known
-        .by_silence
-        .iter()
-        .filter(|(s, _)| behind(*s))
-        .flat_map(|(_, all)| all.iter().copied())
-        .collect();
+    let of_level = known.by_silence.iter().filter(|(s, _)| behind(*s));
+    // The two hosts' clocks drift apart while nothing is sent.
+    let longest_s = of_level.clone().fold(0.0f64, |a, (s, _)| a.max(*s));
+    let drift_ms = CLOCK * longest_s * 1e3;
+    let of_level: Vec<f64> = of_level.flat_map(|(_, all)| all.iter().copied()).collect();
     let wake = match &of_level[..] {
         [one] => Figure::exactly(*one),
         all => stats::mean_figure(all),
+    };
+    let wake = match wake {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: low - drift_ms,
+            high: high + drift_ms,
+        },
+        unknown => unknown,
     };
     let after = Figure::Is {
         value: (jump.from_s + jump.to_s) / 2.0 * 1e3,

@@ -84,7 +84,7 @@ fn silence_of(train: &Train) -> Option<f64> {
 
 /// Wake-up time of a train: its program has datagrams before the silence and after it.
 fn woken(train: &Train) -> Option<Woken> {
-    let base = train.delays().map(|d| d.1).min()?;
+    let awake_ns = stats::median(&awake(train))?;
     let after = train.fates.get(EACH as usize..)?;
     let first = after.first()?;
     // A first one that is lost says nothing where the radio was awake; where it slept all come at once.
@@ -92,19 +92,24 @@ fn woken(train: &Train) -> Option<Woken> {
     let came = after.iter().filter_map(|f| f.received_ns).min()?;
     Some(Woken {
         silence_s: silence_of(train)?,
-        ms: (came - first.sent_ns? - base) as f64 * 1e-6,
+        ms: ((came - first.sent_ns?) as f64 - awake_ns) * 1e-6,
     })
 }
 
-/// Variation of delays while the link is awake, ms: from the least to the ninth decile, before the silence.
+/// Delays before the silence while the radio is awake, ns.
+fn awake(train: &Train) -> Vec<f64> {
+    let before = train.fates.iter().take(EACH as usize);
+    let delays = before.filter_map(|f| Some((f.received_ns? - f.sent_ns?) as f64));
+    let mut delays: Vec<f64> = delays.collect();
+    // The first of all may have woken the radio itself, and those behind it have waited for that.
+    delays.split_off(delays.len() * 3 / 4)
+}
+
+/// Variation of delays while the link is awake, ms: from the least of the train to the ninth decile before the silence.
 fn noise(train: &Train) -> Option<f64> {
     let base = train.delays().map(|d| d.1).min()?;
-    let awake = train.fates.get(..EACH as usize)?.iter();
-    let late = awake.filter_map(|f| Some((f.received_ns? - f.sent_ns? - base) as f64 * 1e-6));
-    let late: Vec<f64> = late.collect();
-    // The first of all may have woken the radio itself, and those behind it have waited for that.
-    let last = stats::sorted(&late[late.len() * 3 / 4..]);
-    stats::quantile_of_sorted(&last, 0.9)
+    let late = stats::quantile(&awake(train), 0.9)?;
+    Some((late - base as f64) * 1e-6)
 }
 
 /// Medians of the wake-up time by silence, in ascending order, and silences with too few values.

@@ -3,7 +3,7 @@
 //! **Method.** The link is filled, one method after the other, by several TCP connections, by one, and by datagrams
 //! faster than it. Counting begins after a warm-up, so that slow start is left out. The interface's own counters are
 //! read beside each; they include cross traffic. Probes of a session run all the time: round trips at rest and under
-//! each load.
+//! each load, and count as a part of the rate.
 //!
 //! **Source.** Borlaug 2014, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
 //! (SamKnows); one connection with the interface's counters, the *passive throughput*, and the capacity by UDP (BISMark).
@@ -72,7 +72,7 @@ struct Seen {
     step: Step,
     /// Payload rate.
     payload: Figure,
-    /// Rate of whole IP packets.
+    /// Rate of whole IP packets, the session's probes included.
     packets: Figure,
     /// Rate on the interface, cross traffic and link-layer headers included; null if it was not read.
     interface_bps: Option<f64>,
@@ -124,7 +124,8 @@ impl Seen {
             || payload_bytes + rate::header_bytes(payload_bytes),
             |p| p as f64,
         );
-        let packets = payload.map(|bps| bps * packet_bytes / payload_bytes);
+        let load = payload.map(|bps| bps * packet_bytes / payload_bytes);
+        let beside_bps = probes_bps(recording, counts.clone());
         let (delays, lost) = probed(recording, counts.clone());
         let whole = rate::carried(recording, step.direction, step.began_ns..step.ended_ns);
         let course = whole.map_or_else(Vec::new, |c| {
@@ -137,9 +138,9 @@ impl Seen {
         });
         Seen {
             interface_bps: interface_bps(recording, step.direction, &counts),
-            packets_per_s: packets.value().map(|bps| bps / 8.0 / packet_bytes),
+            packets_per_s: load.value().map(|bps| bps / 8.0 / packet_bytes),
+            packets: load.map(|bps| bps + beside_bps),
             payload,
-            packets,
             delays,
             lost,
             course,
@@ -220,6 +221,17 @@ fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>
         ns += t.interval_ns as f64;
     }
     (ns > 0.0).then(|| bytes * 8e9 / ns)
+}
+
+/// Rate of the session's probes that were answered, whole IP packets in one direction.
+fn probes_bps(recording: &Recording, range: Range<i64>) -> f64 {
+    let seconds = (range.end.saturating_sub(range.start) as f64 * 1e-9).max(1e-3);
+    let probes = phases::own_probes(recording, range);
+    let answered = probes.iter().filter(|d| d.rtt_ms().is_some()).count();
+    let bytes = analysis::Options::default()
+        .with_facts_of(recording)
+        .probe_ip_bytes;
+    answered as f64 * bytes * 8.0 / seconds
 }
 
 /// Round trips of the session's probes, and the share that was lost.

@@ -88,7 +88,7 @@ impl Steps for Throughput {
                 return action;
             }
             self.state = match std::mem::replace(&mut self.state, State::End) {
-                State::Begin => self.begin(),
+                State::Begin => self.begin(seen),
                 State::Rest { began, began_ns } => self.rest(began, began_ns, seen),
                 State::Scouting(left) => self.scouting(left, seen),
                 State::Next => self.next_filling(seen),
@@ -122,7 +122,10 @@ impl Throughput {
         }
     }
 
-    fn begin(&mut self) -> State {
+    fn begin(&mut self, seen: &Seen) -> State {
+        let detail = serde_json::json!({ "ip_bytes": seen.probe_size.get() });
+        self.planned
+            .event("probe", &*seen.probe_target, detail.to_string());
         self.planned.then(Action::Turn(TURN));
         self.planned.then(Action::Count(Counted::Interface));
         self.planned.then(Action::Probe(Probing {

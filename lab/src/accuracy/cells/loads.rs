@@ -50,14 +50,20 @@ fn of_each(of: fn(&Queue, &Queue) -> f64) -> Sample {
     })
 }
 
+/// A transfer's own round trip is the line's and what packets wait meanwhile.
+pub fn round_trip(line: Line) -> Truth {
+    let packet_ms = PACKET_BITS * 1e3 / line.rate;
+    let base = 2.0 * line.delay_ms + packet_ms;
+    let waits: Sample = Box::new(move |r| Ok(base + median(sojourns(r, "up", &transfers(r)))?));
+    seen(&["cubic_srtt_ms"], waits, 0.1, 2.0 * packet_ms)
+}
+
 /// A file that fills the line for eight seconds: its rate is what the emulator carried of it, its own round trip the line's
 /// and what packets wait meanwhile, and what is sent again is what the queue dropped; a tail that is probed for and a packet
 /// thought lost are three at most.
-fn tcp(rate: f64, queue: &str) -> Cell {
-    let line = Line::up(rate, queue);
+fn tcp(line: Line) -> Cell {
+    let rate = line.rate;
     let size = (rate * PAYLOAD).round();
-    let base = 2.0 * line.delay_ms + PACKET_BITS * 1e3 / rate;
-    let waits: Sample = Box::new(move |r| Ok(base + median(sojourns(r, "up", &transfers(r)))?));
     let drops = of_each(|began, ended| (ended.drops - began.drops) as f64);
     let carried: Sample = Box::new(|r| {
         let spans = transfers(r);
@@ -69,12 +75,7 @@ fn tcp(rate: f64, queue: &str) -> Cell {
     });
     let truths = vec![
         seen(&["cubic_bps"], carried, 0.02, 0.0),
-        seen(
-            &["cubic_srtt_ms"],
-            waits,
-            0.1,
-            2.0 * PACKET_BITS * 1e3 / rate,
-        ),
+        round_trip(line.clone()),
         seen(&["cubic_again"], drops, 0.1, 3.0),
     ];
     let probe = format!("tcp:control=cubic,repeats=2,size={size} B");
@@ -84,7 +85,7 @@ fn tcp(rate: f64, queue: &str) -> Cell {
 /// The same where the queue lets CUBIC fill the line: it cannot go faster than whole packets leave, and until its window has
 /// grown, or while an AQM lets the queue run dry, the line has nothing to send, which costs a twentieth at the most.
 fn tcp_full(rate: f64, queue: &str) -> Cell {
-    let mut cell = tcp(rate, queue);
+    let mut cell = tcp(Line::up(rate, queue));
     let most = rate * PAYLOAD;
     cell.truths
         .insert(0, between(&["cubic_bps"], 0.95 * most, 1.0005 * most));
@@ -209,9 +210,8 @@ fn rounds(recording: &Recording, beside: bool) -> Vec<(i64, i64)> {
 
 /// An upload's packets take the line's round trip, their own time on the line, and what the emulator's packets wait
 /// meanwhile. Its ACK may wait for one packet more (RFC 9293, section 3.8.6.3).
-fn collapse(rate: f64, queue: &str) -> Cell {
-    let line = Line::up(rate, queue);
-    let packet_ms = PACKET_BITS * 1e3 / rate;
+pub fn collapse(line: Line) -> Cell {
+    let packet_ms = PACKET_BITS * 1e3 / line.rate;
     let base = 2.0 * line.delay_ms;
     let waits = |beside: bool| -> Sample {
         Box::new(move |r| Ok(base + packet_ms + median(sojourns(r, "up", &rounds(r, beside)))?))
@@ -220,7 +220,7 @@ fn collapse(rate: f64, queue: &str) -> Cell {
         seen(&["alone_ms"], waits(false), 0.1, packet_ms),
         seen(&["beside_ms"], waits(true), 0.1, packet_ms),
         // The least is of a packet without data.
-        near(&["base_ms"], base + 60.0 * 8e3 / rate, 1.0),
+        near(&["base_ms"], base + 60.0 * 8e3 / line.rate, 1.0),
     ];
     Cell::link(
         "collapse:rounds=2,duration=12 s,lead=3 s,rest=1 s",
@@ -236,7 +236,7 @@ pub fn all() -> Vec<Cell> {
         (20e6, "fifo:packets=20", "fifo:packets=200"),
         (100e6, "fifo:packets=80", "fifo:packets=800"),
     ] {
-        all.push(tcp(rate, short));
+        all.push(tcp(Line::up(rate, short)));
         all.extend([long, "codel", "fq_codel", "pie"].map(|q| tcp_full(rate, q)));
         all.extend([long, "fq_codel"].map(|q| tcp_down(rate, q)));
     }
@@ -266,7 +266,8 @@ pub fn all() -> Vec<Cell> {
     ]);
     for rate in [2e6, 10e6] {
         all.extend(
-            ["fifo:packets=20", "fifo:packets=100", "codel", "fq_codel"].map(|q| collapse(rate, q)),
+            ["fifo:packets=20", "fifo:packets=100", "codel", "fq_codel"]
+                .map(|q| collapse(Line::up(rate, q))),
         );
     }
     all

@@ -2,7 +2,7 @@
 
 mod boxes;
 mod checks;
-mod loads;
+pub mod loads;
 mod marks;
 mod methods;
 mod names;
