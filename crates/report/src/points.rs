@@ -18,8 +18,7 @@ const STEPS: usize = 400;
 /// Explains the columns of the delays.
 const EXPLAINED: &str = "Median, 95 %, 99 %: of all probes that were answered in time. Day's 95 %: the 95 % point of a day, mean \
      over days; of a group, mean over its points. In brackets: the interval that holds that mean with 95 % confidence. Against most: \
-     worse or better if this interval lies above or below the median of all points. One of forty points that are alike is called \
-     worse by chance.";
+     worse or better if this interval, made wider for the number of points, lies above or below the median of all points.";
 
 /// Renders the answer for a terminal.
 pub fn text(found: &Points, style: Style) -> String {

@@ -74,15 +74,19 @@ pub fn mean_interval(m: &Moments, independent: f64) -> Figure {
     }
 }
 
+/// Point of Student's t distribution that is exceeded with the probability `above`, with `degrees` of freedom, at least half
+/// of one.
+pub fn student_t(degrees: f64, above: f64) -> f64 {
+    let law = StudentsT::new(0.0, 1.0, degrees.clamp(0.5, 1e6));
+    law.map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - above))
+}
+
 /// 97.5 % point of Student's t distribution with `degrees` of freedom, which need not be whole; at least half of one.
 pub fn student_t95(degrees: f64) -> f64 {
     if degrees.is_nan() || degrees > 1e6 {
         return super::Z95;
     }
-    let compute = || {
-        let law = StudentsT::new(0.0, 1.0, degrees.max(0.5));
-        law.map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
-    };
+    let compute = || student_t(degrees, 0.025);
     // Estimators that follow a link ask for the same few again and again, and each takes some microseconds.
     static KNOWN: [OnceLock<f64>; 128] = [const { OnceLock::new() }; 128];
     match KNOWN.get(degrees as usize) {

@@ -174,12 +174,13 @@ pub fn stretches(link: &Link, said: &TargetStatistics, law: &Summary) -> Vec<Jud
 
 /// Differences of two recordings beside those of their long courses.
 pub fn differences(said: [&Summary; 2], law: [&Summary; 2]) -> Vec<Judged> {
-    let of: [(&'static str, fn(&Summary) -> Figure, Tolerance); 3] = [
+    type Of = fn(&Summary) -> Figure;
+    let of: [(_, Of, _); 3] = [
         ("difference of medians", |s| s.rtt.point(0.5), DELAY),
         ("difference of 95 % points", |s| s.rtt.point(0.95), DELAY),
         ("difference of losses", |s| s.loss_percent.clone(), SHARE),
     ];
-    let judge = |(name, figure, by): (_, fn(&Summary) -> Figure, _)| {
+    let judge = |(name, figure, by): (_, Of, _)| {
         let said = analysis::compare::difference(&figure(said[1]), &figure(said[0]));
         let truth = figure(law[1]).value()? - figure(law[0]).value()?;
         Some(one(name, &said, truth, by))
