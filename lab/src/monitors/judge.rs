@@ -1,4 +1,4 @@
-//! What is said of a monitor's recording, beside the truth.
+//! Answers about a monitor's recording, beside the truth.
 //!
 //! **Truth.** Where nothing happens to the link, that is the law of its delays and losses: the same figures of a course
 //! sixty times as long. Where something happens, it is what was drawn to happen.
@@ -39,7 +39,7 @@ pub const FIGURES: [&str; 22] = [
     "shifts of the base line",
 ];
 
-/// How far a value may be off: a share of the truth, or this much.
+/// Tolerance of a value: a share of the truth, or this much.
 #[derive(Clone, Copy)]
 struct Tolerance {
     share: f64,
