@@ -7,11 +7,14 @@
 //! same hour of several days is described by its 95 % points: their mean, with Student's interval of the spread between days. The last
 //! seven days are set beside the days before by the difference of the means of their 95 % points, with Welch's interval.
 //!
-//! **Limits.** Days resemble their neighbours, so intervals of weeks are too narrow where storms last for days. A day with less
-//! than half as many probes as the median day counts in no mean, and never stands out; so it is with hours. Both are those of UTC.
+//! Days that resemble those before them are worth fewer.
+//!
+//! **Limits.** A week shows little of what lasts for days, so that intervals of weeks are too narrow then. A day with less
+//! than half as many probes as the median day counts in no mean, and never stands out; so it is with hours. Both are those of
+//! UTC.
 
-use crate::before_after::{FIGURES, Is, not_negative};
-use crate::points::{Day, Hour, Point};
+use crate::before_after::{FIGURES, Is};
+use crate::points::{Day, Hour, Point, mean_of_days, worth};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::{Figure, median, moments, student_t95};
@@ -298,18 +301,9 @@ fn weekday(date: &str) -> Option<usize> {
 
 /// Mean with Student's interval.
 fn mean_day(p95s: &[f64]) -> Figure {
-    match (p95s, moments(p95s)) {
-        ([], _) | (_, None) => Figure::cannot_tell("no whole day was measured"),
-        ([_], _) => Figure::cannot_tell("one day does not show how much days differ"),
-        (_, Some(m)) => {
-            let n = p95s.len() as f64;
-            let half = student_t95(n - 1.0) * m.sd / n.sqrt();
-            not_negative(Figure::Is {
-                value: m.mean,
-                low: m.mean - half,
-                high: m.mean + half,
-            })
-        }
+    match p95s {
+        [] => Figure::cannot_tell("no whole day was measured"),
+        days => mean_of_days(days),
     }
 }
 
@@ -321,7 +315,7 @@ fn difference(before: &[f64], last: &[f64]) -> Figure {
     if before.len() < 2 || last.len() < 2 {
         return Figure::cannot_tell("one day does not show how much days differ");
     }
-    let (n, m) = (before.len() as f64, last.len() as f64);
+    let (n, m) = (worth(before), worth(last));
     let (va, vb) = (a.sd * a.sd / n, b.sd * b.sd / m);
     let value = b.mean - a.mean;
     let sum = va + vb;
@@ -472,6 +466,27 @@ mod tests {
             }
         }
         assert!((930..=970).contains(&held), "{held} of 1000");
+    }
+
+    /// The same where half of each day is that of the day before, and nothing changes.
+    #[test]
+    fn the_interval_of_a_change_knows_that_days_resemble_each_other() {
+        let mut held = 0;
+        for seed in 0..1000 {
+            let mut rng = Streams::new(seed).stream("weather");
+            let mut weather = normal(&mut rng);
+            let p95s: Vec<f64> = (0..35)
+                .map(|_| {
+                    weather = 0.5 * weather + 0.75f64.sqrt() * normal(&mut rng);
+                    40.0 + 4.0 * weather
+                })
+                .collect();
+            let found = over_days(&point(&p95s));
+            if let Figure::Is { low, high, .. } = found.targets[0].change_ms {
+                held += usize::from((low..high).contains(&0.0));
+            }
+        }
+        assert!(held >= 870, "{held} of 1000");
     }
 
     #[test]

@@ -308,12 +308,12 @@ fn mean_of(values: &[f64], alone: &str) -> Figure {
 }
 
 /// The same of days in their order: days that resemble those before are worth fewer.
-fn mean_of_days(values: &[f64]) -> Figure {
+pub(crate) fn mean_of_days(values: &[f64]) -> Figure {
     not_negative(interval(values, worth(values), CHANCE, ONE_DAY))
 }
 
-/// Number of independent days that these are worth.
-fn worth(days: &[f64]) -> f64 {
+/// Number of independent days that these are worth, in their order.
+pub(crate) fn worth(days: &[f64]) -> f64 {
     let n = days.len() as f64;
     let share = stats::effective_size(days) / n;
     let memory = (1.0 - share) / (1.0 + share);
@@ -322,7 +322,7 @@ fn worth(days: &[f64]) -> f64 {
     }
     // A few days show less of a memory than there is (M. G. Kendall, Biometrika 41, 1954).
     let memory = (memory + (1.0 + 3.0 * memory) / n).min(0.95);
-    n * (1.0 - memory) / (1.0 + memory)
+    (n * (1.0 - memory) / (1.0 + memory)).max(1.5)
 }
 
 /// Mean with the interval that it misses with the probability `chance`, of values that are worth so many.
