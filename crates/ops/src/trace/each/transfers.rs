@@ -49,7 +49,8 @@ pub(super) const KINDS: &[Kind] = &[
 pub(super) const LEGEND: &str = "  The first three are of the largest transfer: the direction with the most\n  \
     payload. Lost packets are a share of the capture's data packets, losses in\n  \
     breaks and bursts a share of the lost ones. Bursts are those of offload, and\n  \
-    those that one ACK released. n counts the captures that have the figure.\n";
+    those that one ACK released. n counts the captures that have the figure.\n  \
+    No losses are told where more than a tenth may be needless repairs (no SACK).\n";
 
 /// Figures of one capture, and the time of its first packet.
 pub(super) fn read(path: &Path, plan: &Plan, notes: &mut Vec<String>) -> anyhow::Result<Figures> {
@@ -70,15 +71,18 @@ pub(super) fn read(path: &Path, plan: &Plan, notes: &mut Vec<String>) -> anyhow:
         }
     }
     let share = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
+    // Repairs of receivers without SACK are an upper end of the losses.
+    let are_known = losses.perhaps_needless * 10 <= losses.lost;
+    let lost = |part: u64, of: u64| share(part, of).filter(|_| are_known);
     let in_bursts = losses.in_bursts_of_offload + losses.in_bursts_after_acks;
     let has_data = losses.data_packets > 0;
     let figures = vec![
         largest.as_ref().and_then(|d| d.goodput_bps),
         largest.as_ref().and_then(|d| d.rtt_p50_ms),
         largest.as_ref().map(|d| d.retransmitted_packets as f64),
-        share(losses.lost, losses.data_packets),
-        share(losses.in_breaks, losses.lost),
-        share(in_bursts, losses.lost),
+        lost(losses.lost, losses.data_packets),
+        lost(losses.in_breaks, losses.lost),
+        lost(in_bursts, losses.lost),
         has_data.then_some(losses.time_in_breaks_s),
     ];
     Ok((traffic.totals.first_ns, figures))
