@@ -358,8 +358,11 @@ fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         let all = queues.iter().map(|s| s.to_ns - s.from_ns).sum::<i64>();
         page.item(
             &format!(
-                "a queue that was not empty for minutes: {} times, {} in all; highest {}: {} with more spread",
-                queues.len(),
+                "a queue that was not empty for minutes: {}, {} in all; highest {}: {} with more spread",
+                match queues.len() {
+                    1 => "once".to_owned(),
+                    n => format!("{n} times"),
+                },
                 words::lasting(all as f64 / 1e9),
                 span(largest.from_ns, largest.to_ns, zone),
                 sign(largest)
