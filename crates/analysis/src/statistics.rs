@@ -298,7 +298,8 @@ pub enum ShiftCause {
     /// A shift by multiples of the probes' own interval, with no more spread: the instrument takes one probe's answer
     /// for another's.
     Instrument,
-    /// A level with more spread, and with more losses or less even minutes: a queue that did not empty for long.
+    /// The longer of two levels has more spread, and more losses or less even minutes: a queue that did not empty for long. With
+    /// a negative step, the usual level is that of the queue.
     Queue,
     /// A level with no more spread and no more losses: another path.
     Path,

@@ -354,15 +354,27 @@ fn baseline(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         let more = others.len() - LISTED;
         page.item(&format!("and {more} further shifts"), None);
     }
-    if let Some(largest) = queues.iter().max_by(|a, b| a.base_ms.total_cmp(&b.base_ms)) {
+    let (full, empty): (Vec<&Shift>, Vec<&Shift>) = queues.iter().partition(|s| s.step_ms > 0.0);
+    for (queues, what, spread) in [
+        (full, "a queue that was not empty for minutes", "more"),
+        (
+            empty,
+            "a queue that usually stands was empty for minutes",
+            "less",
+        ),
+    ] {
+        let largest = |a: &&&Shift, b: &&&Shift| a.step_ms.abs().total_cmp(&b.step_ms.abs());
+        let Some(largest) = queues.iter().max_by(largest) else {
+            continue;
+        };
+        let times = match queues.len() {
+            1 => "once".to_owned(),
+            n => format!("{n} times"),
+        };
         let all = queues.iter().map(|s| s.to_ns - s.from_ns).sum::<i64>();
         page.item(
             &format!(
-                "a queue that was not empty for minutes: {}, {} in all; highest {}: {} with more spread",
-                match queues.len() {
-                    1 => "once".to_owned(),
-                    n => format!("{n} times"),
-                },
+                "{what}: {times}, {} in all; most {}: {} with {spread} spread",
                 words::lasting(all as f64 / 1e9),
                 span(largest.from_ns, largest.to_ns, zone),
                 sign(largest)
