@@ -7,6 +7,7 @@ mod accuracy;
 mod captures;
 mod chance;
 mod console;
+mod cores;
 mod draws;
 mod gateway;
 mod monitors;

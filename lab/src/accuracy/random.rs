@@ -8,9 +8,9 @@ use crate::accuracy::line::Line;
 use crate::accuracy::rows::{self, Said};
 use crate::accuracy::simulated;
 use crate::chance::Chance;
+use crate::cores;
 use stats::Figure;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds that are drawn.
@@ -342,37 +342,27 @@ pub fn page(seed: u64, count: u64, kinds: &[String]) {
 }
 
 fn run(seed: u64, count: u64, kinds: &[String]) -> Vec<Done> {
-    let done: Mutex<BTreeMap<u64, Done>> = Mutex::default();
-    let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let drawn = draw(seed, number);
-                    let asked = |k: &String| k == drawn.cell.kind();
-                    if !kinds.is_empty() && !kinds.iter().any(asked) {
-                        continue;
-                    }
-                    let probe = &drawn.cell.probe;
-                    let said = match &drawn.cell.on {
-                        On::Bench(line) => bench::run(probe, line),
-                        On::Simulated(line) => simulated::run(probe, line, number),
-                        _ => continue,
-                    };
-                    let mut done = done.lock().expect("no holder panicked");
-                    done.insert(number, (drawn, said));
-                    eprint!("\r{} of {count}", done.len());
-                }
-            });
+    let drawn = (0..count).map(|number| draw(seed, number));
+    let asked = |d: &Drawn| kinds.is_empty() || kinds.iter().any(|k| k == d.cell.kind());
+    let drawn: Vec<Drawn> = drawn.filter(asked).collect();
+    let began = AtomicU64::new(0);
+    let numbers: Vec<u64> = (0..drawn.len() as u64).collect();
+    let said = cores::each(&numbers, |at| {
+        let drawn = &drawn[at as usize];
+        eprint!(
+            "\r{} of {}",
+            began.fetch_add(1, Ordering::Relaxed) + 1,
+            numbers.len()
+        );
+        let probe = &drawn.cell.probe;
+        match &drawn.cell.on {
+            On::Bench(line) => bench::run(probe, line),
+            On::Simulated(line) => simulated::run(probe, line, drawn.number),
+            _ => Err("it needs the kernel".into()),
         }
     });
     eprintln!();
-    let done = done.into_inner().expect("no holder panicked");
-    done.into_values().collect()
+    drawn.into_iter().zip(said).collect()
 }
 
 /// Counts of a page.

@@ -11,6 +11,7 @@ mod senders;
 mod taken;
 mod truth;
 
+use crate::cores;
 use crate::draws::judge::Judged;
 use anyhow::{Context, bail};
 use family::Draw;
@@ -21,8 +22,6 @@ use sim::run::began_ns;
 use sim::{Draft, plan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use truth::Truth;
 
 /// Port of the first connection in a capture of the simulator.
@@ -140,22 +139,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(number) => vec![number],
         None => (0..args.count).collect(),
     };
-    let next = AtomicU64::new(0);
-    let done: Mutex<Vec<anyhow::Result<Outcome>>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-                {
-                    let outcome = outcome(args.seed, *number, args.keep.as_deref());
-                    done.lock().expect("no holder panicked").push(outcome);
-                }
-            });
-        }
+    let all = cores::each(&numbers, |number| {
+        outcome(args.seed, number, args.keep.as_deref())
     });
-    let done = done.into_inner().expect("no holder panicked");
-    let mut all: Vec<Outcome> = done.into_iter().collect::<anyhow::Result<_>>()?;
-    all.sort_by_key(|o| o.draw.number);
+    let all: Vec<Outcome> = all.into_iter().collect::<anyhow::Result<_>>()?;
     if args.only.is_some() {
         println!("{}{:?}", all[0].draw.scenario, all[0].draw.taken);
     }

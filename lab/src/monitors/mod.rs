@@ -8,6 +8,7 @@ mod judge;
 mod page;
 
 use crate::chance::Chance;
+use crate::cores;
 use crate::draws::judge::Judged;
 use analysis::series::{Cuts, Outline, Plan, Probe, Series};
 use analysis::statistics::TargetStatistics;
@@ -17,8 +18,6 @@ use base::record::Status;
 use course::{Fate, fates};
 use family::Draw;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lengths of a recording in the course that tells the law of its link.
 const LAW: usize = 60;
@@ -145,22 +144,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(number) => vec![number],
         None => (0..args.count).collect(),
     };
-    let next = AtomicU64::new(0);
-    let done: Mutex<Vec<anyhow::Result<Outcome>>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-                {
-                    let outcome = outcome(args.seed, *number);
-                    done.lock().expect("no holder panicked").push(outcome);
-                }
-            });
-        }
-    });
-    let done = done.into_inner().expect("no holder panicked");
-    let mut all: Vec<Outcome> = done.into_iter().collect::<anyhow::Result<_>>()?;
-    all.sort_by_key(|o| o.draw.number);
+    let all = cores::each(&numbers, |number| outcome(args.seed, number));
+    let all: Vec<Outcome> = all.into_iter().collect::<anyhow::Result<_>>()?;
     if args.only.is_some() {
         println!("{}\n{:?}", all[0].draw.told(), all[0].draw.events);
     }
