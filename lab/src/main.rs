@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod asked;
 mod captures;
 mod chance;
 mod console;

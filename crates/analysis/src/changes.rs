@@ -5,9 +5,9 @@
 //! steps between neighbours, so that steps in the level do not count as noise.
 //! Stretches of at least five minutes that lie off its usual level are shifts. The longer round trips of the two levels
 //! tell the cause. Another path has neither more spread nor more losses. A queue has more spread, and it has more losses,
-//! or minutes whose smallest round trips differ more, or many times the spread. Anything between them may be either. A shift by a whole number of
-//! intervals between probes with no more spread is the instrument's fault, if it can take the answer to one probe for
-//! the answer to another.
+//! or minutes whose smallest round trips differ more, or many times the spread. Anything between them may be either. A
+//! shift by a whole number of intervals between probes with no more spread is the instrument's fault, if it can take
+//! the answer to one probe for the answer to another.
 //!
 //! **Source.** Borlaug 2014, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44. The shares of a step that spread and
 //! minutes have to reach are ours, tried on drawn links (`lab`, `monitors`).
@@ -29,8 +29,9 @@ const NEEDED: usize = 30;
 const TOLERANCE: f64 = 0.03;
 /// Growth of the spread with a queue, at least; in steps.
 const SWINGS: f64 = 0.15;
-/// The same where the spread grows so many times.
+/// The same where the spread grows so many times that nothing else has to tell.
 const SWINGS_ALONE: f64 = 0.05;
+/// Ratio of the spreads from which that holds.
 const TIMES: f64 = 5.0;
 /// Distances of minutes with a queue, at least; in steps.
 const UNEVEN: f64 = 0.03;

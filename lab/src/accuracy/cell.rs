@@ -14,7 +14,7 @@ pub struct Cell {
 pub enum On {
     /// In virtual time.
     Bench(Line),
-    /// In virtual time, with the simulator's TCP.
+    /// Virtual time, with the simulator's TCP.
     Simulated(Line),
     /// With the kernel's own packets: `tailback probe --link`.
     Link(Line),

@@ -11,7 +11,7 @@ mod senders;
 mod taken;
 mod truth;
 
-use crate::cores;
+use crate::asked::Asked;
 use crate::draws::judge::Judged;
 use anyhow::{Context, bail};
 use family::Draw;
@@ -31,24 +31,11 @@ const FIRST_PORT: u16 = 50_000;
 #[derive(clap::Args)]
 #[command(about = "Read captures of random transfers whose truth is known, and judge each figure")]
 pub struct Args {
-    /// Seed of the draws
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Number of captures
-    #[arg(long, default_value_t = 200)]
-    count: u64,
-    /// Read this one capture of the seed alone
-    #[arg(long)]
-    only: Option<u64>,
+    #[command(flatten)]
+    asked: Asked,
     /// Keep the captures in this directory
     #[arg(long)]
     keep: Option<PathBuf>,
-    /// Write every judged figure here, tab-separated
-    #[arg(long)]
-    list: Option<PathBuf>,
-    /// Write the page here
-    #[arg(long)]
-    page: Option<PathBuf>,
 }
 
 /// A draw and what was said of it.
@@ -135,25 +122,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = &args.keep {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let numbers: Vec<u64> = match args.only {
-        Some(number) => vec![number],
-        None => (0..args.count).collect(),
-    };
-    let all = cores::each(&numbers, |number| {
-        outcome(args.seed, number, args.keep.as_deref())
-    });
-    let all: Vec<Outcome> = all.into_iter().collect::<anyhow::Result<_>>()?;
-    if args.only.is_some() {
+    let asked = &args.asked;
+    let all = asked.each(|number| outcome(asked.seed, number, args.keep.as_deref()))?;
+    if asked.only.is_some() {
         println!("{}{:?}", all[0].draw.scenario, all[0].draw.taken);
     }
-    print!("{}", page::text(args.seed, &all));
-    if let Some(path) = &args.list {
-        std::fs::write(path, page::list(&all))?;
-    }
-    if let Some(path) = &args.page {
-        std::fs::write(path, page::page(args.seed, &all))?;
-    }
-    Ok(())
+    let text = page::text(asked.seed, &all);
+    asked.tell(include_str!("page.md"), &text, &page::list(&all))
 }
 
 #[cfg(test)]

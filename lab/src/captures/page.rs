@@ -86,11 +86,6 @@ fn remarks(draw: &Draw) -> String {
     remarks
 }
 
-/// The page of the book.
-pub fn page(seed: u64, all: &[Outcome]) -> String {
-    format!("{}{}", include_str!("page.md"), text(seed, all))
-}
-
 /// Every judged figure, tab-separated.
 pub fn list(all: &[Outcome]) -> String {
     let line = |(o, j): (&Outcome, &Judged)| {

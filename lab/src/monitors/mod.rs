@@ -7,8 +7,8 @@ mod family;
 mod judge;
 mod page;
 
+use crate::asked::Asked;
 use crate::chance::Chance;
-use crate::cores;
 use crate::draws::judge::Judged;
 use analysis::series::{Cuts, Outline, Plan, Probe, Series};
 use analysis::statistics::TargetStatistics;
@@ -17,7 +17,6 @@ use anyhow::Context;
 use base::record::Status;
 use course::{Fate, fates};
 use family::Draw;
-use std::path::PathBuf;
 
 /// Lengths of a recording in the course that tells the law of its link.
 const LAW: usize = 60;
@@ -31,21 +30,8 @@ const LIMITS_NS: [i64; 3] = [30_000_000, 100_000_000, 200_000_000];
 #[derive(clap::Args)]
 #[command(about = "Analyse monitors of random links whose law is known, and judge each figure")]
 pub struct Args {
-    /// Seed of the draws
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Number of monitors
-    #[arg(long, default_value_t = 400)]
-    count: u64,
-    /// Analyse this one monitor of the seed alone
-    #[arg(long)]
-    only: Option<u64>,
-    /// Write every judged figure here, tab-separated
-    #[arg(long)]
-    list: Option<PathBuf>,
-    /// Write the page here
-    #[arg(long)]
-    page: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 /// A draw and what was said of it.
@@ -127,10 +113,7 @@ fn outcome(seed: u64, number: u64) -> anyhow::Result<Outcome> {
         judged.extend(judge::figures(&said, &law));
         judged.extend(judge::stretches(&draw.link, &said, &law.whole));
         let again = analysed(&course("again", draw.probes), &draw, false)?;
-        judged.extend(judge::differences(
-            [&said.whole, &again.whole],
-            [&law.whole, &law.whole],
-        ));
+        judged.extend(judge::differences([&said.whole, &again.whole]));
     }
     Ok(Outcome { draw, judged })
 }
@@ -140,23 +123,13 @@ fn outcome(seed: u64, number: u64) -> anyhow::Result<Outcome> {
 /// # Errors
 /// A page that cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let numbers: Vec<u64> = match args.only {
-        Some(number) => vec![number],
-        None => (0..args.count).collect(),
-    };
-    let all = cores::each(&numbers, |number| outcome(args.seed, number));
-    let all: Vec<Outcome> = all.into_iter().collect::<anyhow::Result<_>>()?;
-    if args.only.is_some() {
+    let asked = &args.asked;
+    let all = asked.each(|number| outcome(asked.seed, number))?;
+    if asked.only.is_some() {
         println!("{}\n{:?}", all[0].draw.told(), all[0].draw.events);
     }
-    print!("{}", page::text(args.seed, &all));
-    if let Some(path) = &args.list {
-        std::fs::write(path, page::list(&all))?;
-    }
-    if let Some(path) = &args.page {
-        std::fs::write(path, page::page(args.seed, &all))?;
-    }
-    Ok(())
+    let text = page::text(asked.seed, &all);
+    asked.tell(include_str!("page.md"), &text, &page::list(&all))
 }
 
 #[cfg(test)]

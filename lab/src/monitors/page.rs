@@ -39,11 +39,6 @@ pub fn text(seed: u64, all: &[Outcome]) -> String {
     text
 }
 
-/// The page of the book.
-pub fn page(seed: u64, all: &[Outcome]) -> String {
-    format!("{}{}", include_str!("page.md"), text(seed, all))
-}
-
 /// Every judged figure, tab-separated.
 pub fn list(all: &[Outcome]) -> String {
     let line = |(o, j): (&Outcome, &Judged)| {

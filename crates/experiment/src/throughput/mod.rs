@@ -125,7 +125,7 @@ impl Seen {
             |p| p as f64,
         );
         let load = payload.map(|bps| bps * packet_bytes / payload_bytes);
-        let beside_bps = probes_bps(recording, counts.clone());
+        let beside_bps = probes_bps(recording, step.direction, counts.clone());
         let (delays, lost) = probed(recording, counts.clone());
         let whole = rate::carried(recording, step.direction, step.began_ns..step.ended_ns);
         let course = whole.map_or_else(Vec::new, |c| {
@@ -223,15 +223,14 @@ fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>
     (ns > 0.0).then(|| bytes * 8e9 / ns)
 }
 
-/// Rate of the session's probes that were answered, whole IP packets in one direction.
-fn probes_bps(recording: &Recording, range: Range<i64>) -> f64 {
+/// Rate of the session's probes that crossed the link in this direction, whole IP packets.
+fn probes_bps(recording: &Recording, direction: Direction, range: Range<i64>) -> f64 {
     let seconds = (range.end.saturating_sub(range.start) as f64 * 1e-9).max(1e-3);
     let probes = phases::own_probes(recording, range);
-    let answered = probes.iter().filter(|d| d.rtt_ms().is_some()).count();
     let bytes = analysis::Options::default()
         .with_facts_of(recording)
         .probe_ip_bytes;
-    answered as f64 * bytes * 8.0 / seconds
+    analysis::loss::crossed(&probes, direction) * bytes * 8.0 / seconds
 }
 
 /// Round trips of the session's probes, and the share that was lost.
