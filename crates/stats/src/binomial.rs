@@ -1,6 +1,6 @@
 use super::Z95;
 use crate::{Figure, effective_size_of};
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Hypergeometric, Normal};
 
 /// Wilson's 95 % interval for a share of `successes` in `n`. Both may be fractions, if `n` is an effective sample size.
 pub fn wilson(successes: f64, n: f64) -> Figure {
@@ -44,6 +44,18 @@ pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     Binomial::new(p.min(1.0), n).map_or(0.0, |b| b.cdf(k))
 }
 
+/// Chance that of two groups with equal shares, each given as hits and size, the first has at least as many hits as it
+/// has: Fisher's exact test, one-sided. 1 if a group has more hits than members.
+///
+/// **Source.** R. A. Fisher, The Design of Experiments, 1935, chapter 2.
+pub fn fisher((hits, size): (u64, u64), (other_hits, other_size): (u64, u64)) -> f64 {
+    if hits == 0 || hits > size || other_hits > other_size {
+        return 1.0;
+    }
+    let all = Hypergeometric::new(size + other_size, hits + other_hits, size);
+    all.map_or(1.0, |h| h.sf(hits - 1))
+}
+
 /// Distribution function of the standard normal distribution.
 pub fn normal_cdf(x: f64) -> f64 {
     Normal::standard().cdf(x)
@@ -52,6 +64,15 @@ pub fn normal_cdf(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fisher_agrees_with_the_lady_and_her_tea() {
+        // Three of four cups, and all four: 17 and 1 of 70 ways.
+        assert!((fisher((3, 4), (1, 4)) - 17.0 / 70.0).abs() < 1e-12);
+        assert!((fisher((4, 4), (0, 4)) - 1.0 / 70.0).abs() < 1e-12);
+        assert_eq!(fisher((0, 10), (5, 10)), 1.0);
+        assert_eq!(fisher((11, 10), (5, 10)), 1.0);
+    }
 
     #[test]
     fn wilson_agrees_with_a_calculation_by_hand() {

@@ -35,7 +35,7 @@ pub use base::histogram::{Histogram, HistogramError};
 pub use batch::{
     effective_size, effective_size_of, mean_figure, mean_interval, student_t, student_t95,
 };
-pub use binomial::{binomial_cdf, normal_cdf, share, wilson};
+pub use binomial::{binomial_cdf, fisher, normal_cdf, share, wilson};
 pub use changes::change_points;
 pub use delays::{Delays, Ipdv, delays, ipdv, jitter};
 pub use figure::Figure;

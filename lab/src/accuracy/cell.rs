@@ -2,6 +2,7 @@
 
 use crate::accuracy::line::Line;
 use base::record::Recording;
+use sim::bufferbloat::Network;
 
 pub struct Cell {
     /// The kind with its parameters. `{trust}` is the key of the site's certificate.
@@ -16,6 +17,8 @@ pub enum On {
     Bench(Line),
     /// Virtual time, with the simulator's TCP.
     Simulated(Line),
+    /// The same in these surroundings.
+    Around(Line, Box<Network>),
     /// With the kernel's own packets: `tailback probe --link`.
     Link(Line),
     /// The same, in a network in which something stands or is planted.
@@ -90,6 +93,10 @@ pub enum Is {
     },
     /// A text, or a part of it.
     Words(String),
+    /// The whole text.
+    Exactly(&'static str),
+    /// The same, or the link's losses.
+    Blames(&'static str),
     Nothing,
     /// No figure, but a reason.
     CannotTell,
@@ -158,7 +165,9 @@ impl Cell {
     /// As the page names where it runs.
     pub fn place(&self) -> String {
         match &self.on {
-            On::Bench(line) | On::Simulated(line) | On::Link(line) => line.name(),
+            On::Bench(line) | On::Simulated(line) | On::Around(line, _) | On::Link(line) => {
+                line.name()
+            }
             On::Network { line, what, .. } if what.is_empty() => line.name(),
             On::Network { line, what, .. } => format!("{}: {what}", line.name()),
         }

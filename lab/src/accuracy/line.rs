@@ -10,6 +10,8 @@ pub struct Line {
     queue: String,
     /// More of the `[up]` table.
     more: Vec<String>,
+    /// More of the `[down]` table.
+    more_down: Vec<String>,
     /// Rate and queue of the way down.
     down: (f64, String),
     /// One way, ms.
@@ -28,6 +30,7 @@ impl Line {
             rate,
             queue: queue.into(),
             more: Vec::new(),
+            more_down: Vec::new(),
             down: (1e9, "fifo".into()),
             delay_ms: 5.0,
             v6: false,
@@ -41,12 +44,25 @@ impl Line {
         Line { down, ..self }
     }
 
+    pub fn way_up(self, rate: f64, queue: String) -> Line {
+        Line {
+            rate,
+            queue,
+            ..self
+        }
+    }
+
     pub fn delay(self, delay_ms: f64) -> Line {
         Line { delay_ms, ..self }
     }
 
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Line {
         self.more.push(format!("{key} = \"{}\"", value.into()));
+        self
+    }
+
+    pub fn with_down(mut self, key: &str, value: impl Into<String>) -> Line {
+        self.more_down.push(format!("{key} = \"{}\"", value.into()));
         self
     }
 
@@ -79,10 +95,11 @@ impl Line {
             )
         };
         format!(
-            "name = \"t\"\ntitle = \"t\"\n[up]\n{}{}\n[down]\n{}",
+            "name = \"t\"\ntitle = \"t\"\n[up]\n{}{}\n[down]\n{}{}",
             way(self.rate, &self.queue),
             self.more.join("\n"),
-            way(self.down.0, &self.down.1)
+            way(self.down.0, &self.down.1),
+            self.more_down.join("\n")
         )
     }
 

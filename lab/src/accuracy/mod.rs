@@ -5,6 +5,7 @@
 //! draws links in virtual time instead (`make probe-draws`: docs/book/probe/random.md). The page goes to standard output,
 //! progress and the time left to standard error.
 
+mod around;
 mod bench;
 mod cell;
 mod cells;
@@ -16,6 +17,7 @@ mod simulated;
 
 use cell::{Cell, On};
 use experiment::PROBES;
+use sim::bufferbloat::Network;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
@@ -37,7 +39,8 @@ fn about_s(kind: &str) -> f64 {
 fn run_cell(cell: &Cell) -> Result<rows::Said, String> {
     let run = || match &cell.on {
         On::Bench(line) => bench::run(&cell.probe, line),
-        On::Simulated(line) => simulated::run(&cell.probe, line, 1),
+        On::Simulated(line) => simulated::run(&cell.probe, line, Network::default(), 1),
+        On::Around(line, network) => simulated::run(&cell.probe, line, Network::clone(network), 1),
         On::Link(line) => kernel::over_a_link(&cell.probe, line),
         On::Network { line, plants, .. } => kernel::in_a_network(&cell.probe, line, plants),
     };
@@ -158,7 +161,7 @@ fn lane(
 ) {
     let began = Instant::now();
     let cost = |c: &Cell| match c.on {
-        On::Bench(_) | On::Simulated(_) => 1.0,
+        On::Bench(_) | On::Simulated(_) | On::Around(..) => 1.0,
         _ => about_s(c.kind()),
     };
     let ours = || cells.iter().zip(done).filter(|(c, _)| takes(c));

@@ -1,19 +1,21 @@
-//! Kinds that send crafted trains, and some that fill the line, on random links in virtual time: docs/book/probe/random.md. Intervals that miss the
-//! truth are listed on standard error.
+//! Kinds of probe on random links in virtual time: docs/book/probe/random.md. They send crafted trains, fill the line, or ask about
+//! the network around it. Intervals that miss the truth are listed on standard error.
 
+use crate::accuracy::around;
 use crate::accuracy::bench;
-use crate::accuracy::cell::{Cell, Is, On, Truth, near, share};
+use crate::accuracy::cell::{At, Cell, Is, On, Truth, near, share};
 use crate::accuracy::cells::loads;
 use crate::accuracy::line::Line;
-use crate::accuracy::rows::{self, Said};
+use crate::accuracy::rows::{self, Said, Within};
 use crate::accuracy::simulated;
 use crate::chance::Chance;
 use crate::cores;
+use sim::bufferbloat::Network;
 use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds that are drawn.
+/// Kinds that are drawn, beside those that ask about the surroundings.
 const KINDS: [&str; 13] = [
     "sweep",
     "burst",
@@ -53,7 +55,18 @@ fn payload(rate: f64) -> f64 {
 
 fn draw(seed: u64, number: u64) -> Drawn {
     let c = &mut Chance::new(seed, &format!("probes/{number}"));
-    let kind = c.pick(&KINDS);
+    let kind = match c.is(0.35) {
+        true => c.pick(&around::KINDS),
+        false => c.pick(&KINDS),
+    };
+    if around::KINDS.contains(&kind) {
+        let (cell, impaired) = around::draw(c, kind);
+        return Drawn {
+            number,
+            cell,
+            impaired,
+        };
+    }
     if let "tcp" | "collapse" = kind {
         return loaded(c, number, kind);
     }
@@ -357,7 +370,10 @@ fn run(seed: u64, count: u64, kinds: &[String]) -> Vec<Done> {
         let probe = &drawn.cell.probe;
         match &drawn.cell.on {
             On::Bench(line) => bench::run(probe, line),
-            On::Simulated(line) => simulated::run(probe, line, drawn.number),
+            On::Simulated(line) => simulated::run(probe, line, Network::default(), drawn.number),
+            On::Around(line, network) => {
+                simulated::run(probe, line, Network::clone(network), drawn.number)
+            }
             _ => Err("it needs the kernel".into()),
         }
     });
@@ -429,6 +445,17 @@ fn print(seed: u64, done: &[Done]) {
 
 /// Counts one figure; returns it in words.
 fn judge(truth: &Truth, said: &Said, tally: &mut Tally) -> String {
+    if !matches!(truth.at, At::Figures(_)) {
+        let judged = rows::judge(truth, said);
+        match judged.within {
+            Within::Yes => tally.right = 1,
+            Within::Untold => tally.untold = 1,
+            // An answer without the row says nothing wrong.
+            Within::No if judged.said == rows::NOT_SAID => tally.untold = 1,
+            Within::No => tally.wrong = 1,
+        }
+        return format!("truth {}, said {}", judged.truth, judged.said);
+    }
     let number = match rows::number_of(truth, said) {
         Ok(number) => number,
         // An answer without the figure says nothing wrong.
@@ -438,7 +465,7 @@ fn judge(truth: &Truth, said: &Said, tally: &mut Tally) -> String {
         }
     };
     let key = match &truth.at {
-        crate::accuracy::cell::At::Figures(keys) => keys[0],
+        At::Figures(keys) => keys[0],
         _ => "",
     };
     match &number.said {
@@ -484,8 +511,9 @@ mod tests {
 
     #[test]
     fn a_seed_draws_every_kind_with_and_without_impairment() {
-        let drawn: Vec<Drawn> = (0..400).map(|n| draw(3, n)).collect();
-        for kind in KINDS.iter().filter(|k| **k != "bucket") {
+        let drawn: Vec<Drawn> = (0..600).map(|n| draw(3, n)).collect();
+        let kinds = KINDS.iter().filter(|k| **k != "bucket");
+        for kind in kinds.chain(&around::KINDS) {
             let of = || drawn.iter().filter(|d| d.cell.kind() == *kind);
             assert!(of().any(|d| d.impaired == "none"), "{kind}");
             // What fills the line with TCP has the queue for its truth.

@@ -8,6 +8,9 @@ use stats::Figure;
 
 pub const HEAD: &str = "| kind | line | figure | truth | said (interval) | off | within |\n|---|---|---|---|---|---|---|";
 
+/// Where an answer lacks a row.
+pub const NOT_SAID: &str = "not said";
+
 /// Result of a run.
 #[derive(Default)]
 pub struct Said {
@@ -21,15 +24,15 @@ pub struct Said {
 }
 
 /// Last four columns of a row.
-struct Judged {
-    truth: String,
-    said: String,
+pub struct Judged {
+    pub truth: String,
+    pub said: String,
     off: String,
-    within: Within,
+    pub within: Within,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Within {
+pub enum Within {
     Yes,
     No,
     /// It says that it cannot tell, which is not wrong.
@@ -127,7 +130,9 @@ pub fn number_of(truth: &Truth, said: &Said) -> Result<Number, String> {
             let n = counted.ok_or("the site did not count")? / loads;
             (Some(n), n, n)
         }
-        Is::CannotTell | Is::Words(_) | Is::Nothing => return Err("no number".into()),
+        Is::CannotTell | Is::Words(_) | Is::Exactly(_) | Is::Blames(_) | Is::Nothing => {
+            return Err("no number".into());
+        }
     };
     Ok(Number {
         said: figure(&said.answer, keys)?,
@@ -137,7 +142,7 @@ pub fn number_of(truth: &Truth, said: &Said) -> Result<Number, String> {
     })
 }
 
-fn judge(truth: &Truth, said: &Said) -> Judged {
+pub fn judge(truth: &Truth, said: &Said) -> Judged {
     let At::Figures(keys) = &truth.at else {
         return judge_words(truth, said);
     };
@@ -267,19 +272,28 @@ fn judge_words(truth: &Truth, said: &Said) -> Judged {
     let (is, within) = match (&truth.is, &text) {
         (Is::Words(words), Some(text)) => (words.clone(), text.contains(words.as_str())),
         (Is::Nothing, Some(text)) => ("none".into(), text.is_empty()),
+        (Is::Blames(words), Some(text)) => (
+            (*words).into(),
+            text == words || text == "the link: it loses packets",
+        ),
+        (Is::Exactly(words), Some(text)) => ((*words).into(), text == words),
         (Is::Words(words), None) => (words.clone(), false),
         _ => ("no text".into(), false),
     };
     let said = match text {
         Some(none) if none.is_empty() => "none".into(),
         Some(text) => text,
-        None => "not said".into(),
+        None => NOT_SAID.into(),
     };
+    let untold = !within && said.starts_with("cannot tell");
     Judged {
         truth: is,
         said,
         off: String::new(),
-        within: within.into(),
+        within: match untold {
+            true => Within::Untold,
+            false => within.into(),
+        },
     }
 }
 

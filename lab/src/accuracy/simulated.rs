@@ -7,20 +7,23 @@ use base::record::Direction;
 use base::record::Queue;
 use experiment::spec::Far;
 use experiment::{Bounds, ProbeSpec, Setting, Unwatched};
-use sim::bufferbloat::{self, EPOCH_NS};
+use sim::bufferbloat::{self, EPOCH_NS, Network};
 
 /// More than any cell sends.
 const BUDGET: Bytes = Bytes::new(4_000_000_000);
 
 /// Runs the kind; the recording has the true waits of the uplink as rows of the queue `up`.
-pub fn run(probe: &str, line: &Line, seed: u64) -> Result<Said, String> {
+pub fn run(probe: &str, line: &Line, network: Network, seed: u64) -> Result<Said, String> {
     let spec: ProbeSpec = probe.parse().expect("a kind of ours");
     let setting = Setting {
         budget: BUDGET,
         far: Far::Virtual,
     };
     let mut steps = spec.steps(&setting).map_err(|e| e.to_string())?;
-    let plan = bufferbloat::Plan::new(line.spec(), seed);
+    let plan = bufferbloat::Plan {
+        network,
+        ..bufferbloat::Plan::new(line.spec(), seed)
+    };
     let bounds = Bounds::of(BUDGET);
     let (outcome, went) = bufferbloat::observe(&plan, &mut *steps, &bounds, &mut Unwatched)
         .map_err(|e| e.to_string())?;

@@ -19,7 +19,7 @@ pub enum Back {
     Nothing,
 }
 
-/// Note about one port.
+/// Note about one port: what was seen in any round of knocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortNote {
     /// `TCP` or `UDP`.
@@ -40,6 +40,13 @@ pub struct PortNote {
     pub from: Option<SocketAddr>,
     /// Source address seen by the server on the control connection.
     pub usual: Option<SocketAddr>,
+    /// Number of rounds of knocks, of which all but the last brought no proof.
+    #[serde(default = "one")]
+    pub rounds: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl Noted for PortNote {

@@ -157,9 +157,9 @@ pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Opti
         3 => {
             let ports = [list("tcp", &params.tcp), list("udp", &params.udp)];
             let ports: Vec<String> = ports.into_iter().flatten().collect();
-            step("ports", format!("ports:{}", ports.join(",")), s(12))
+            step("ports", format!("ports:{}", ports.join(",")), s(20))
         }
-        4 => step("boxes on the way", "middlebox".into(), s(20)),
+        4 => step("boxes on the way", "middlebox".into(), s(30)),
         5 => step(
             "translation of addresses",
             "nat:sockets=3,during=300 ms".into(),

@@ -92,6 +92,10 @@ const LAGGING_COLD_MS: f64 = 330.0;
 const LONG_WAY_MS: f64 = 100.0;
 /// Share of lost lookups that is too many: each costs the whole patience of a system, 5 s.
 const MANY_LOST: f64 = 0.05;
+/// Chance below which lookups are not lost as the link's own probes are.
+const BY_CHANCE: f64 = 0.01;
+/// Probes lost so long before a lookup or after it share its fate: the link is out.
+const TOGETHER_NS: i64 = 250_000_000;
 
 /// Treatment of signatures by a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +134,8 @@ struct Resolver<'a> {
     way: Vec<f64>,
     asked: usize,
     lost: usize,
+    /// Times at which the lost lookups were sent, UNIX ns.
+    lost_at: Vec<i64>,
     /// Number of answers with an error code.
     failed: usize,
     failures: Vec<String>,
@@ -163,7 +169,15 @@ impl<'a> Resolver<'a> {
                         .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
                         .collect()
                 };
+                let lost_at = [Asked::Cold, Asked::Warm].map(|asked| {
+                    let target = asked.target(address);
+                    let rows = recording.delay.iter().filter(move |d| *d.target == *target);
+                    rows.filter(|d| d.status.is_lost())
+                        .map(|d| d.sent_ns)
+                        .collect::<Vec<i64>>()
+                });
                 all.push(Resolver {
+                    lost_at: lost_at.concat(),
                     address,
                     origin: *origin,
                     name: name.clone(),
@@ -299,21 +313,71 @@ enum Blame {
     Line,
     /// The resolver leaves many questions, or all, without an answer.
     Silence,
+    /// The link loses lookups as it loses its own probes.
+    Losses,
     Nobody,
     /// The round trip to the resolver is unknown.
     Unknown,
+    /// Lookups were lost, and too few to tell if the resolver or the link lost them.
+    Unsure,
 }
 
-/// Judges one resolver. `base_ms` is the link's own round trip.
-fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
-    if r.asked > 0 && r.lost + r.failed > 0 {
-        let bad = (r.lost + r.failed) as f64 / r.asked as f64;
-        if bad > MANY_LOST && r.lost + r.failed > 1 {
-            return Blame::Silence;
+/// The link's own probes to our server meanwhile.
+#[derive(Default)]
+struct Link {
+    /// Least round trip, ms.
+    base_ms: Option<f64>,
+    sent: usize,
+    /// Times of the lost ones, UNIX ns.
+    lost_at: Vec<i64>,
+}
+
+impl Link {
+    fn of(recording: &Recording) -> Link {
+        let rows = || recording.delay.iter().filter(|d| &*d.target == "udp");
+        let lost = rows().filter(|d| d.status.is_lost());
+        Link {
+            base_ms: least(&line(recording)),
+            sent: rows().count(),
+            lost_at: lost.map(|d| d.sent_ns).collect(),
         }
     }
-    let (Some(cold), Some(warm)) = (median(&r.cold), median(&r.warm)) else {
+
+    /// Cause of lookups without an answer.
+    fn losses(&self, r: &Resolver) -> Blame {
+        let with_probes = |at: &&i64| {
+            let near = |l: &&i64| l.abs_diff(**at) <= TOGETHER_NS as u64;
+            self.lost_at.iter().filter(near).count() > 1
+        };
+        // In an outage both are lost, and nothing is learnt of the resolver.
+        let together = r.lost_at.iter().filter(with_probes).count();
+        let (alone, asked) = (r.lost_at.len() - together, r.asked - together.min(r.asked));
+        if self.sent == 0 {
+            return Blame::Unsure;
+        }
+        match stats::fisher(
+            (alone as u64, asked as u64),
+            (self.lost_at.len() as u64, self.sent as u64),
+        ) {
+            p if p < BY_CHANCE => Blame::Silence,
+            _ if self.lost_at.is_empty() => Blame::Unsure,
+            _ => Blame::Losses,
+        }
+    }
+}
+
+/// Judges one resolver over this link.
+fn blame(r: &Resolver, link: &Link) -> Blame {
+    let base_ms = link.base_ms;
+    let many = |n: usize| n > 1 && n as f64 > MANY_LOST * r.asked as f64;
+    if many(r.failed) {
         return Blame::Silence;
+    }
+    if many(r.lost + r.failed) {
+        return link.losses(r);
+    }
+    let (Some(cold), Some(warm)) = (median(&r.cold), median(&r.warm)) else {
+        return link.losses(r);
     };
     let Some(way) = r.way_ms() else {
         // All of it together is no more than what is fine on any line.
@@ -355,7 +419,7 @@ pub(super) struct Verdicts {
 
 pub(super) fn verdicts(recording: &Recording) -> Verdicts {
     let resolvers = Resolver::all_of(recording);
-    let base = least(&line(recording));
+    let link = Link::of(recording);
     let asked: Vec<&Resolver> = resolvers
         .iter()
         .filter(|r| r.asked > 0 && ours(r.origin))
@@ -372,10 +436,10 @@ pub(super) fn verdicts(recording: &Recording) -> Verdicts {
     };
     let alerts: Vec<Alert> = asked
         .iter()
-        .filter_map(|r| alert_of(r, blame(r, base), base))
+        .filter_map(|r| alert_of(r, blame(r, &link), &link))
         .collect();
-    let names = match blame(first, base) {
-        Blame::Unknown if alerts.is_empty() => Err(says(first, Blame::Unknown, base)),
+    let names = match blame(first, &link) {
+        why @ (Blame::Unknown | Blame::Unsure) if alerts.is_empty() => Err(says(first, why, &link)),
         _ => Ok(alerts),
     };
     let unknown = asked.iter().find_map(|r| match r.handling {
@@ -418,7 +482,7 @@ fn line(recording: &Recording) -> Vec<f64> {
 fn answer(_: &Words, recording: &Recording) -> Outcome {
     let resolvers = Resolver::all_of(recording);
     let line = line(recording);
-    let base = least(&line);
+    let link = Link::of(recording);
     // A person's programs ask the first; behind a stub is another story of the same lookups.
     let Some(first) = resolvers.iter().find(|r| ours(r.origin) && r.asked > 0) else {
         return Outcome::cannot_tell("no resolver was asked");
@@ -426,18 +490,18 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     let blamed: Vec<(&Resolver, Blame)> = resolvers
         .iter()
         .filter(|r| r.asked > 0)
-        .map(|r| (r, blame(r, base)))
+        .map(|r| (r, blame(r, &link)))
         .collect();
     let in_use = || blamed.iter().filter(|(r, _)| ours(r.origin));
     let mut alerts: Vec<Alert> = in_use()
-        .filter_map(|(r, b)| alert_of(r, *b, base))
+        .filter_map(|(r, b)| alert_of(r, *b, &link))
         .collect();
     alerts.extend(in_use().filter_map(|(r, _)| alert_of_handling(r)));
     alerts.extend(in_use().flat_map(|(r, _)| alerts_of_types(r)));
     let roots = Roots::of(recording);
     alerts.extend(roots.iter().flat_map(Roots::alerts));
     let (worst, why) = in_use()
-        .find(|(_, b)| !matches!(b, Blame::Nobody | Blame::Unknown))
+        .find(|(_, b)| !matches!(b, Blame::Nobody | Blame::Unknown | Blame::Unsure))
         .or_else(|| in_use().next())
         .copied()
         .expect("the first is one of them");
@@ -446,10 +510,10 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     tables.extend(types::table(&typed));
     tables.extend(roots.iter().map(Roots::table));
     Outcome {
-        says: says(worst, why, base),
-        figures: figures(first, base, roots.as_ref()),
+        says: says(worst, why, &link),
+        figures: figures(first, link.base_ms, roots.as_ref()),
         alerts: alert::sorted(alerts),
-        evidence: evidence(&resolvers, base),
+        evidence: evidence(&resolvers, &link),
         advice: advice(&resolvers, first, why),
         doubts: doubts(first, line.is_empty()),
         tables,
@@ -550,8 +614,9 @@ fn table(blamed: &[(&Resolver, Blame)]) -> Table {
                     Blame::Distance => "its distance",
                     Blame::Line => "the link",
                     Blame::Silence => "the resolver: no answer",
+                    Blame::Losses => "the link: it loses packets",
                     Blame::Nobody => "nobody",
-                    Blame::Unknown => "cannot tell",
+                    Blame::Unknown | Blame::Unsure => "cannot tell",
                 };
                 vec![
                     r.address.to_owned(),

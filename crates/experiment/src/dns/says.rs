@@ -1,12 +1,13 @@
 //! Sentences on the findings about resolvers.
 
 use super::super::alert::{Alert, Severity};
-use super::{Blame, Handling, Resolver, median, told};
+use super::{Blame, Handling, Link, Resolver, median, told};
 use base::noted::dns::Origin;
 use base::print::DELAY;
 use stats::Figure;
 
-pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
+pub(super) fn says(r: &Resolver, why: Blame, link: &Link) -> String {
+    let base = link.base_ms;
     let name = r.called();
     let (cold, warm, way) = (median(&r.cold), median(&r.warm), r.way_ms());
     match why {
@@ -24,6 +25,20 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
             "The resolver {name} leaves {} of {} lookups without a usable answer.",
             r.lost + r.failed,
             r.asked
+        ),
+        Blame::Losses => format!(
+            "Lookups are lost because the link loses packets: {} of {} lookups at {name} have no answer, and {} of {} probes to our server.",
+            r.lost,
+            r.asked,
+            link.lost_at.len(),
+            link.sent
+        ),
+        Blame::Unsure => format!(
+            "Cannot tell who loses lookups: {} of {} at {name} have no answer, and {} of {} probes to our server. Ask more often: count=50.",
+            r.lost,
+            r.asked,
+            link.lost_at.len(),
+            link.sent
         ),
         Blame::Resolver => format!(
             "Names resolve slowly, and the resolver is to blame: {name} takes {} for a name that it knows, of which the way there and back is {}.",
@@ -60,7 +75,8 @@ pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
     }
 }
 
-pub(super) fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Alert> {
+pub(super) fn alert_of(r: &Resolver, why: Blame, link: &Link) -> Option<Alert> {
+    let base = link.base_ms;
     let name = r.called();
     let cold = median(&r.cold).unwrap_or(0.0);
     let (severity, what, means) = match why {
@@ -113,7 +129,12 @@ pub(super) fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Al
             ),
             "No resolver beyond the link can be faster. A caching resolver on this side of it would help with names asked for before.",
         ),
-        Blame::Unknown | Blame::Nobody => return None,
+        Blame::Losses => (
+            Severity::Serious,
+            format!("the link loses {} of {} lookups", r.lost, r.asked),
+            "Each lost lookup costs seconds, and pages stall at random. Another resolver would not cure that: the link loses other packets as well.",
+        ),
+        Blame::Unknown | Blame::Unsure | Blame::Nobody => return None,
     };
     Some(Alert::new(severity, what, means))
 }
@@ -149,12 +170,19 @@ pub(super) fn alert_of_handling(r: &Resolver) -> Option<Alert> {
     Some(Alert::new(severity, what, means))
 }
 
-pub(super) fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String> {
+pub(super) fn evidence(resolvers: &[Resolver], link: &Link) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(base) = base {
+    if let Some(base) = link.base_ms {
         lines.push(format!(
             "the link's smallest round trip to our server was {}",
             DELAY.print(base)
+        ));
+    }
+    if !link.lost_at.is_empty() {
+        lines.push(format!(
+            "{} of {} probes to our server were lost meanwhile",
+            link.lost_at.len(),
+            link.sent
         ));
     }
     for r in resolvers {

@@ -20,7 +20,7 @@ use domain::base::iana::Rtype;
 /// Interval of the probes of the link.
 const BASE_EVERY: Duration = Duration::from_millis(100);
 /// Lookups without an answer in a row after which a resolver is no longer asked.
-const GIVEN_UP_AFTER: u32 = 3;
+const GIVEN_UP_AFTER: u32 = 5;
 /// Limit on a connection to a resolver's port; later, it counts as filtered.
 const WAY_WITHIN: Duration = Duration::from_secs(1);
 /// Upper limit on one lookup's traffic: a query, the largest answer, a refused connection.

@@ -270,7 +270,7 @@ fn fragments(recording: &Recording, which: Direction) -> Option<(String, Option<
     Some(match (small, large) {
         (_, true) => ("arrive".to_owned(), None),
         (true, false) => (
-            format!("{bytes} bytes, sent three times, did not arrive; small ones did"),
+            format!("{bytes} bytes did not arrive, however often they were sent; small ones did"),
             Some(Alert::new(
                 Severity::Warning,
                 format!("datagrams in pieces do not arrive over IPv6 ({which})"),

@@ -21,6 +21,8 @@ const AGAIN: Duration = Duration::from_millis(1500);
 /// Limit on the answer to a datagram.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 const TRIES: u32 = 3;
+/// Copies of a small datagram and of one in fragments in each try: of the latter more are lost.
+const COPIES: [usize; 2] = [1, 3];
 /// Pairs that are enough over a slow link.
 const LEAST_PAIRS: i64 = 5;
 /// Failures in a row after which a version is no longer tried.
@@ -243,15 +245,16 @@ impl Run {
         // One byte longer than the timed ones, so that a report tells them apart.
         for (i, len) in [KNOCK_LEN + 1, LARGE].into_iter().enumerate() {
             for _ in 0..TRIES {
-                self.send(at, len).await;
-                if let Some(knocked) = self.answered(ANSWER_WITHIN).await {
-                    up[i] = true;
-                    seen = Some(knocked);
+                for _ in 0..COPIES[i] {
+                    self.send(at, len).await;
+                }
+                seen = self.answered(ANSWER_WITHIN).await.or(seen);
+                // An answer may be lost, or be that to an earlier one.
+                up[i] = self.came(port, len).await;
+                if up[i] {
                     break;
                 }
             }
-            // It may have arrived although its answer did not.
-            up[i] = up[i] || self.came(port, len).await;
         }
         let down = self.fragments_down(port, seen).await;
         for (direction, [small, large]) in [(Direction::Up, up), (Direction::Down, down)] {
@@ -272,10 +275,14 @@ impl Run {
             // Without an answer there is no proof that we receive, and the server sends nothing.
             let Some(to) = seen else { break };
             for _ in 0..TRIES {
-                let Some(sent) = self.course.order(port, to, size).await else {
+                let mut sent = Vec::new();
+                for _ in 0..COPIES[i] {
+                    sent.extend(self.course.order(port, to, size).await);
+                }
+                if sent.is_empty() {
                     break;
-                };
-                let is_it = |bytes: &[u8], _| (bytes == sent).then_some(());
+                }
+                let is_it = |bytes: &[u8], _| sent.iter().any(|s| bytes == s).then_some(());
                 let heard = self.course.hear(SOCKET, (ANSWER_WITHIN, true), is_it);
                 if heard.await.is_ok() {
                     down[i] = true;

@@ -40,7 +40,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "a second on a clear path, up to two minutes if much is blocked; 80 kB",
+    takes: "a second on a clear path, up to three minutes if much is blocked; 250 kB at most",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
     comes_near_budget: false,
@@ -402,7 +402,7 @@ fn fragments(recording: &Recording, which: Direction) -> Found {
         None => Found::Unknown("no datagram showed the way".into()),
         Some((_, _, true)) => Found::Absent,
         Some((bytes, true, false)) => Found::Present(format!(
-            "datagrams of {bytes} bytes, sent three times, do not arrive; small ones do"
+            "datagrams of {bytes} bytes do not arrive, however often they are sent; small ones do"
         )),
         Some((_, false, false)) => Found::Unknown("small datagrams do not arrive either".into()),
     }

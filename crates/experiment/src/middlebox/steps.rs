@@ -18,12 +18,16 @@ use measure::control::listen::{
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Number of times a datagram is sent before it counts as lost.
 const TRIES: u32 = 3;
+/// Rounds of an exchange that seems blocked.
+const ROUNDS: u32 = 2;
+/// Copies of a small datagram and of one in pieces in each try: of the latter more are lost.
+const COPIES: [usize; 2] = [1, 3];
 /// Payload that takes three fragments on any link of 1500 bytes.
 const LARGE: usize = 3000;
 /// Longest answer over a connection.
 const LONGEST: usize = 65_536;
 /// Upper limit on traffic.
-const COST: Bytes = Bytes::new(80_000);
+const COST: Bytes = Bytes::new(250_000);
 const OPEN: Duration = Duration::from_secs(60);
 /// Number of the UDP socket.
 const SOCKET: u32 = 0;
@@ -35,6 +39,37 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     Ok(OfCourse::new(Duration::from_secs(5), |course| {
         Run { course, params }.all()
     }))
+}
+
+/// One exchange: its note, and that of the first packet of its connection.
+struct Said {
+    note: BoxNote,
+    first: Option<BoxNote>,
+}
+
+impl Said {
+    /// True if an answer came, or no other will: the server cannot open the port.
+    fn came_back(&self) -> bool {
+        match &self.note {
+            BoxNote::Exchange {
+                closed, returned, ..
+            } => closed.is_some() || returned.is_some(),
+            _ => true,
+        }
+    }
+
+    /// What got further ranks higher.
+    fn rank(&self) -> (bool, bool, bool) {
+        match &self.note {
+            BoxNote::Exchange {
+                connected,
+                arrived,
+                returned,
+                ..
+            } => (returned.is_some(), arrived.is_some(), *connected),
+            _ => (false, false, false),
+        }
+    }
 }
 
 struct Run {
@@ -56,8 +91,42 @@ impl Run {
         self.fragments().await
     }
 
-    /// The same message on the port that is watched and on one without a service.
+    /// The same message on the port that is watched and on one without a service, again if either seems blocked: an outage,
+    /// or losses, must not count as a block.
     async fn exchange(&self, message: Message, stage: &str) {
+        let mut said: [Option<Said>; 2] = [None, None];
+        for _ in 0..ROUNDS {
+            let passes = |s: &Option<Said>| s.as_ref().is_some_and(Said::came_back);
+            let controls = [false, true];
+            let left = controls.map(|control| !passes(&said[usize::from(control)]));
+            if left == [false; 2] {
+                break;
+            }
+            let Some(now) = self.round(message, left, stage).await else {
+                break;
+            };
+            for (best, now) in said.iter_mut().zip(now) {
+                let better = |n: &Said| best.as_ref().is_none_or(|b| n.rank() >= b.rank());
+                if let Some(now) = now.filter(better) {
+                    *best = Some(now);
+                }
+            }
+        }
+        for said in said.into_iter().flatten() {
+            self.course.note(&said.note, stage).await;
+            if let Some(first) = said.first {
+                self.course.note(&first, "first packet").await;
+            }
+        }
+    }
+
+    /// One exchange on each of these two ports; none if the server opens nothing.
+    async fn round(
+        &self,
+        message: Message,
+        left: [bool; 2],
+        stage: &str,
+    ) -> Option<[Option<Said>; 2]> {
         self.course.stage(stage).await;
         let letter = Letter::of(message);
         let port = match message {
@@ -69,22 +138,18 @@ impl Run {
             answer: letter.answer,
             ..Wanted::new(letter.transport, Place::Here, port)
         });
-        let Some(ports) = self.course.listen(wanted.to_vec(), OPEN).await else {
-            return;
-        };
+        let ports = self.course.listen(wanted.to_vec(), OPEN).await?;
+        let mut said = [None, None];
         for control in [false, true] {
-            self.said(&letter, &ports, (port, control), stage).await;
+            if left[usize::from(control)] {
+                let one = self.said(&letter, &ports, (port, control)).await;
+                said[usize::from(control)] = Some(one);
+            }
         }
+        Some(said)
     }
 
-    /// One exchange, noted.
-    async fn said(
-        &self,
-        letter: &Letter,
-        ports: &Ports,
-        (port, control): (u16, bool),
-        stage: &str,
-    ) {
+    async fn said(&self, letter: &Letter, ports: &Ports, (port, control): (u16, bool)) -> Said {
         let (i, message) = (usize::from(control), letter.message);
         let sent = letter.sent(&ports.token);
         let answer = messages::answer(letter.answer, &ports.token);
@@ -134,11 +199,14 @@ impl Run {
             arrived_same: arrived.is_some_and(|a| a.bytes == sent),
             returned_same: returned == Some(&*answer),
         };
-        self.course.note(&note, stage).await;
-        if let (Message::Http, Ok(at)) = (message, at) {
-            let left = tried.and_then(|t| t.first);
-            self.first_packet(at.port(), control, left, came).await;
-        }
+        let first = match (message, at) {
+            (Message::Http, Ok(at)) => {
+                let left = tried.and_then(|t| t.first);
+                Some(self.first_packet(at.port(), control, left, came).await)
+            }
+            _ => None,
+        };
+        Said { note, first }
     }
 
     async fn first_packet(
@@ -147,19 +215,18 @@ impl Run {
         control: bool,
         sent: Option<Syn>,
         came: Option<&Arrival>,
-    ) {
+    ) -> BoxNote {
         let asked = match self.course.ask(Ask::Options).await {
             Some(crate::ask::Answer::Options(asked)) => asked,
             _ => Vec::new(),
         };
-        let note = BoxNote::FirstPacket {
+        BoxNote::FirstPacket {
             port,
             control,
             sent,
             arrived: came.and_then(|a| syn::read(&a.syn)),
             asked,
-        };
-        self.course.note(&note, "first packet").await;
+        }
     }
 
     /// Datagrams that do not fit into one packet, in both directions.
@@ -188,17 +255,20 @@ impl Run {
         for (i, len) in [KNOCK_LEN, LARGE].into_iter().enumerate() {
             let payload = knock(&ports.token, len);
             for _ in 0..TRIES {
-                // What this host refuses to send does not arrive.
-                let _ = self.course.send(SOCKET, at, payload.clone()).await;
+                for _ in 0..COPIES[i] {
+                    // What this host refuses to send does not arrive.
+                    let _ = self.course.send(SOCKET, at, payload.clone()).await;
+                }
                 let is_it = |bytes: &[u8], _| Knocked::decode(bytes, &ports.token);
                 let heard = self.course.hear(SOCKET, (each(), false), is_it).await;
-                if let Ok(knocked) = heard {
-                    seen = Some(knocked);
+                seen = heard.ok().or(seen);
+                // An answer may be lost, or be that to an earlier one.
+                let all = self.course.arrivals().await;
+                arrived[i] = all.iter().any(|a| a.len as usize == payload.len());
+                if arrived[i] {
                     break;
                 }
             }
-            let all = self.course.arrivals().await;
-            arrived[i] = all.iter().any(|a| a.len as usize == payload.len());
         }
         self.fragments_noted(Direction::Up, arrived).await;
         // Without an answer there is no proof that we receive, and the server sends nothing.
@@ -213,10 +283,14 @@ impl Run {
         let mut came = [false; 2];
         for (i, size) in [MARK_LEN, LARGE].into_iter().enumerate() {
             for _ in 0..TRIES {
-                let Some(sent) = self.course.order(0, to, size).await else {
+                let mut sent = Vec::new();
+                for _ in 0..COPIES[i] {
+                    sent.extend(self.course.order(0, to, size).await);
+                }
+                if sent.is_empty() {
                     break;
-                };
-                let is_it = |bytes: &[u8], _| (bytes == sent).then_some(());
+                }
+                let is_it = |bytes: &[u8], _| sent.iter().any(|s| bytes == s).then_some(());
                 let heard = self.course.hear(SOCKET, (each(), true), is_it).await;
                 if heard.is_ok() {
                     came[i] = true;

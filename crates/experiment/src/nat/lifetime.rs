@@ -4,7 +4,8 @@
 //! mapping that still lives lets that through. Sockets that had asked and were answered once are told from those that
 //! had talked for more than two seconds: Linux, for one, remembers the latter four times as long. The interval runs
 //! from the longest silence after which a datagram came through to the shortest one beyond it after which none did. A
-//! datagram that did not come after a shorter silence was lost.
+//! datagram that did not come after a shorter silence was lost. Where one was, one silence without a datagram is no proof:
+//! the interval ends at the second.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, section 4.3.
 //!
@@ -54,10 +55,11 @@ pub fn lives(all: &[Silence], talked: bool, comes: bool) -> Lives {
         .filter(|s| s.arrived)
         .map(|s| s.least_s)
         .fold(0.0, f64::max);
-    let high = its()
-        .filter(|s| !s.arrived && s.most_s > low)
-        .map(|s| s.most_s)
-        .reduce(f64::min);
+    let silent = its().filter(|s| !s.arrived && s.most_s > low);
+    let silent: Vec<f64> = silent.map(|s| s.most_s).collect();
+    let silent = stats::sorted(&silent);
+    let proof = usize::from(lost(all) > 0).min(silent.len().saturating_sub(1));
+    let high = silent.get(proof).copied();
     match high {
         _ if its().next().is_none() => Lives::Untried,
         Some(high) if low > 0.0 => Lives::Between(low, high),
@@ -184,6 +186,10 @@ mod tests {
         let all = seen(&[(10.0, true), (20.0, false), (30.0, true), (40.0, false)]);
         assert_eq!(lives(&all, true, true), Lives::Between(29.95, 40.05));
         assert_eq!(lost(&all), 1);
+        // Nor does one silence more tell what is forgotten.
+        let more = seen(&[(50.0, false), (60.0, false)]);
+        let all = [all, more].concat();
+        assert_eq!(lives(&all, true, true), Lives::Between(29.95, 50.05));
     }
 
     #[test]

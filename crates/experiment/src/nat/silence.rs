@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 const SILENCES: u32 = 24;
 /// Ratio of the longest silence to the shortest.
 const RATIO: f64 = 32.0;
-/// Time of talk in both directions after which Linux takes a flow for a stream (`nf_conntrack_udp_timeout_stream`),
-/// with a margin.
+/// Time of talk in both directions after which Linux takes a flow for a stream (`nf_conntrack_udp_timeout_stream`).
+const LINUX_TALK: Duration = Duration::from_secs(2);
+/// The same with a margin.
 const TALK: Duration = Duration::from_millis(2500);
 /// Datagrams that the server sends to a socket: one that is lost on the path must not count as filtered.
 const WAKES: u32 = 3;
@@ -32,6 +33,8 @@ struct Silent {
     /// Times of the latest datagram sent, and of the latest answer.
     sent: Time,
     heard: Option<Time>,
+    /// Time of the first datagram sent.
+    began: Option<Time>,
     /// External address, from the answer.
     external: Option<Knocked>,
 }
@@ -75,6 +78,7 @@ impl Run {
                     silence,
                     sent: Time::ZERO,
                     heard: None,
+                    began: None,
                     external: None,
                 });
             }
@@ -120,6 +124,7 @@ impl Run {
                 let s = &mut all[i];
                 self.send(s.own, to, &self.payload(s.own)).await;
                 s.sent = self.course.now();
+                s.began.get_or_insert(s.sent);
             }
             // All have the same time, which the first that is not answered uses up.
             let until = self.course.now() + ANSWER_WITHIN;
@@ -148,6 +153,11 @@ impl Run {
     /// Asks the server to send to it.
     async fn wake(&self, s: &Silent) -> Option<Woken> {
         let (external, heard) = (s.external?, s.heard?);
+        let talked_for = heard.saturating_since(s.began?);
+        // One that had to ask again and again has talked, too.
+        if !s.talked && talked_for + TICK > LINUX_TALK {
+            return None;
+        }
         let mut marks = Vec::new();
         let before = self.course.now();
         // One after the other, without waiting: what is lost of one is not lost of all.

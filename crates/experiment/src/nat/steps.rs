@@ -25,7 +25,7 @@ const FARS: [Far; 3] = [Far::Same, Far::OtherPort, Far::OtherAddress];
 /// # Errors
 /// The budget is too small.
 pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
-    let datagrams = u64::from(params.sockets * 2 + 12) * u64::from(TRIES) * 2;
+    let datagrams = u64::from(params.sockets * 2 + 24) * u64::from(TRIES) * 2;
     let silent = params.lifetime.map_or(0, |_| silence::COST);
     let most = Bytes::new(datagrams * DATAGRAM * 4 + 20_000 + silent);
     setting.afford("nat", most)?;
@@ -188,12 +188,14 @@ impl Run {
         let answer = self.knock(own, 0).await;
         self.mapped(own, 0, answer.is_some()).await;
         // Without an answer there is no proof that we receive, and the server sends nothing.
-        let Some(external) = answer else { return };
+        let Some(mut external) = answer else { return };
         // From afar first: nothing that is let in may open the door for the next.
         for far in [2, 1, 0] {
             if self.at(far).is_none() {
                 continue;
             }
+            // Some boxes forget a mapping while what a filter holds back is waited for.
+            external = self.knock(own, 0).await.unwrap_or(external);
             let mut arrived = false;
             for _ in 0..TRIES {
                 let Some(mark) = self.order(far, external).await else {

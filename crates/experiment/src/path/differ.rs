@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// Least delay that is looked for: hosts and switches add as much, ms.
 pub const LEAST_MS: f64 = 2.0;
+/// Share of rounds lost under load from which on those that came through waited less than most.
+const MANY_LOST: f64 = 0.05;
 /// Number of rounds that both hops must have answered.
 const ROUNDS: usize = 5;
 
@@ -23,6 +25,8 @@ pub struct Place {
     pub idle: BTreeMap<i64, f64>,
     /// Round trips under load by round, ms.
     pub loaded: BTreeMap<i64, f64>,
+    /// Share of rounds without an answer under load, beyond that at rest: 0 to 1.
+    pub lost: f64,
 }
 
 impl Place {
@@ -32,6 +36,7 @@ impl Place {
             hop: Some(0),
             idle: BTreeMap::new(),
             loaded: BTreeMap::new(),
+            lost: 0.0,
         }
     }
 
@@ -103,16 +108,45 @@ pub fn differences(places: &[Place]) -> Differences {
     }
     kept.reverse();
     let here = Place::here();
+    let most = kept.last().and_then(|last| at_most(last));
     let mut nearer = &here;
     for place in kept {
+        let added = added(nearer, place);
         found.stretches.push(Stretch {
             behind: nearer.hop.unwrap_or(0),
             to: place.hop,
-            added: added(nearer, place),
+            // Those that a full queue drops would have waited longer than those that came through, and no longer than
+            // what waits on the whole path.
+            added: match (added, most) {
+                (Figure::Is { value, low, high }, Some(most))
+                    if place.lost > nearer.lost + MANY_LOST =>
+                {
+                    Figure::Is {
+                        value,
+                        low,
+                        high: high.max(most),
+                    }
+                }
+                (added, _) => added,
+            },
         });
         nearer = place;
     }
     found
+}
+
+/// Upper end of the delay that load adds on the whole path to a place if the rounds that it loses there would have waited
+/// longest, ms.
+fn at_most(place: &Place) -> Option<f64> {
+    let of = |rounds: &BTreeMap<i64, f64>| rounds.values().copied().collect::<Vec<f64>>();
+    let median = 0.5 / (1.0 - place.lost.clamp(0.0, 0.45));
+    match (
+        stats::quantile_figure(&of(&place.loaded), median),
+        stats::quantile_figure(&of(&place.idle), 0.5),
+    ) {
+        (Figure::Is { high, .. }, Figure::Is { low, .. }) => Some(high - low),
+        _ => None,
+    }
 }
 
 /// Delay that load adds between two places, ms.

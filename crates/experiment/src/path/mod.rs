@@ -205,7 +205,17 @@ impl Path<'_> {
             hop: Some(hop),
             idle: rounds(self.idle),
             loaded: rounds(loaded),
+            lost: self.lost(&format!("hop{hop}"), loaded),
         }
+    }
+
+    /// Share of a target's probes that load loses, beyond those that are lost at rest.
+    fn lost(&self, target: &str, loaded: &Phase) -> f64 {
+        let share = |phase| {
+            let asked = self.seen.in_phase(target, phase).len().max(1);
+            1.0 - self.seen.answered(target, phase).len() as f64 / asked as f64
+        };
+        (share(loaded) - share(self.idle)).max(0.0)
     }
 
     fn loaded<'a>(&self, phase: &'a Phase) -> Loaded<'a> {
@@ -215,6 +225,7 @@ impl Path<'_> {
             hop: self.end,
             idle: self.seen.session_at_rounds(self.idle),
             loaded: self.seen.session_at_rounds(phase),
+            lost: self.lost("udp", phase),
         };
         // The server itself answers both ways: by its kernel's ICMP, and in the session.
         let void = self.end.and_then(|n| {

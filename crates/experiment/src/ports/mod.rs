@@ -3,6 +3,7 @@
 //! **Method.** The server opens each port for a while and reports arrivals. A connection, or a datagram, to it carries
 //! a token; the server answers with bytes that nobody else can know. Both ends together distinguish silence from a
 //! refusal, a refusal by the server from one by a box before it, and our server from a device that answers in its name.
+//! Ports that seem blocked are tried in three rounds. If losses of the path would explain a block all the same, it is not told.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
 //! Networks", UTFSM, table 4, alert 1 (Netalyzr); RFC 9293, Transmission Control Protocol (TCP), section 3.5.3.
@@ -36,7 +37,7 @@ params! {
 /// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
-    takes: "eight seconds at most, 40 kB",
+    takes: "a second on a clear path, 25 s if ports are blocked; 130 kB at most",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,
     comes_near_budget: false,
@@ -61,6 +62,8 @@ enum Verdict {
     Swallowed,
     /// The message came through, and the answer differs from the server's.
     Changed,
+    /// Unknown: the path loses so much that an open port may stay silent.
+    Lossy,
     Unknown,
 }
 
@@ -80,6 +83,38 @@ fn verdict(n: &PortNote) -> Verdict {
         (Back::Nothing, true) if n.connected => Verdict::Swallowed,
         (Back::Nothing, true) => Verdict::AnswerLost,
         (Back::Nothing, false) => Verdict::Silent,
+    }
+}
+
+/// Chance above which losses would explain a block that three rounds of knocks have met.
+const BY_CHANCE: f64 = 0.01;
+
+/// Chance that losses of the path keep an open port silent in all rounds: of the open ports, the share that stayed silent in
+/// each round. A round without open ports is like the one before.
+fn lost_by_chance(notes: &[PortNote]) -> f64 {
+    let open: Vec<&PortNote> = notes.iter().filter(|n| n.back == Back::Proof).collect();
+    let rounds = notes.iter().map(|n| n.rounds).max().unwrap_or(1);
+    let (mut chance, mut share) = (1.0, 0.0);
+    for round in 1..=rounds {
+        let tried = open.iter().filter(|n| n.rounds >= round).count();
+        let silent = open.iter().filter(|n| n.rounds > round).count();
+        if tried > 0 {
+            share = silent as f64 / tried as f64;
+        }
+        chance *= share;
+    }
+    chance
+}
+
+/// Verdict in a run in which losses may look like blocks with this chance.
+fn verdict_despite(n: &PortNote, by_chance: f64) -> Verdict {
+    match verdict(n) {
+        Verdict::Silent | Verdict::AnswerLost | Verdict::Swallowed | Verdict::Somebody
+            if by_chance > BY_CHANCE && n.back == Back::Nothing =>
+        {
+            Verdict::Lossy
+        }
+        verdict => verdict,
     }
 }
 
@@ -121,7 +156,7 @@ fn word(v: Verdict) -> &'static str {
         Verdict::AnswerLost => "the answer is blocked",
         Verdict::Swallowed => "connected, its data is blocked",
         Verdict::Changed => "the answer is changed",
-        Verdict::Unknown => "cannot tell",
+        Verdict::Lossy | Verdict::Unknown => "cannot tell",
     }
 }
 
@@ -156,6 +191,7 @@ fn why(n: &PortNote, v: Verdict) -> String {
             "the server saw it{}; what came back is not what it said",
             away()
         ),
+        Verdict::Lossy => "no answer came, and the path loses so much that it may be open".into(),
         Verdict::Unknown => n.closed.clone().unwrap_or_default(),
     }
 }
@@ -220,13 +256,17 @@ struct Blocked {
 
 fn answer(_: &Words, recording: &Recording) -> Outcome {
     let notes: Vec<PortNote> = PortNote::all_of(recording).map(|(_, n)| n).collect();
-    let all: Vec<(&PortNote, Verdict)> = notes.iter().map(|n| (n, verdict(n))).collect();
+    let by_chance = lost_by_chance(&notes);
+    let verdicts = notes.iter().map(|n| (n, verdict_despite(n, by_chance)));
+    let all: Vec<(&PortNote, Verdict)> = verdicts.collect();
     if all.is_empty() {
         return Outcome::cannot_tell("no port was tried");
     }
     let of = |which: &[Verdict]| names(&all, |v| which.contains(&v));
     let (open, _) = of(&[Verdict::Open]);
-    let (unknown, unknown_names) = of(&[Verdict::Unknown]);
+    let (closed, closed_names) = of(&[Verdict::Unknown]);
+    let (lossy, lossy_names) = of(&[Verdict::Lossy]);
+    let unknown = closed + lossy;
     let blocked = BLOCKED.map(|b| {
         let (count, names) = of(b.verdicts);
         (b, count, names)
@@ -238,17 +278,19 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         .map(|(b, _, names)| Alert::new(b.severity, format!("{}: {names}", b.what), b.means));
     let tried = all.len() - unknown;
     let says = if tried == 0 {
-        format!(
-            "Cannot tell: the server could open none of the {} ports.",
-            all.len()
-        )
-    } else if open == tried {
+        let why = match lossy {
+            0 => "the server could open none of",
+            _ => "the path loses too much to knock at",
+        };
+        format!("Cannot tell: {why} the {} ports.", all.len())
+    } else if open == tried && lossy == 0 {
         format!("All {tried} ports that were tried can be reached.")
     } else {
-        let parts: Vec<String> = found
+        let parts = found
             .iter()
-            .map(|(b, _, names)| format!("{}: {names}", b.name))
-            .collect();
+            .map(|(b, _, names)| format!("{}: {names}", b.name));
+        let lossy = (lossy > 0).then(|| format!("cannot tell: {lossy_names}"));
+        let parts: Vec<String> = parts.chain(lossy).collect();
         format!(
             "{open} of {tried} ports can be reached; {}.",
             parts.join("; ")
@@ -267,10 +309,23 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         says,
         figures,
         alerts: alerts.collect(),
-        doubts: (unknown > 0).then(|| format!("{unknown} ports could not be tried, because the server could not open them: {unknown_names}")).into_iter().collect(),
+        doubts: doubts((closed, &closed_names), (lossy, &lossy_names)),
         tables: vec![table(&all)],
         ..Outcome::default()
     }
+}
+
+/// Ports of which nothing can be told, with their number: those that the server could not open, and those that losses may hide.
+fn doubts((closed, names): (usize, &str), (lossy, hidden): (usize, &str)) -> Vec<String> {
+    let closed = (closed > 0).then(|| {
+        format!(
+            "{closed} ports could not be tried, because the server could not open them: {names}"
+        )
+    });
+    let lossy = (lossy > 0).then(|| {
+        format!("{lossy} ports gave no answer, on a path that loses much: they may be open or blocked: {hidden}")
+    });
+    closed.into_iter().chain(lossy).collect()
 }
 
 fn table(all: &[(&PortNote, Verdict)]) -> Table {

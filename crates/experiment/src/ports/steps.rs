@@ -14,6 +14,8 @@ use measure::control::listen::{
 
 /// A datagram is sent so often before it counts as lost on the way.
 const TRIES: u32 = 3;
+/// Rounds of knocks at a port that seems blocked: an outage, or losses, must not count as a block.
+const ROUNDS: u32 = 3;
 /// Greatest traffic of one port: a connection with its retransmissions, or datagrams, and its part of the report.
 const PORT: u64 = 1200;
 /// Greatest number of ports of either transport: the server opens 64 at once.
@@ -40,7 +42,8 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     let all: Vec<_> = tcp
         .chain(udp.into_iter().map(|p| (Transport::Udp, p)))
         .collect();
-    setting.afford("ports", Bytes::new(all.len() as u64 * PORT + 5_000))?;
+    let most = all.len() as u64 * PORT * u64::from(ROUNDS) + 5_000;
+    setting.afford("ports", Bytes::new(most))?;
     let patience = params.patience;
     Ok(OfCourse::new(patience * 2, move |course| async move {
         for some in all.chunks(MOST_LISTENERS) {
@@ -50,8 +53,64 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     }))
 }
 
-/// Knocks at as many ports as the server opens at once, and notes what became of it.
+/// Knocks at as many ports as the server opens at once, again at those that seem blocked, and notes what became of it.
 async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
+    let mut notes: Vec<Option<PortNote>> = vec![None; some.len()];
+    for round in 1..=ROUNDS {
+        let open = |n: &Option<PortNote>| {
+            let proven = |n: &PortNote| n.back == Back::Proof || n.closed.is_some();
+            n.as_ref().is_some_and(proven)
+        };
+        let left: Vec<usize> = (0..some.len()).filter(|i| !open(&notes[*i])).collect();
+        if left.is_empty() {
+            break;
+        }
+        let ports: Vec<(Transport, u16)> = left.iter().map(|i| some[*i]).collect();
+        let Some(round) = once(course, &ports, (patience, round)).await else {
+            break;
+        };
+        for (i, now) in left.into_iter().zip(round) {
+            notes[i] = Some(match notes[i].take() {
+                Some(before) => both(before, now),
+                None => now,
+            });
+        }
+    }
+    for note in notes.into_iter().flatten() {
+        let subject = format!("{} {}", note.transport, note.port);
+        course.note(&note, &subject).await;
+    }
+}
+
+/// What two rounds of knocks saw: what got through once gets through.
+fn both(before: PortNote, now: PortNote) -> PortNote {
+    // From the proof down to nothing at all.
+    const BEST: [Back; 5] = [
+        Back::Proof,
+        Back::Other,
+        Back::Refusal,
+        Back::Unreachable,
+        Back::Nothing,
+    ];
+    let backs = [before.back, now.back];
+    let back = BEST.into_iter().find(|b| backs.contains(b));
+    PortNote {
+        connected: before.connected || now.connected,
+        back: back.unwrap_or(now.back),
+        seen: before.seen || now.seen,
+        whole: before.whole || now.whole,
+        from: now.from.or(before.from),
+        closed: now.closed.clone().filter(|_| before.closed.is_some()),
+        ..now
+    }
+}
+
+/// One round of knocks; none if the server opens nothing.
+async fn once(
+    course: &Course,
+    some: &[(Transport, u16)],
+    (patience, round): (Duration, u32),
+) -> Option<Vec<PortNote>> {
     course.stage("knocking at ports").await;
     let wanted = some.iter().map(|(transport, port)| Wanted {
         expect: 8,
@@ -59,13 +118,11 @@ async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
         ..Wanted::new(*transport, Place::Here, *port)
     });
     let open = Duration::from_secs(60);
-    let Some(ports) = course.listen(wanted.collect(), open).await else {
-        return;
-    };
+    let ports = course.listen(wanted.collect(), open).await?;
     let (open, knocks) = knocks(&ports, some, patience);
     let tried = course.knock(knocks).await;
     let arrivals = course.arrivals().await;
-    for (i, (transport, port)) in some.iter().enumerate() {
+    let note = |(i, (transport, port)): (usize, &(Transport, u16))| {
         let its: Vec<&Arrival> = arrivals.iter().filter(|a| a.listener == i as u32).collect();
         // The server gives contents only of what shows the token.
         let shows = |a: &&&Arrival| !a.bytes.is_empty();
@@ -74,7 +131,7 @@ async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
             .iter()
             .position(|o| *o == i)
             .and_then(|at| tried.get(at));
-        let note = PortNote {
+        PortNote {
             transport: transport.name().to_owned(),
             port: *port,
             closed: ports.at[i].as_ref().err().cloned(),
@@ -84,10 +141,10 @@ async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
             whole: its.iter().any(|a| shows(&a)),
             from: ours.and_then(|a| a.from),
             usual: Some(ports.from),
-        };
-        let subject = format!("{} {port}", note.transport);
-        course.note(&note, &subject).await;
-    }
+            rounds: round,
+        }
+    };
+    Some(some.iter().enumerate().map(note).collect())
 }
 
 /// The knocks at those that are open, and which these are.
