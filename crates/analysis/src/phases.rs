@@ -145,6 +145,16 @@ pub fn own_probes(rec: &Recording, range: Range<i64>) -> Vec<&Delay> {
     probes(rec, own_target(rec), range)
 }
 
+/// The session's probes that were answered in `range`, and those without an answer that were sent in it: a long queue lets out
+/// what was sent before.
+pub fn crossing(rec: &Recording, range: Range<i64>) -> Vec<&Delay> {
+    let target = own_target(rec);
+    let at = |d: &Delay| d.sent_ns.saturating_add(d.rtt_ns.unwrap_or(0));
+    let all = rec.delay.iter();
+    all.filter(|d| *d.target == *target && range.contains(&at(d)) && counts(rec, d.sent_ns))
+        .collect()
+}
+
 /// Probes of `target` sent in `range`, in the order of their numbers.
 pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'a Delay> {
     let mut found: Vec<&Delay> = rec

@@ -3,7 +3,7 @@
 
 use crate::accuracy::around;
 use crate::accuracy::bench;
-use crate::accuracy::cell::{At, Cell, Is, On, Truth, near, share};
+use crate::accuracy::cell::{At, Cell, Is, On, Truth, near, seen, share};
 use crate::accuracy::cells::loads;
 use crate::accuracy::line::Line;
 use crate::accuracy::rows::{self, Said, Within};
@@ -100,7 +100,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
                 vec![
                     near(&["pairs_first_lost"], 1.0 - arrives, 0.02),
                     near(&["pairs_second_lost"], 1.0 - (1.0 - lost) * arrives, 0.02),
-                    share(&["plateau_bps"], payload(rate) * arrives, 0.01),
+                    within(&["plateau_bps"], payload(rate), 0.01, &impairment),
                 ],
             )
         }
@@ -166,7 +166,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
         "throughput" => (
             kind,
             line(&queue),
-            vec![share(&["up_datagrams_bps"], rate * arrives, 0.03)],
+            vec![within(&["up_datagrams_bps"], rate, 0.03, &impairment)],
         ),
         _ => {
             let others = c.pick(&[0.0, 0.0, 1.0]) * c.uniform(0.02, 0.85);
@@ -201,6 +201,15 @@ fn draw(seed: u64, number: u64) -> Drawn {
             truths,
         },
         impaired: impairment.name,
+    }
+}
+
+/// What comes out of a full queue, within this share: of losses before it nothing is seen. While a base delay drifts, less or more comes
+/// out than the link takes, and no interval shall hold its rate.
+fn within(key: &'static [&'static str; 1], value: f64, by: f64, impairment: &Impairment) -> Truth {
+    match impairment.name {
+        "drift" => seen(key, Box::new(move |_| Ok(value)), by, 0.0),
+        _ => share(key, value, by),
     }
 }
 

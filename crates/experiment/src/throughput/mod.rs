@@ -116,6 +116,7 @@ impl Seen {
             Some(c) => c.goodput(),
             None => Figure::cannot_tell("it was sampled for less than half a second"),
         };
+        let bytes = carried.as_ref().map_or(0.0, rate::Carried::bytes);
         let payload_bytes = step.payload_bytes.map_or_else(
             || rate::mss(recording, step.direction, counts.clone()),
             |p| p as f64,
@@ -124,6 +125,11 @@ impl Seen {
             || payload_bytes + rate::header_bytes(payload_bytes),
             |p| p as f64,
         );
+        // Either end of the count may be a packet off.
+        let payload = match bytes > payload_bytes {
+            true => payload.widened(payload_bytes / bytes),
+            false => payload,
+        };
         let load = payload.map(|bps| bps * packet_bytes / payload_bytes);
         let beside_bps = probes_bps(recording, step.direction, counts.clone());
         let (delays, lost) = probed(recording, counts.clone());
@@ -226,7 +232,7 @@ fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>
 /// Rate of the session's probes that crossed the link in this direction, whole IP packets.
 fn probes_bps(recording: &Recording, direction: Direction, range: Range<i64>) -> f64 {
     let seconds = (range.end.saturating_sub(range.start) as f64 * 1e-9).max(1e-3);
-    let probes = phases::own_probes(recording, range);
+    let probes = phases::crossing(recording, range);
     let bytes = analysis::Options::default()
         .with_facts_of(recording)
         .probe_ip_bytes;
