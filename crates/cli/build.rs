@@ -3,8 +3,16 @@
 
 use std::process::Command;
 
+/// Analysis for browsers, which the binary brings along.
+const ANALYSIS: &str = "web/browser.wasm.gz";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    if !std::path::Path::new(ANALYSIS).exists() {
+        println!(
+            "cargo::error=crates/cli/{ANALYSIS} is not built: run `make assets` (needs Node.js 20 or newer with npm), then build again"
+        );
+    }
     let (host, target) = (std::env::var("HOST"), std::env::var("TARGET"));
     if target.as_deref() != Ok("x86_64-unknown-linux-gnu") {
         return;

@@ -13,7 +13,7 @@ fn main() {
     ];
     // WebAssembly is built from this crate itself, among others.
     if std::env::var("CARGO_CFG_TARGET_FAMILY").as_deref() != Ok("wasm") {
-        names.extend(["web.js", "web_probe.js", "web_load.js", "browser.wasm.gz"]);
+        names.extend(["web.js", "web_probe.js", "web_load.js"]);
     }
     let parts: Vec<String> = names
         .iter()

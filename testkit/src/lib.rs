@@ -29,6 +29,6 @@ pub use program::Program;
 pub use real_time::{Places, alone, beside, real_time, real_time_beside};
 #[cfg(target_os = "linux")]
 pub use service::Service;
-pub use skip::skip;
+pub use skip::{has_browser_analysis, skip};
 #[cfg(target_os = "linux")]
 pub use terminal::{in_terminal, in_terminal_as};

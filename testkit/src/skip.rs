@@ -15,3 +15,12 @@ pub fn skip(why: &str) {
     );
     eprintln!("skipped: {why}");
 }
+
+/// True if the program under test has the analysis for browsers: it has none where the toolchain has no WebAssembly.
+pub fn has_browser_analysis() -> bool {
+    let built = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crates/cli/web/browser.wasm.gz"
+    );
+    std::fs::metadata(built).is_ok_and(|file| file.len() > 0)
+}

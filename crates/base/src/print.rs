@@ -96,9 +96,14 @@ impl Unit {
         format!("{} {name}", told(value / size, digits))
     }
 
-    /// Formats a value and its interval, all in one unit: `430 ms (418 to 441)`.
+    /// Formats a value and its interval, all in one unit: `430 ms (418 to 441)`. It is the value's unit, unless an end would have
+    /// five digits in it.
     pub fn interval(self, value: f64, low: f64, high: f64) -> String {
-        let (name, size) = self.fitting(value);
+        let end = low.abs().max(high.abs());
+        let (name, size) = match self.fitting(value) {
+            (_, size) if end / size >= 1e4 && end.is_finite() => self.fitting(end),
+            fitting => fitting,
+        };
         let [value, low, high] = [value, low, high].map(|v| number(v / size));
         if low == high {
             format!("{value} {name}")
@@ -231,6 +236,10 @@ mod tests {
             "430 ms (418 to 1441)"
         );
         assert_eq!(DELAY.interval(430.0, 430.0, 430.0), "430 ms");
+        assert_eq!(
+            DELAY.interval(0.00296, -93.68, 92.932),
+            "0.00296 ms (-93.7 to 92.9)"
+        );
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 #[test]
 fn a_site_proves_its_names_keeps_its_certificate_and_renews_it() {
-    if !report::browser::HAS_ANALYSIS {
+    if !testkit::has_browser_analysis() {
         return testkit::skip("this toolchain has no wasm32-unknown-unknown");
     }
     let Some(mut pebble) = Pebble::start(LIFE_S) else {
@@ -276,7 +276,7 @@ fn a_site_proves_its_names_keeps_its_certificate_and_renews_it() {
 
 #[test]
 fn what_an_authority_refuses_is_told_and_the_site_goes_on_with_a_certificate_of_its_own() {
-    if !report::browser::HAS_ANALYSIS {
+    if !testkit::has_browser_analysis() {
         return testkit::skip("this toolchain has no wasm32-unknown-unknown");
     }
     let Some(pebble) = Pebble::start(86_400) else {

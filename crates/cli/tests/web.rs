@@ -56,10 +56,11 @@ fn serve(line: Option<&Emulation>, more: &[&str]) -> Serving {
 
 /// False, and says so, where this toolchain has no WebAssembly.
 fn is_built() -> bool {
-    if !report::browser::HAS_ANALYSIS {
+    let is_built = testkit::has_browser_analysis();
+    if !is_built {
         eprintln!("skipped: this toolchain has no wasm32-unknown-unknown");
     }
-    report::browser::HAS_ANALYSIS
+    is_built
 }
 
 /// Directory of the page's scripts, with Playwright; says what is missing.

@@ -6,10 +6,12 @@ use super::{
     page, path, ports, quic, radio, rtt, shaping, sizes, spacing, sweep, tcp, throughput, train,
     wifi,
 };
+use crate::answer::ProbeAnswer;
 use crate::host::Stopped;
 use crate::spec::{How, Setting, Spec};
 use crate::steps::{OfTrains, Steps};
 use base::program::{Sending, Train};
+use base::record::Recording;
 use base::words::worded;
 
 /// All kinds, in the order of the help.
@@ -116,4 +118,45 @@ mod tests {
             }
         }
     }
+}
+
+/// Reason why a recording has no answer of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    #[error("the recording is of `tailback {verb}`, and not of a probe")]
+    NotAProbe { verb: String },
+    #[error("the recording's plan names no probe that this version knows: {why}")]
+    UnknownProbe { why: String },
+}
+
+/// Kind and parameters that a recording was made with.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
+    if recording.meta.verb != "probe" {
+        return Err(ProbeError::NotAProbe {
+            verb: recording.meta.verb.clone(),
+        });
+    }
+    let text = recording.meta.plan.get("probe").and_then(|p| p.as_str());
+    text.unwrap_or("")
+        .parse()
+        .map_err(|e: base::words::WordsError| ProbeError::UnknownProbe { why: e.to_string() })
+}
+
+/// Answer from a probe's recording.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn analyse(recording: &Recording) -> Result<ProbeAnswer, ProbeError> {
+    let spec = spec_of(recording)?;
+    let outcome = (spec.kind().answer)(spec.words(), recording);
+    let trains = Train::all_of(recording);
+    Ok(ProbeAnswer::of(
+        recording,
+        (spec.to_string(), spec.kind().entry.summary),
+        outcome,
+        &trains,
+    ))
 }

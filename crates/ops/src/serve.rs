@@ -267,10 +267,10 @@ pub fn start(plan: &Plan, log: Option<SyncSender<Entry>>) -> anyhow::Result<Serv
             guest.protocol.name()
         )));
     }
-    if plan.web.is_some() && !report::browser::HAS_ANALYSIS {
+    if plan.web.is_some() && !web::has_analysis() {
         return Err(usage(
-            "--web: this program was built without the analysis for browsers. Run `rustup target add wasm32-unknown-unknown`, \
-             then `make build` again",
+            "--web: this program was built without the analysis for browsers, as `make demo` does. Run `make build`; it needs \
+             `rustup target add wasm32-unknown-unknown`",
         ));
     }
     if let (Some(_), Some(_), []) = (&plan.web, &plan.keys, &plan.allow[..]) {

@@ -8,7 +8,7 @@ use live::serve::{File, Keep};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::{Name, Options};
 
 /// Most rows of a recording, longest text in one, and longest test, ns.
@@ -30,6 +30,24 @@ const KINDS: [&str; 7] = [
 /// Targets of its probes.
 const TARGETS: [&str; 2] = [WEBTRANSPORT, WEBSOCKET];
 
+/// Analysis for browsers that the program has brought along.
+static ANALYSIS: OnceLock<&'static [u8]> = OnceLock::new();
+
+/// Brings along the analysis for browsers: WebAssembly, compressed by gzip; empty if the program was built without. The first
+/// call counts.
+pub fn bring_analysis(gzipped: &'static [u8]) {
+    ANALYSIS.get_or_init(|| gzipped);
+}
+
+fn analysis() -> &'static [u8] {
+    ANALYSIS.get().copied().unwrap_or_default()
+}
+
+/// True if browsers can run the test: the program has brought their analysis.
+pub(crate) fn has_analysis() -> bool {
+    !analysis().is_empty()
+}
+
 /// Files of the site.
 pub(crate) fn files() -> Arc<[File]> {
     let page = File {
@@ -46,7 +64,13 @@ pub(crate) fn files() -> Arc<[File]> {
             gzip,
             body: Cow::Borrowed(body),
         });
-    std::iter::once(page).chain(others).collect()
+    let analysis = File {
+        path: "/browser.wasm",
+        kind: "application/wasm",
+        gzip: true,
+        body: Cow::Borrowed(analysis()),
+    };
+    [page, analysis].into_iter().chain(others).collect()
 }
 
 /// Directory of the recordings that users save.

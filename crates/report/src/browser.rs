@@ -9,14 +9,7 @@ pub type SiteFile = (&'static str, &'static str, bool, &'static [u8]);
 #[cfg(not(target_family = "wasm"))]
 const SCRIPTS: &str = "text/javascript; charset=utf-8";
 
-#[cfg(not(target_family = "wasm"))]
-const ANALYSIS: &[u8] = include_bytes!("../web/dist/browser.wasm.gz");
-
-/// False if the toolchain that built this program had no WebAssembly: `make assets` then leaves the analysis empty.
-#[cfg(not(target_family = "wasm"))]
-pub const HAS_ANALYSIS: bool = !ANALYSIS.is_empty();
-
-/// Files of the site, but for its page.
+/// Files of the site, but for its page and the analysis.
 #[cfg(not(target_family = "wasm"))]
 pub const FILES: &[SiteFile] = &[
     ("/report.js", SCRIPTS, false, crate::html::SCRIPT.as_bytes()),
@@ -38,7 +31,6 @@ pub const FILES: &[SiteFile] = &[
         false,
         include_bytes!("../web/dist/web_load.js"),
     ),
-    ("/browser.wasm", "application/wasm", true, ANALYSIS),
 ];
 
 /// Renders the page.

@@ -281,16 +281,18 @@ impl Writer {
             return self.write(row.into_row());
         }
         let day = day_of(row.time_ns(), self.utc_offset_s);
-        let page = self
-            .pages
-            .entry((T::ID, day))
-            .or_insert_with(|| Rows::new(T::ID));
+        let page = self.page(T::ID, day);
         page.push_as(&row);
         if page.len() < BATCH_ROWS {
             return Ok(());
         }
         let batch = page.take().expect("columns of a table are equally long");
         self.append(T::ID, day, &batch)
+    }
+
+    fn page(&mut self, table: TableId, day: i64) -> &mut Rows {
+        let page = self.pages.entry((table, day));
+        page.or_insert_with(|| Rows::new(table))
     }
 
     fn append_pages(&mut self) -> Result<(), StoreError> {

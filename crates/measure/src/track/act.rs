@@ -11,10 +11,12 @@ pub enum Act {
         fresh: u64,
         in_flight: u64,
     },
-    /// ACK of everything up to a position; with the window offered beyond it, if its scale is known.
+    /// ACK of everything up to a position; with the sequence number of position 0, and the window offered beyond it, if its scale
+    /// is known.
     Acknowledged {
         t: i64,
         position: u64,
+        base: u32,
         window: Option<u32>,
     },
     /// RTT `rtt` of data sent at `sent`; `prompt`: the receiver cannot have held the ACK back.

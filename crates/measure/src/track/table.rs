@@ -201,12 +201,12 @@ impl<T: Touch> Table<T> {
     /// accesses overlap.
     pub fn fetch(&self, flows: &[Flow]) {
         let mut read = 0u64;
-        let places: [u32; BATCH] = std::array::from_fn(|i| {
-            let found = flows
-                .get(i)
-                .and_then(|f| self.places.find(f.hash, |_| true));
-            found.unwrap_or(u32::MAX)
-        });
+        let mut places = [u32::MAX; BATCH];
+        for (place, flow) in places.iter_mut().zip(flows) {
+            if let Some(found) = self.places.find(flow.hash, |_| true) {
+                *place = found;
+            }
+        }
         for place in places {
             if let Some(Some((_, value))) = self.slots.get(place as usize) {
                 read ^= value.touch();

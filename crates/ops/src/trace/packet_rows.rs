@@ -5,7 +5,6 @@ use super::rows;
 use base::record::{Row, Segment, Table};
 use measure::capture::frame::{Frame, Tcp, flag};
 use measure::track::{Act, Connection, Watch};
-use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 /// Packet whose acts are being reported.
@@ -38,9 +37,6 @@ impl Takes for Sender<Row> {
 pub struct PacketRows<'k, K = Keep> {
     keep: &'k mut K,
     now: Now,
-    /// Sequence number at position 0 of each open direction that sent data.
-    bases: BTreeMap<i64, u32>,
-    seq: u32,
 }
 
 const NOTHING: Segment = Segment {
@@ -74,8 +70,6 @@ impl<'k, K: Takes> PacketRows<'k, K> {
                 turned: false,
                 sack: None,
             },
-            bases: BTreeMap::new(),
-            seq: 0,
         }
     }
 
@@ -85,7 +79,6 @@ impl<'k, K: Takes> PacketRows<'k, K> {
         let (Some(t_ns), Some(tcp)) = (t_ns, rows::tcp(frame)) else {
             return;
         };
-        self.seq = tcp.seq;
         self.now = Now {
             row: Segment {
                 t_ns: t_ns.max(0),
@@ -137,23 +130,21 @@ impl<K: Takes> Watch for PacketRows<'_, K> {
                 row.position_bytes = Some(position as i64);
                 row.fresh_bytes = Some(fresh as i64);
                 row.in_flight_bytes = Some(in_flight as i64);
-                let base = self.seq.wrapping_sub(position as u32);
-                self.bases.insert(row.flow, base);
             }
             Act::RoundTrip { rtt, .. } => row.rtt_ns = Some(rtt),
             Act::Acknowledged {
                 t,
                 position,
+                base,
                 window,
             } => {
                 row.t_ns = t;
                 row.acked_bytes = Some(position as i64);
                 row.window_bytes = window.map(i64::from);
-                let base = self.bases.get(&(row.flow ^ 1));
-                if let (Some((from, to)), Some(base)) = (self.now.sack, base) {
+                if let Some((from, to)) = self.now.sack {
                     // Half of the sequence space lies before the ACK, half after it.
                     let at = |edge: u32| {
-                        let ahead = edge.wrapping_sub(*base).wrapping_sub(position as u32) as i32;
+                        let ahead = edge.wrapping_sub(base).wrapping_sub(position as u32) as i32;
                         position as i64 + i64::from(ahead)
                     };
                     row.sack_from_bytes = Some(at(from));
@@ -166,7 +157,6 @@ impl<K: Takes> Watch for PacketRows<'_, K> {
     fn over(&mut self, c: &Connection) {
         for (direction, half) in c.halves.iter().enumerate() {
             let flow = rows::flow(c.number, direction);
-            self.bases.remove(&flow);
             self.keep.push(rows::connection(c, direction));
             rows::course(flow, half).for_each(|r| self.keep.push(r));
             rows::retransmissions(flow, half).for_each(|r| self.keep.push(r));

@@ -194,6 +194,7 @@ impl Side {
         told(Act::Acknowledged {
             t,
             position: s.una.saturating_sub(s.base),
+            base: s.base as u32,
             window: from.window(),
         });
     }
