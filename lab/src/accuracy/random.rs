@@ -204,7 +204,7 @@ fn draw(seed: u64, number: u64) -> Drawn {
     }
 }
 
-/// What comes out of a full queue, within this share: of losses before it nothing is seen. While a base delay drifts, less or more comes
+/// Truth about what comes out of a full queue, within this share: of losses before it nothing is seen. While a base delay drifts, less or more comes
 /// out than the link takes, and no interval shall hold its rate.
 fn within(key: &'static [&'static str; 1], value: f64, by: f64, impairment: &Impairment) -> Truth {
     match impairment.name {

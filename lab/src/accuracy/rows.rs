@@ -8,7 +8,7 @@ use stats::Figure;
 
 pub const HEAD: &str = "| kind | line | figure | truth | said (interval) | off | within |\n|---|---|---|---|---|---|---|";
 
-/// Where an answer lacks a row.
+/// Text in place of a row that an answer lacks.
 pub const NOT_SAID: &str = "not said";
 
 /// Result of a run.

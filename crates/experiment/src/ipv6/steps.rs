@@ -21,6 +21,8 @@ const AGAIN: Duration = Duration::from_millis(1500);
 /// Limit on the answer to a datagram.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 const TRIES: u32 = 3;
+/// Rounds of the search for the largest packet, of which most paths need two.
+const ROUNDS: u32 = 8;
 /// Copies of a small datagram and of one in fragments in each try: of the latter more are lost.
 const COPIES: [usize; 2] = [1, 3];
 /// Pairs that are enough over a slow link.
@@ -370,7 +372,9 @@ impl Run {
     ) -> Result<u32, Stopped> {
         let at = self.reachable(family.udp)?;
         let mut size = most;
-        loop {
+        // Rounds in which a size was lost, and a smaller one passed after it: one alone may be the end of an outage.
+        let mut sure = 0;
+        for _ in 0..ROUNDS {
             let mut lost = most + 1;
             while least + 1 < lost {
                 if self.passes(family, size, 2, patience).await? {
@@ -395,10 +399,18 @@ impl Run {
             least = match came.filter(|c| (lost..=most).contains(c)).max() {
                 Some(came) => came,
                 None if again => lost,
-                None => return Ok(least),
+                None => {
+                    sure += u32::from(self.passes(family, least, TRIES, ANSWER_WITHIN).await?);
+                    if sure == 2 {
+                        break;
+                    }
+                    size = lost;
+                    continue;
+                }
             };
             size = least + (most + 1 - least) / 2;
         }
+        Ok(least)
     }
 
     async fn extensions(&self, port: usize) -> Result<(), Stopped> {

@@ -58,7 +58,7 @@ impl Said {
         }
     }
 
-    /// What got further ranks higher.
+    /// Rank among the exchanges of a message: one that got further has a higher one.
     fn rank(&self) -> (bool, bool, bool) {
         match &self.note {
             BoxNote::Exchange {

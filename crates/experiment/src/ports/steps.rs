@@ -82,7 +82,7 @@ async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
     }
 }
 
-/// What two rounds of knocks saw: what got through once gets through.
+/// Note of two rounds of knocks: what got through once gets through.
 fn both(before: PortNote, now: PortNote) -> PortNote {
     // From the proof down to nothing at all.
     const BEST: [Back; 5] = [
