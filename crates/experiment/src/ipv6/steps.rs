@@ -147,20 +147,39 @@ impl Run {
     /// Both versions in turn, so that other traffic meets both.
     async fn times(&self, params: &Params, families: &mut [Family]) -> Result<(), Stopped> {
         let ends = self.course.now() + params.within;
+        // Rounds in a row without any answer: they tell of the link, and nothing of a version.
+        let mut mute = 0;
         for seq in 0..i64::from(params.count) {
             if seq >= LEAST_PAIRS && self.course.now() >= ends {
                 break;
             }
-            for family in families.iter_mut() {
+            let mut answered = Vec::new();
+            for family in families.iter() {
                 if family.silent >= GIVEN_UP_AFTER {
+                    answered.push(false);
                     continue;
                 }
                 self.course.stage("both versions in turn").await;
-                let connected = self.connection(family, seq).await;
-                let answered = self.datagram(family, seq).await?;
-                family.silent = match connected || answered {
+                let patience = match family.silent + mute {
+                    0 => PATIENCE,
+                    _ => AGAIN,
+                };
+                let connected = self.connection(family, seq, patience).await;
+                answered.push(self.datagram(family, seq).await? || connected);
+            }
+            mute = match answered.contains(&true) {
+                true => 0,
+                false => mute + 1,
+            };
+            if mute > GIVEN_UP_AFTER {
+                families.iter_mut().for_each(|f| f.silent = GIVEN_UP_AFTER);
+                break;
+            }
+            for (family, answered) in families.iter_mut().zip(&answered) {
+                family.silent = match answered {
                     true => 0,
-                    false => family.silent + 1,
+                    false if mute == 0 => family.silent + 1,
+                    false => family.silent,
                 };
             }
             if seq + 1 < i64::from(params.count) {
@@ -170,11 +189,10 @@ impl Run {
         Ok(())
     }
 
-    async fn connection(&self, family: &Family, seq: i64) -> bool {
+    async fn connection(&self, family: &Family, seq: i64, patience: Duration) -> bool {
         let Ok(at) = self.at(family.tcp) else {
             return false;
         };
-        let patience = if family.silent == 0 { PATIENCE } else { AGAIN };
         let connected = self.course.connect(at, patience).await;
         let took = connected.made.is_ok().then_some(connected.took);
         let target = target("tcp", family.version);
