@@ -106,7 +106,7 @@ fn names(params: &Params) -> String {
     let whom: String = whom.iter().map(|l| format!("{l},")).collect();
     let roots = if params.roots { "roots=true," } else { "" };
     format!(
-        "dns:{whom}{roots}count=5,patience=2 s,zone={},signed={},bogus={}",
+        "dns:{whom}{roots}count=10,patience=2 s,zone={},signed={},bogus={}",
         params.zone, params.signed, params.bogus
     )
 }
