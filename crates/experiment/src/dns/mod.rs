@@ -347,7 +347,7 @@ impl Link {
     fn losses(&self, r: &Resolver) -> Blame {
         let with_probes = |at: &&i64| {
             let near = |l: &&i64| l.abs_diff(**at) <= TOGETHER_NS as u64;
-            self.lost_at.iter().filter(near).count() > 1
+            self.lost_at.iter().filter(near).count() > 2
         };
         // In an outage both are lost, and nothing is learnt of the resolver.
         let together = r.lost_at.iter().filter(with_probes).count();
@@ -360,7 +360,8 @@ impl Link {
             (self.lost_at.len() as u64, self.sent as u64),
         ) {
             p if p < BY_CHANCE => Blame::Silence,
-            _ if self.lost_at.is_empty() => Blame::Unsure,
+            // A link that loses some does not explain that nothing came.
+            _ if self.lost_at.is_empty() || r.cold.len() + r.warm.len() == 0 => Blame::Unsure,
             _ => Blame::Losses,
         }
     }
