@@ -21,6 +21,7 @@ use crate::ask::Ask;
 use crate::course::{Course, OfCourse};
 use crate::dns;
 use crate::host::Stopped;
+use crate::ports;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
 use base::print::significant;
@@ -545,7 +546,7 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
         if let Some((key, name)) = counted {
             let count = judge::count(part).map_or_else(
                 || Figure::cannot_tell(judge::why(part)),
-                |n| Figure::exactly(n as f64),
+                |n| ports::at_most(n as usize, n as usize + ports::hidden(&part.rows)),
             );
             all.push(Figured::count(key, name, count));
         }

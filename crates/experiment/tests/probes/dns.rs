@@ -98,6 +98,63 @@ fn each_cause_of_slow_names_is_told_from_the_others() {
     }
 }
 
+/// The same with lookups and probes of the link lost at these numbers.
+fn with_losses(lookups: &[i64], probes: &[i64]) -> Outcome {
+    let mut r = recorded(20.0, Some(19.0), 20.0, 80.0, false);
+    let lookup = |target: &str| {
+        [Asked::Cold, Asked::Warm]
+            .map(|a| a.target(RESOLVER))
+            .contains(&target.to_owned())
+    };
+    for d in &mut r.delay {
+        let lost = match &*d.target {
+            "udp" => probes.contains(&d.seq),
+            target => lookup(target) && lookups.contains(&d.seq),
+        };
+        if lost {
+            (d.status, d.rtt_ns) = (Status::Lost, None);
+        }
+    }
+    let notes: Vec<DnsNote> = DnsNote::all_of(&r).map(|(_, note)| note).collect();
+    for (event, note) in r.event.iter_mut().zip(notes) {
+        if let DnsNote::Lookup {
+            asked, seq, name, ..
+        } = note
+            && lookups.contains(&seq)
+        {
+            let lost = DnsNote::Lookup {
+                asked,
+                seq,
+                name,
+                answer: None,
+                problem: None,
+            };
+            *event = lost.event(event.t_ns, RESOLVER);
+        }
+    }
+    answered(&r)
+}
+
+#[test]
+fn lookups_that_the_link_loses_are_not_the_resolvers() {
+    for (lookups, probes, says) in [
+        (
+            &[0, 1, 2, 4, 6, 7, 9][..],
+            &[][..],
+            "without a usable answer",
+        ),
+        (&[1, 4, 7], &[2, 5, 8], "because the link loses packets"),
+        (&[1], &[], "Cannot tell who loses lookups"),
+    ] {
+        let outcome = with_losses(lookups, probes);
+        assert!(
+            outcome.says.contains(says),
+            "{lookups:?} {probes:?}: {}",
+            outcome.says
+        );
+    }
+}
+
 #[test]
 fn a_stub_is_called_a_stub() {
     let outcome = answered(&recorded(20.0, Some(0.1), 0.2, 60.0, true));

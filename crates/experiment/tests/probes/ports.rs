@@ -49,6 +49,36 @@ fn blocks_drawn_at_random_are_counted_by_their_kind() {
     }
 }
 
+/// Open ports behind a link that loses a fifth to half of the packets each way: few are called blocked.
+#[test]
+fn losses_are_no_block() {
+    let list = |all: &[u16]| {
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        all.join(";")
+    };
+    let spec = format!("ports:tcp={},udp={}", list(&TCP), list(&UDP));
+    let (mut blocked, mut untold, mut tried) = (0.0, 0.0, 0.0);
+    for seed in 0..60 {
+        let mut rng = Streams::new(seed).stream("losses");
+        let way = Way {
+            loss: 0.2 + 0.3 * uniform(&mut rng),
+            seed,
+            ..Way::default()
+        };
+        let outcome = run(&spec, way);
+        let of = |key: &str| figure(&outcome, key).0;
+        blocked += ["silent", "refused", "somebody", "one_way"]
+            .map(of)
+            .iter()
+            .sum::<f64>();
+        untold += of("untried");
+        tried += (TCP.len() + UDP.len()) as f64;
+    }
+    println!("of {tried} open ports: {blocked} blocked, {untold} cannot be told");
+    assert!(blocked <= 0.02 * tried, "{blocked} of {tried}");
+    assert!(untold > 0.0);
+}
+
 #[test]
 fn more_ports_than_can_be_tried_are_refused_with_the_limit() {
     let many: Vec<String> = (1..=300).map(|p| p.to_string()).collect();
