@@ -43,6 +43,7 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (2475, "An Architecture for Differentiated Services"),
     (2516, "A Method for Transmitting PPP Over Ethernet (PPPoE)"),
+    (2525, "Known TCP Implementation Problems"),
     (2597, "Assured Forwarding PHB Group"),
     (2675, "IPv6 Jumbograms"),
     (2681, "A Round-trip Delay Metric for IPPM"),

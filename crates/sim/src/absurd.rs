@@ -111,6 +111,12 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), ScenarioError> {
             within(&key("initial_window"), window, 1, MOST_SEGMENTS)?;
         }
         within(&key("burst"), tcp.burst, 1, MOST_SEGMENTS)?;
+        within(
+            &key("ack_every"),
+            u64::from(tcp.ack_every),
+            1,
+            MOST_SEGMENTS,
+        )?;
         for (name, wait) in [
             ("ack_delay", tcp.ack_delay),
             ("min_rto", tcp.min_rto),

@@ -123,8 +123,10 @@ pub struct Tcp {
     /// Initial window in segments; default: RFC 6928's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u64>,
-    /// True if every second segment is acknowledged.
+    /// True if ACKs are delayed.
     pub delayed_ack: bool,
+    /// Segments that a delayed ACK waits for.
+    pub ack_every: u32,
     /// Longest delay of an ACK.
     pub ack_delay: Duration,
     /// Segments at the begin that are acknowledged at once.
@@ -174,6 +176,7 @@ impl Default for Tcp {
             handshake: s.handshake,
             initial_window: s.initial_window,
             delayed_ack: s.delayed_ack,
+            ack_every: s.ack_every,
             ack_delay: s.ack_delay,
             quick_acks: s.quick_acks,
             window_growth: s.window_growth,
@@ -206,6 +209,7 @@ impl Tcp {
             handshake: self.handshake,
             initial_window: self.initial_window,
             delayed_ack: self.delayed_ack,
+            ack_every: self.ack_every,
             ack_delay: self.ack_delay,
             quick_acks: self.quick_acks,
             window_growth: self.window_growth,

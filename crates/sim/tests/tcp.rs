@@ -339,10 +339,11 @@ fn the_receive_window_bounds_the_rate() {
 }
 
 #[test]
-fn delayed_acknowledgements_are_half_as_many() {
-    let acks = |delayed_ack| {
+fn delayed_acknowledgements_wait_for_segments() {
+    let acks = |delayed_ack, ack_every| {
         let s = Settings {
             delayed_ack,
+            ack_every,
             quick_acks: 0,
             window_growth: false,
             ..settings("cubic")
@@ -352,8 +353,12 @@ fn delayed_acknowledgements_are_half_as_many() {
         assert!(network.connections[0].sender.is_idle());
         network.link_stats(1).delivered.packets
     };
-    assert_eq!(acks(false), 2001);
-    assert!((1000..1040).contains(&acks(true)), "{}", acks(true));
+    assert_eq!(acks(false, 8), 2001);
+    for every in [2, 4, 8] {
+        let least = 2000 / u64::from(every);
+        let is = acks(true, every);
+        assert!((least..least + 40).contains(&is), "{is} of {every} each");
+    }
 }
 
 #[test]

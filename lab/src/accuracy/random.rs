@@ -3,7 +3,7 @@
 
 use crate::accuracy::around;
 use crate::accuracy::bench;
-use crate::accuracy::cell::{At, Cell, Is, On, Truth, near, seen, share};
+use crate::accuracy::cell::{At, Cell, Is, On, Truth, between, near, seen, share};
 use crate::accuracy::cells::loads;
 use crate::accuracy::line::Line;
 use crate::accuracy::rows::{self, Said, Within};
@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds that are drawn, beside those that ask about the surroundings.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
+    "train",
     "sweep",
     "burst",
     "spacing",
@@ -78,7 +79,13 @@ fn draw(seed: u64, number: u64) -> Drawn {
     let arrives = 1.0 - impairment.loss;
     let line = |queue: &str| Line::up(rate, queue);
     let step = (payload(rate) / 100.0).max(25e3).min(payload(rate) / 20.0);
+    let told;
     let (probe, line, truths): (&str, Line, Vec<Truth>) = match kind {
+        "train" => {
+            let truths;
+            (told, truths) = train(c, rate, packets, &impairment);
+            (&*told, line(&queue), truths)
+        }
         "sweep" => (
             kind,
             line(&queue),
@@ -242,6 +249,43 @@ fn loaded(c: &mut Chance, number: u64, kind: &str) -> Drawn {
         cell: cell.simulated(),
         impaired: "none",
     }
+}
+
+/// A train below the line's rate or above it, and its truth: what the line carries while it lasts, the queue's fill, and the
+/// packet in transmission arrive. Its intervals are of the train, which timers of the host shift by microseconds: they are not
+/// judged.
+fn train(c: &mut Chance, rate: f64, packets: f64, impairment: &Impairment) -> (String, Vec<Truth>) {
+    let size = c.uniform(60.0, 1472.0).round();
+    let packet = size + 28.0;
+    // Not near the line's rate, where a packet more or less decides.
+    let (least, greatest) = c.pick(&[(0.1, 0.9), (1.1, 5.0)]);
+    let times = c.log(least, greatest);
+    let packet_ms = packet * 8e3 / rate;
+    let (seconds, most) = (c.log(1.0, 20.0), 20_000.0);
+    let count = (seconds * times * 1e3 / packet_ms)
+        .clamp(100.0, most)
+        .round();
+    let payload = (times * rate * size / packet).round();
+    let lasts_ms = count * packet_ms / times;
+    let fill = packets.min(count * (1.0 - 1.0 / times).max(0.0));
+    let taken = (lasts_ms / packet_ms + fill + 1.0).min(count);
+    let arrives = 1.0 - impairment.loss;
+    let carried = payload.min(rate * size / packet) * arrives;
+    let mut truths = vec![near(&["up_lost"], 1.0 - arrives * taken / count, 0.01)];
+    // Of a short train, a packet that comes late is much of the time.
+    if lasts_ms >= 1e3 || impairment.median_ms == 0.0 && impairment.name != "reordering" {
+        // A base delay that drifts stretches the train.
+        let by = carried * (0.02 + 2.0 * impairment.median_ms / lasts_ms);
+        truths.push(between(&["up_received_bps"], carried - by, carried + by));
+    }
+    if let "none" | "random loss" = impairment.name {
+        // The k-th that arrives has waited for those that came before it and had not left.
+        let p95 = (0.95 * taken * (1.0 - 1.0 / times).max(0.0)).min(fill) * packet_ms;
+        let by = 2.0 * packet_ms + 0.3;
+        truths.push(between(&["up_wait_p95_ms"], (p95 - by).max(0.0), p95 + by));
+    }
+    let probe = format!("train:direction=up,count={count},size={size},rate={payload} bit/s");
+    (probe, truths)
 }
 
 /// A token bucket in front of a short queue, and its truth.

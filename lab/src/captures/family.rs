@@ -43,14 +43,18 @@ impl Way {
 }
 
 /// Kinds of links.
-pub const FAMILIES: [&str; 7] = [
+pub const FAMILIES: [&str; 11] = [
     "plain",
     "random loss",
+    "bursty loss",
+    "outage",
     "jitter",
     "drift",
     "token bucket",
     "changing rate",
+    "cellular",
     "reordering",
+    "mixed",
 ];
 
 const ACCESS_BPS: f64 = 10e9;
@@ -63,9 +67,10 @@ pub const HOSTS: [(&str, Ipv4Addr); 2] = [
 
 fn queue(c: &mut Chance) -> String {
     match c.unit() {
-        u if u < 0.15 => "codel".into(),
-        u if u < 0.3 => "fq_codel".into(),
-        u if u < 0.4 => "pie".into(),
+        u if u < 0.1 => "codel".into(),
+        u if u < 0.2 => "fq_codel".into(),
+        u if u < 0.3 => "pie".into(),
+        u if u < 0.45 => c.pick(&["cake", "fq_pie", "dualpi2", "red", "drr"]).into(),
         _ => format!("fifo:packets={:.0}", c.log(8.0, 600.0)),
     }
 }
@@ -84,11 +89,22 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     });
     let queues = [queue(c), queue(c)];
     let (mut family, more) = match c.unit() {
-        u if u < 0.6 => ("plain", String::new()),
-        u if u < 0.75 => (
+        u if u < 0.5 => ("plain", String::new()),
+        u if u < 0.62 => (
             "random loss",
             format!("loss = \"random:probability={:.6}\"\n", c.log(1e-4, 1e-2)),
         ),
+        u if u < 0.7 => {
+            let (share, r) = (c.log(1e-4, 2e-2), 1.0 / c.log(2.0, 20.0));
+            let p = share * r / (1.0 - share);
+            let loss = format!("loss = \"gilbert_elliott:p={p:.8},r={r:.6}\"\n");
+            ("bursty loss", loss)
+        }
+        u if u < 0.75 => {
+            let (start, lasts) = (c.uniform(2.0, 12.0), c.log(0.05, 4.0));
+            let loss = format!("loss = \"outage:start={start:.3}s,lasts={lasts:.3}s\"\n");
+            ("outage", loss)
+        }
         u if u < 0.9 => (
             "jitter",
             format!(
@@ -107,9 +123,10 @@ pub fn draw(seed: u64, number: u64) -> Draw {
     };
     let mut lines = [0, 1].map(|k| format!("rate = \"{} bit/s\"\n{more}", ways[k].rate_bps));
     let w = &mut Chance::new(seed, &format!("captures/{number}/way"));
-    if family == "plain" && w.is(0.4) {
-        family = w.pick(&["token bucket", "changing rate", "reordering"]);
-        lines = [0, 1].map(|k| special(w, family, &mut ways[k]));
+    if w.is(if family == "plain" { 0.4 } else { 0.25 }) {
+        let kind = w.pick(&["token bucket", "changing rate", "cellular", "reordering"]);
+        lines = [0, 1].map(|k| special(w, kind, &mut ways[k]) + &more);
+        family = if family == "plain" { kind } else { "mixed" };
     }
     let stamped = !c.is(0.2);
     let p = &mut Chance::new(seed, &format!("captures/{number}/pauses"));
@@ -208,6 +225,10 @@ fn special(w: &mut Chance, family: &str, way: &mut Way) -> String {
             let steps = steps.join(", ");
             format!("rate = {{ steps = [{steps}], repeat = \"{period:.3} s\" }}\n")
         }
+        "cellular" => {
+            way.rate_bps = ACCESS_BPS;
+            format!("rate = {{ opportunities_ms = {:?} }}\n", fading(w, rate))
+        }
         _ => format!(
             "rate = \"{rate} bit/s\"\nreorder = \"late:probability={:.6},delay={:.3}ms\"\nduplicate = {:.6}\n",
             w.log(1e-4, 3e-2),
@@ -217,16 +238,37 @@ fn special(w: &mut Chance, family: &str, way: &mut Way) -> String {
     }
 }
 
+/// Milliseconds of a minute at each of which a fading channel of this usual rate takes a packet.
+fn fading(w: &mut Chance, rate: f64) -> Vec<u64> {
+    let (mut level, mut owed) = (0.0, 0.0);
+    let mut millis = Vec::new();
+    for ms in 1..60_000u64 {
+        if ms % 20 == 0 {
+            level = 0.97 * level + w.uniform(-0.16, 0.16);
+        }
+        owed += rate.min(40e6) * f64::exp(level.clamp(-1.2, 0.9)) / 8e3 / 1504.0;
+        while owed >= 1.0 {
+            owed -= 1.0;
+            millis.push(ms);
+        }
+    }
+    millis.push(60_000);
+    millis
+}
+
 /// Ways in which TCP differs from that of Linux.
 fn stack(c: &mut Chance) -> Vec<String> {
     if !c.is(0.3) {
         return Vec::new();
     }
+    // Receivers that join segments acknowledge them together, from the first on.
+    let joins = f64::from(u8::from(c.is(0.3)));
     let ways = [
         (0.4, format!("ack_delay = \"{:.0} ms\"", c.log(20.0, 500.0))),
-        (0.3, "quick_acks = 0".into()),
-        (0.3, "window_growth = false".into()),
-        (0.15, "delayed_ack = false".into()),
+        (joins, format!("ack_every = {:.0}", c.log(3.0, 45.0))),
+        (joins.max(0.3), "quick_acks = 0".into()),
+        (joins.max(0.3), "window_growth = false".into()),
+        (0.15 * (1.0 - joins), "delayed_ack = false".into()),
         (0.2, format!("mss = \"{:.0} B\"", c.log(536.0, 1448.0))),
         (0.2, "sack = false\nrack = false".into()),
         (0.2, format!("min_rto = \"{:.0} ms\"", c.log(50.0, 1000.0))),

@@ -28,6 +28,7 @@ pub enum Family {
     Clock,
     CrossTraffic,
     Processor,
+    Mixed,
 }
 
 /// Families and how often each is drawn.
@@ -51,6 +52,26 @@ const WEIGHTS: &[(Family, f64)] = &[
     (Family::Clock, 3.0),
     (Family::CrossTraffic, 4.0),
     (Family::Processor, 9.0),
+    (Family::Mixed, 12.0),
+];
+
+/// Families of which a mixed link has two or three.
+const MIXED: [Family; 15] = [
+    Family::Discipline,
+    Family::RandomLoss,
+    Family::BurstyLoss,
+    Family::Jitter,
+    Family::Reordering,
+    Family::Drift,
+    Family::Framing,
+    Family::Policer,
+    Family::TokenBucket,
+    Family::Steps,
+    Family::RandomWalk,
+    Family::Cellular,
+    Family::ReceiveWindow,
+    Family::Clock,
+    Family::CrossTraffic,
 ];
 
 impl Family {
@@ -75,6 +96,7 @@ impl Family {
             Family::Clock => "clock",
             Family::CrossTraffic => "cross traffic",
             Family::Processor => "processor",
+            Family::Mixed => "mixed",
         }
     }
 
@@ -328,20 +350,64 @@ fn directions(link: &mut LinkSpec) -> [&mut DirectionSpec; 2] {
 /// Changes the plain link into one of its family.
 fn special(c: &mut Chance, draw: &mut Draw, kind: Kind) {
     let rtt_ms = draw.link.propagation_rtt().as_millis_f64();
-    let family = draw.family;
-    let other_queue = !matches!(
-        family,
-        Family::Clean | Family::Discipline | Family::Policer | Family::TokenBucket
-    );
+    let families = match draw.family {
+        Family::Mixed => mixture(c, kind),
+        one => vec![one],
+    };
+    let kept_queue = [
+        Family::Clean,
+        Family::Discipline,
+        Family::Policer,
+        Family::TokenBucket,
+    ];
+    let other_queue = !families.iter().any(|f| kept_queue.contains(f));
+    let any_queue = families.contains(&Family::Discipline);
     for d in directions(&mut draw.link) {
         let rate = mean_rate(d);
-        if family == Family::Discipline || (other_queue && c.is(0.15)) {
+        if any_queue || (other_queue && c.is(0.15)) {
             d.queue = any_discipline(c, rate, rtt_ms);
         }
-        impair(c, family, d, rate, rtt_ms);
+        for family in &families {
+            impair(c, *family, d, rate, rtt_ms);
+        }
     }
+    for family in families {
+        surround(c, family, draw, kind, rtt_ms);
+    }
+}
+
+/// Two or three different families, of which one at most says what the rate and the queue are, one what is
+/// lost, and one how the base delay moves.
+fn mixture(c: &mut Chance, kind: Kind) -> Vec<Family> {
+    let group = |f: Family| match f {
+        Family::Discipline
+        | Family::Steps
+        | Family::RandomWalk
+        | Family::Cellular
+        | Family::Policer
+        | Family::TokenBucket => 0,
+        Family::RandomLoss | Family::BurstyLoss => 1,
+        // What a probe waited beyond the queue is either the one or the other.
+        Family::Jitter | Family::Drift => 2,
+        other => 3 + other as usize,
+    };
+    let mut families: Vec<Family> = Vec::new();
+    let count = c.pick(&[2, 2, 3]);
+    while families.len() < count {
+        let next = c.pick(&MIXED);
+        if next.fits(kind) && families.iter().all(|f| group(*f) != group(next)) {
+            families.push(next);
+        }
+    }
+    families
+}
+
+/// The hosts and the traffic of a family.
+fn surround(c: &mut Chance, family: Family, draw: &mut Draw, kind: Kind, rtt_ms: f64) {
     match family {
-        Family::ReceiveWindow | Family::Application | Family::SlowReader => limit(c, draw, rtt_ms),
+        Family::ReceiveWindow | Family::Application | Family::SlowReader => {
+            limit(c, draw, family, rtt_ms);
+        }
         Family::Clock => {
             draw.hosts.ahead_ns = (c.uniform(-1.0, 1.0) * 3.6e12) as i64;
             draw.hosts.drift_ppm = c.uniform(-100.0, 100.0);
@@ -519,7 +585,7 @@ fn cellular(c: &mut Chance, rate: f64) -> RateSpec {
 }
 
 /// Hosts that keep the load from filling the link, in one direction or both.
-fn limit(c: &mut Chance, draw: &mut Draw, rtt_ms: f64) {
+fn limit(c: &mut Chance, draw: &mut Draw, family: Family, rtt_ms: f64) {
     let which = c.pick(&[&[0usize][..], &[1], &[0, 1]]);
     for &d in which {
         let spec = if d == 0 {
@@ -530,7 +596,7 @@ fn limit(c: &mut Chance, draw: &mut Draw, rtt_ms: f64) {
         let rate = mean_rate(spec);
         let bdp = rate * rtt_ms / 8e3;
         let limits = &mut draw.hosts.limits[d];
-        match draw.family {
+        match family {
             Family::ReceiveWindow => {
                 let flows = if rate < 10e6 { 2.0 } else { 4.0 };
                 let window = (bdp * c.log(0.1, 3.0) / flows).max(2_896.0);

@@ -123,7 +123,8 @@ fn judged(
 
 pub fn judge(answer: &Answer, truth: &Truth) -> Vec<Judged> {
     let (low, high) = truth.base_ms;
-    let exact = high - low < 0.02 * low + 0.2;
+    let varies = truth.up.varies() || truth.down.varies();
+    let exact = !varies && high - low < 0.02 * low + 0.2;
     let base = match exact {
         // What is left are hosts' stamps.
         true => Range::one(low, 0.10, 1.0),

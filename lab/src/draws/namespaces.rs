@@ -1,6 +1,6 @@
 //! Draws over network namespaces: real kernel TCP and the program as it is installed.
 
-use crate::draws::family::{Draw, Family, Kind, draw};
+use crate::draws::family::{Draw, Kind, draw};
 use crate::draws::hosts::{self, Quota};
 use crate::draws::judge::judge;
 use crate::draws::results::{Result, describe};
@@ -14,10 +14,9 @@ use std::process::{Command, Stdio};
 
 /// True if the draw needs ends of its own, whose programs do more than the test.
 fn own_ends(draw: &Draw) -> bool {
-    matches!(
-        draw.family,
-        Family::ReceiveWindow | Family::Processor | Family::CrossTraffic
-    )
+    let windows = draw.hosts.limits.iter().any(|l| l.receive_window.is_some());
+    let slow = draw.processor.iter().any(Option::is_some);
+    windows || slow || !draw.cross.is_empty()
 }
 
 /// Recording of the queues, where the test does not make it itself.

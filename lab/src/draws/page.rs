@@ -247,7 +247,8 @@ tuned the program to these links: each release draws others. `make draws SEED=SE
 The links have rates from 65 kbit/s to 300 Mbit/s, base RTTs from 2 to 600 ms, and queues of 0.1 to 60 bandwidth-delay
 products. Nearly a third of them are clean. The others have one of: another discipline, random or bursty loss, jitter,
 reordering, drift of the base delay, framing, a policer, a token bucket, a rate that varies, hosts that limit the load,
-clocks that differ and drift, or cross traffic. Over namespaces there are also hosts with a slow processor.
+clocks that differ and drift, or cross traffic. A tenth, the mixed ones, have two or three of these at once. Over namespaces
+there are also hosts with a slow processor.
 
 In virtual time, the simulator's TCP fills the links, and the truth about waits comes from the simulated queue itself. Over
 network namespaces, the kernel's TCP and the program itself run in real time.

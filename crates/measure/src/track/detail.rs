@@ -6,6 +6,7 @@
 use super::afar::Afar;
 use super::ages::Ages;
 use super::bursts::Bursts;
+use super::habit::Habit;
 use super::limits::{Limited, Limits};
 use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
@@ -291,6 +292,8 @@ pub struct Detail {
     answer: Option<(i64, i64)>,
     /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more; and that ACK's answer.
     pending: Option<(i64, Option<(i64, i64)>)>,
+    /// Number of segments that the receiver waits for.
+    pub(super) habit: Habit,
     pub(super) limits: Limits,
     pub(super) afar: Afar,
 }
@@ -316,6 +319,7 @@ impl Detail {
             clocks: [clock, None],
             answer: None,
             pending: None,
+            habit: Habit::default(),
             limits: Limits::default(),
             afar: Afar::default(),
         }

@@ -13,6 +13,7 @@ mod connection;
 pub(crate) mod copies;
 mod detail;
 mod events;
+mod habit;
 mod half;
 mod key;
 mod limits;

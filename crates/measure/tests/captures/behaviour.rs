@@ -130,6 +130,40 @@ fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
     assert_eq!(blamed(2), [Blame::Burst(BurstKind::Application)]);
 }
 
+/// Round trips without a delay of the receiver, where one burst of so many segments after the other is acknowledged: for each
+/// `every` of them at once, for the rest 40 ms later. Their number and the longest, ms.
+fn prompt(segments: u32, every: u32) -> (u32, i64) {
+    let mut line = Line::new();
+    for burst in 0..20 {
+        let (t, first) = ((100 + 200 * i64::from(burst)) * MS, burst * segments);
+        line.send(t, first, segments);
+        for k in 1..=segments {
+            let held = if k % every == 0 { 0 } else { 40 };
+            if held == 0 || k == segments {
+                let sent = t + i64::from(k - 1) * 10 * US;
+                line.ack(sent + (30 + held) * MS, first + k);
+            }
+        }
+    }
+    let half = line.there();
+    let bins = &half.detail().unwrap().course.bins;
+    let count = bins.iter().map(|b| b.prompt_count).sum();
+    let most = bins.iter().filter_map(|b| b.prompt_ns()).max();
+    (count, most.unwrap_or(0) / MS)
+}
+
+#[test]
+fn acks_that_waited_for_more_segments_than_two_tell_no_round_trip() {
+    // Every second segment, as RFC 9293 has it: each ACK is prompt.
+    assert_eq!(prompt(10, 2), (100, 30));
+    // Eight, and two for which a timer ran out.
+    let (count, most) = prompt(10, 8);
+    assert!((10..=20).contains(&count), "{count}");
+    assert_eq!(most, 30);
+    // It waits for more than there ever are: all ACKs are held back.
+    assert_eq!(prompt(10, 16).0, 0);
+}
+
 #[test]
 fn time_is_put_down_to_window_application_or_network() {
     let limited = |line: &Line| line.there().detail().unwrap().limited();

@@ -29,6 +29,9 @@ pub struct Settings {
     pub initial_window: Option<u64>,
     /// True for an ACK every second segment (RFC 5681 section 4.2), false for one per segment.
     pub delayed_ack: bool,
+    /// Number of segments that a delayed ACK waits for. RFC 5681 section 4.2: two; receivers that join segments, and networks
+    /// that thin ACKs out, have more.
+    pub ack_every: u32,
     /// Maximum delay of an ACK. RFC 5681 section 4.2: below 500 ms; Linux starts with 40 ms.
     pub ack_delay: Duration,
     /// Number of segments at the start that are acknowledged at once. Linux: about 16.
@@ -80,6 +83,7 @@ impl Default for Settings {
             handshake: true,
             initial_window: None,
             delayed_ack: true,
+            ack_every: 2,
             ack_delay: Duration::from_millis(40),
             quick_acks: 16,
             window_growth: true,

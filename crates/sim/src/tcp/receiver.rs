@@ -64,7 +64,11 @@ impl Receiver {
     pub fn new(settings: &Settings) -> Receiver {
         Receiver {
             sack: settings.sack,
-            ack_every: if settings.delayed_ack { 2 } else { 1 },
+            ack_every: if settings.delayed_ack {
+                settings.ack_every
+            } else {
+                1
+            },
             ack_delay: settings.ack_delay,
             quick: settings.quick_acks,
             growth: (settings.delayed_ack && settings.window_growth)

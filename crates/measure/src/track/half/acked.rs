@@ -77,8 +77,13 @@ impl Side {
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
+            let segments = newly / u64::from(s.mss.min(self.half.counts.largest).max(1));
+            let counts = pure && by_sack.is_none();
             if let Some(d) = &mut self.half.detail {
                 d.confirm(t, by_sack.is_none());
+                if counts {
+                    d.habit.count(segments);
+                }
             }
             let repairing = s.recovery != Recovery::None;
             if s.repair.is_some() {
@@ -94,6 +99,11 @@ impl Side {
             self.state.advance_t = t;
             if let Some(d) = &mut self.half.detail {
                 d.acknowledged(t, newly, self.state.last_acked_t, self.state.srtt);
+                let next = self.state.segments.front();
+                let behind = next.map(|n| n.t.saturating_sub(self.state.last_acked_t));
+                if counts && behind.is_some_and(|ns| ns <= TOGETHER_NS) {
+                    d.habit.followed(segments);
+                }
             }
         }
         if let Some(rtt) = by_sack.or(by_stamp)
@@ -244,6 +254,11 @@ impl Side {
     ) {
         let s = &mut self.state;
         let (mut latest, una) = (s.last_acked_t, ack - newly);
+        let waits_for = self
+            .half
+            .detail
+            .as_ref()
+            .map_or(Some(2), |d| d.habit.segments());
         while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
             if front.end() > ack {
                 s.segments.trim_front(ack);
@@ -252,7 +267,7 @@ impl Side {
                 if joined
                     && latest <= front.t
                     && pure
-                    && s.is_prompt(newly, self.half.counts.largest)
+                    && s.is_prompt(newly, self.half.counts.largest, waits_for)
                     && let Some(d) = &mut self.half.detail
                 {
                     d.prompt(t, t - front.t);
@@ -283,7 +298,7 @@ impl Side {
                         s.srtt = (s.srtt + (rtt - s.srtt) / 8).max(1);
                     }
                     let largest = self.half.counts.largest;
-                    let prompt = pure && s.is_prompt(newly, largest);
+                    let prompt = pure && s.is_prompt(newly, largest, waits_for);
                     self.half.round_trip(t, rtt, prompt);
                     if pure
                         && !prompt
