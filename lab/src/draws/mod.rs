@@ -91,7 +91,7 @@ mod tests {
             .map(|n| family::draw(7, n, Kind::Virtual))
             .collect();
         let families: BTreeSet<_> = draws.iter().map(|d| d.family).collect();
-        assert_eq!(families.len(), 18, "{families:?}");
+        assert_eq!(families.len(), 19, "{families:?}");
         let clean = draws.iter().filter(|d| d.family == family::Family::Clean);
         assert!(clean.count() >= 100);
         let queues: BTreeSet<_> = (draws.iter())
