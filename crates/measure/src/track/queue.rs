@@ -5,7 +5,7 @@
 //! least RTT between the same two hosts within five minutes. It covers all their connections and handshakes, because a
 //! connection that fills its queue throughout never shows an empty one. Only RTTs without a delay of the receiver's own
 //! count (up to 40 ms in Linux, 500 ms by RFC 9293). These are:
-//! - ACKs without data for two full segments, or as many as the receiver waits for ([`super::habit`]), or for a segment
+//! - ACKs without data for two full segments, or as many as the receiver waits for by its habit, or for a segment
 //!   whose successor was acknowledged separately;
 //! - blocks that SACK reports for the first time;
 //! - timestamps that a retransmission echoes.
