@@ -272,9 +272,14 @@ impl State {
     /// True for an ACK of `newly` bytes, which its receiver cannot have held back: of two full segments (RFC 9293 section
     /// 3.8.6.3), or of as many as it waits for.
     #[inline]
-    fn is_prompt(&self, newly: u64, largest: u32, segments: Option<u64>) -> bool {
-        let full = u64::from(self.mss.min(largest).max(1));
-        segments.is_some_and(|n| newly >= n * full)
+    fn is_prompt(&self, newly: u64, largest: u32, waits_for: Option<u64>) -> bool {
+        waits_for.is_some_and(|n| self.segments_in(newly, largest) >= n)
+    }
+
+    /// Number of full segments in so many bytes.
+    #[inline]
+    fn segments_in(&self, bytes: u64, largest: u32) -> u64 {
+        bytes / u64::from(self.mss.min(largest).max(1))
     }
 
     /// True for an ACK of a single segment that its receiver did not hold back. The next segment left soon after it, so

@@ -27,10 +27,10 @@ pub struct Settings {
     pub handshake: bool,
     /// Initial window in segments; `None` is RFC 6928's.
     pub initial_window: Option<u64>,
-    /// True for an ACK every second segment (RFC 5681 section 4.2), false for one per segment.
+    /// True for delayed ACKs (RFC 5681 section 4.2), false for one per segment.
     pub delayed_ack: bool,
-    /// Number of segments that a delayed ACK waits for. RFC 5681 section 4.2: two; receivers that join segments, and networks
-    /// that thin ACKs out, have more.
+    /// Number of segments that a delayed ACK waits for, `ack_delay` at most. RFC 5681 section 4.2: two. Receivers that join
+    /// segments or stretch ACKs wait for more.
     pub ack_every: u32,
     /// Maximum delay of an ACK. RFC 5681 section 4.2: below 500 ms; Linux starts with 40 ms.
     pub ack_delay: Duration,

@@ -77,7 +77,7 @@ impl Side {
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
-            let segments = newly / u64::from(s.mss.min(self.half.counts.largest).max(1));
+            let segments = s.segments_in(newly, self.half.counts.largest);
             let counts = pure && by_sack.is_none();
             if let Some(d) = &mut self.half.detail {
                 d.confirm(t, by_sack.is_none());
