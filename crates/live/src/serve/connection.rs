@@ -161,10 +161,9 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
 
 /// Peeks at the first byte, which stays to be read.
 fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8> {
-    stream.set_read_timeout(Some(TICK))?;
     let mut first = [0];
     loop {
-        expired(until, shared)?;
+        sleep_until(stream, until, shared)?;
         match stream.peek(&mut first) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => return Ok(first[0]),
@@ -345,6 +344,14 @@ fn expired(until: i64, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the next read wait until then. It ends sooner if the connection gives way or the server stops: both shut it down,
+/// so that hundreds of silent connections wake nobody.
+fn sleep_until(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<()> {
+    expired(until, shared)?;
+    let left = (until - mono_ns()).max(1_000_000).unsigned_abs();
+    stream.set_read_timeout(Some(std::time::Duration::from_nanos(left)))
+}
+
 /// Fills `buf` by the monotonic time `until`.
 fn read_all(
     mut stream: &TcpStream,
@@ -353,10 +360,9 @@ fn read_all(
     until: i64,
     shared: &Shared,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(TICK))?;
     let mut have = 0;
     while have < buf.len() {
-        expired(until, shared)?;
+        sleep_until(stream, until, shared)?;
         match pipe.read(&mut stream, &mut buf[have..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => have += n,

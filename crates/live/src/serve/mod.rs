@@ -451,6 +451,7 @@ impl Server {
 
     fn end(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.quota.dismiss();
         for t in self.threads.drain(..) {
             let _ = t.join();
         }

@@ -2,6 +2,7 @@
 
 use super::{CLIENTS_KEPT, Ledger, SESSION_KEPT_NS};
 use base::Duration;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -83,14 +84,17 @@ impl Ledger {
             c.hour.roll(now);
             c.connections > 0 || !c.hour.is_blank()
         });
-        while self.clients.len() > CLIENTS_KEPT {
+        let excess = self.clients.len().saturating_sub(CLIENTS_KEPT);
+        if excess > 0 {
             let idle = |c: &Client| c.connections == 0 && !c.hour.is_shared();
             let idle = self.clients.iter().filter(|(_, c)| idle(c));
-            let least = idle.min_by_key(|(_, c)| c.hour.spent.load(Ordering::Relaxed));
-            let Some(key) = least.map(|(key, _)| *key) else {
-                break;
-            };
-            self.clients.remove(&key);
+            let mut by_use: Vec<(u64, IpAddr)> = idle
+                .map(|(key, c)| (c.hour.spent.load(Ordering::Relaxed), *key))
+                .collect();
+            by_use.sort_unstable();
+            for (_, key) in by_use.into_iter().take(excess) {
+                self.clients.remove(&key);
+            }
         }
     }
 }

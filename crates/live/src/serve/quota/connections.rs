@@ -1,7 +1,7 @@
 //! Connections: admission, and eviction of idle ones.
 
 use super::client::Client;
-use super::{Budgets, Ledger, Quota, Refused, busy};
+use super::{Budgets, CLIENTS_KEPT, Ledger, Quota, Refused, busy};
 use crate::clock::mono_ns;
 use crate::serve::sync::lock;
 use measure::bucket::{neighbourhood, subscriber};
@@ -27,6 +27,56 @@ pub(super) struct Waiting {
     stream: Option<Arc<TcpStream>>,
 }
 
+/// Connections that have made no request yet, oldest first, and how many each neighbourhood has.
+#[derive(Default)]
+pub(super) struct WaitingRoom {
+    by_id: BTreeMap<u64, Waiting>,
+    crowds: BTreeMap<IpAddr, usize>,
+}
+
+impl WaitingRoom {
+    fn enter(&mut self, id: u64, waiting: Waiting) {
+        *self
+            .crowds
+            .entry(neighbourhood(waiting.client))
+            .or_default() += 1;
+        self.by_id.insert(id, waiting);
+    }
+
+    fn leave(&mut self, id: u64) -> Option<Waiting> {
+        let waiting = self.by_id.remove(&id)?;
+        let home = neighbourhood(waiting.client);
+        if let Some(crowd) = self.crowds.get_mut(&home) {
+            *crowd -= 1;
+            if *crowd == 0 {
+                self.crowds.remove(&home);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Oldest of those that `its` picks, if it has waited for at least `least`.
+    fn oldest(&self, now: i64, least: i64, its: impl Fn(&Waiting) -> bool) -> Option<u64> {
+        let (id, oldest) = self.by_id.iter().find(|(_, w)| its(w))?;
+        (now - oldest.since >= least).then_some(*id)
+    }
+
+    fn crowd(&self, client: IpAddr) -> usize {
+        self.crowds
+            .get(&neighbourhood(client))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Neighbourhood with most of them.
+    fn heaviest(&self) -> Option<(IpAddr, usize)> {
+        self.crowds
+            .iter()
+            .map(|(home, n)| (*home, *n))
+            .max_by_key(|(_, n)| *n)
+    }
+}
+
 /// Count of a connection, until this is dropped.
 pub struct Permit {
     pub(super) ledger: Arc<Mutex<Ledger>>,
@@ -47,7 +97,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut ledger = lock(&self.ledger);
-        let known = self.served.get() || ledger.waiting.remove(&self.id).is_some();
+        let known = self.served.get() || ledger.waiting.leave(self.id).is_some();
         // One that gave way was counted off then.
         if known {
             ledger.leave(self.client, self.served.get());
@@ -60,13 +110,17 @@ impl Ledger {
         self.connections = self.connections.saturating_sub(1);
         if let Some(c) = self.clients.get_mut(&client) {
             c.connections = c.connections.saturating_sub(1);
-            c.served = c.served.saturating_sub(u32::from(served));
+            if served {
+                c.served = c.served.saturating_sub(1);
+                self.served = self.served.saturating_sub(1);
+                self.active = self.active.saturating_sub(usize::from(c.served == 0));
+            }
         }
     }
 
     /// Closes a waiting connection.
     fn evict(&mut self, id: u64) {
-        if let Some(waiting) = self.waiting.remove(&id) {
+        if let Some(waiting) = self.waiting.leave(id) {
             self.leave(waiting.client, false);
             if let Some(stream) = waiting.stream {
                 // Its thread wakes up and ends.
@@ -75,18 +129,14 @@ impl Ledger {
         }
     }
 
-    /// Oldest waiting connection of those that `its` picks, if it has waited for at least `least`.
-    fn oldest(&self, now: i64, least: i64, its: impl Fn(&Waiting) -> bool) -> Option<u64> {
-        let its = self.waiting.iter().filter(|(_, w)| its(w));
-        let (id, oldest) = its.min_by_key(|(id, w)| (w.since, **id))?;
-        (now - oldest.since >= least).then_some(*id)
-    }
-
     /// Makes room for one more connection of this client; false if there is none.
     fn make_room(&mut self, now: i64, client: IpAddr, budgets: &Budgets) -> bool {
         let its = self.clients.get(&client).map_or(0, |c| c.connections);
         if its >= budgets.connections_per_client {
-            let Some(id) = self.oldest(now, GIVES_WAY_NS, |w| w.client == client) else {
+            let Some(id) = self
+                .waiting
+                .oldest(now, GIVES_WAY_NS, |w| w.client == client)
+            else {
                 return false;
             };
             self.evict(id);
@@ -95,17 +145,12 @@ impl Ledger {
             return true;
         }
         // Whoever has most of what waits gives way first, however young it is; otherwise the oldest.
-        let mut by_neighbourhood: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for w in self.waiting.values() {
-            *by_neighbourhood.entry(neighbourhood(w.client)).or_default() += 1;
-        }
-        let own = by_neighbourhood.get(&neighbourhood(client)).copied();
-        let most = by_neighbourhood.into_iter().max_by_key(|(_, n)| *n);
-        let victim = match most {
-            Some((heavy, n)) if n > own.unwrap_or(0) + 1 => {
-                self.oldest(now, 0, |w| neighbourhood(w.client) == heavy)
+        let victim = match self.waiting.heaviest() {
+            Some((home, n)) if n > self.waiting.crowd(client) + 1 => {
+                let its = |w: &Waiting| neighbourhood(w.client) == home;
+                self.waiting.oldest(now, 0, its)
             }
-            _ => self.oldest(now, GIVES_WAY_NS, |_| true),
+            _ => self.waiting.oldest(now, GIVES_WAY_NS, |_| true),
         };
         if let Some(id) = victim {
             self.evict(id);
@@ -139,7 +184,9 @@ impl Quota {
         let client = subscriber(from);
         let now = mono_ns();
         let mut ledger = lock(&self.ledger);
-        ledger.forget(now);
+        if ledger.clients.len() >= 2 * CLIENTS_KEPT {
+            ledger.forget(now);
+        }
         if !ledger.make_room(now, client, &self.budgets) {
             return None;
         }
@@ -153,7 +200,7 @@ impl Quota {
             since: now,
             stream,
         };
-        ledger.waiting.insert(id, waiting);
+        ledger.waiting.enter(id, waiting);
         Some(Permit {
             ledger: self.ledger.clone(),
             client,
@@ -171,25 +218,34 @@ impl Quota {
     /// The server serves as many clients as it may; or the connection has given way to another.
     pub fn serve(&self, permit: &Permit) -> Result<(), Refused> {
         let mut ledger = lock(&self.ledger);
-        let active = ledger.clients.values().filter(|c| c.served > 0).count();
+        let active = ledger.active;
         let its = ledger.clients.get(&permit.client).map_or(0, |c| c.served);
         // A quarter of the places stays free for those who have yet to ask.
-        let served: u64 = ledger.clients.values().map(|c| u64::from(c.served)).sum();
         if its == 0 && active >= self.budgets.clients
-            || served >= (self.budgets.connections - self.budgets.connections / 4) as u64
+            || ledger.served >= self.budgets.connections - self.budgets.connections / 4
         {
             return busy(format!(
                 "the server is full with {active} clients: try again in a minute"
             ));
         }
-        if ledger.waiting.remove(&permit.id).is_none() {
+        if ledger.waiting.leave(permit.id).is_none() {
             return busy("the server is full: try again in a minute");
         }
         permit.served.set(true);
+        ledger.served += 1;
+        ledger.active += usize::from(its == 0);
         if let Some(c) = ledger.clients.get_mut(&permit.client) {
             c.served += 1;
         }
         Ok(())
+    }
+
+    /// Closes every connection that has made no request: the server stops.
+    pub fn dismiss(&self) {
+        let mut ledger = lock(&self.ledger);
+        while let Some(id) = ledger.waiting.oldest(0, i64::MIN, |_| true) {
+            ledger.evict(id);
+        }
     }
 
     fn share<'a>(

@@ -17,7 +17,7 @@ use super::uplink::Uplink;
 use crate::clock::mono_ns;
 use base::{Bytes, Duration};
 use client::{Client, Hour};
-use connections::Waiting;
+use connections::WaitingRoom;
 use measure::account::Account;
 use measure::bucket::subscriber;
 use measure::control::{Refusal, SessionId};
@@ -72,8 +72,11 @@ struct Ledger {
     /// Users with a key who have moved something, from any network.
     users: BTreeMap<Arc<str>, Hour>,
     sessions: BTreeMap<SessionId, Session>,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: WaitingRoom,
     connections: usize,
+    /// Connections that are being served, and the clients that have any of them.
+    served: usize,
+    active: usize,
     next: u64,
     uplink: Uplink<IpAddr>,
     reports: u32,
@@ -174,11 +177,10 @@ impl Quota {
 
     pub fn holds(&self) -> Holds {
         let ledger = lock(&self.ledger);
-        let clients = ledger.clients.values();
         Holds {
             connections: ledger.connections,
-            clients: clients.clone().filter(|c| c.served > 0).count(),
-            flows: clients.map(|c| c.flows).sum(),
+            clients: ledger.active,
+            flows: ledger.clients.values().map(|c| c.flows).sum(),
             uplink_taken: ledger.uplink.is_taken(mono_ns()),
             waiting: ledger.uplink.waiting(),
         }

@@ -221,3 +221,39 @@ fn sessions_of_a_client_do_not_pile_up() {
     );
     assert!(quota.session(&SessionId([1; 16])).is_some());
 }
+
+/// Holds and the memory of clients after a crowd has come and gone.
+#[test]
+fn what_is_counted_is_what_is_there_and_clients_are_forgotten() {
+    let quota = new_quota(Budgets::default());
+    let ip = |n: u32| IpAddr::V4(std::net::Ipv4Addr::from(0x0a00_0000 + n));
+    let (a, also_a) = (served(&quota, A).unwrap(), served(&quota, A).unwrap());
+    let b = served(&quota, B).unwrap();
+    let waits = quota.connect(C, None).expect("room");
+    let counts = || {
+        let ledger = lock(&quota.ledger);
+        (ledger.connections, ledger.served, ledger.active)
+    };
+    assert_eq!(counts(), (4, 3, 2));
+    drop(a);
+    assert_eq!(counts(), (3, 2, 2));
+    drop((also_a, waits));
+    assert_eq!(counts(), (1, 1, 1));
+    for n in 0..3 * CLIENTS_KEPT as u32 {
+        drop(quota.connect(ip(n), None));
+        // The one that has moved most is the last to be forgotten.
+        let moved = u64::from(n == 7) + 1;
+        let account = quota.account(ip(n), None);
+        account.charge(moved);
+    }
+    assert!(lock(&quota.ledger).clients.len() <= 2 * CLIENTS_KEPT);
+    quota.roll();
+    let ledger = lock(&quota.ledger);
+    assert_eq!(ledger.clients.len(), CLIENTS_KEPT);
+    assert!(ledger.clients.contains_key(&ip(7)));
+    assert_eq!(ledger.clients[&B].served, 1);
+    drop(ledger);
+    quota.dismiss();
+    drop(b);
+    assert_eq!(counts(), (0, 0, 0));
+}
