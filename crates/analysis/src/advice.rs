@@ -2,8 +2,9 @@
 //!
 //! **Method.** A queue that is too long is replaced by one that we own. A shaper a little below the link's rate moves
 //! the queue to a router, where a modern discipline keeps it short. It is set to 95 % of the measured rate up and to 90
-//! % down: there it stands behind the bottleneck and must leave it room to drain. If the router cannot be configured,
-//! the hosts' own buffers and pacing help their own traffic.
+//! % down, where it stands behind the bottleneck and must leave it room to drain: of the lower end of the rate's
+//! interval, for a shaper above the link's rate does nothing. If the router cannot be configured, the hosts' own buffers
+//! and pacing help their own traffic.
 //!
 //! **Source.** RFC 8290 (FQ-CoDel), RFC 7567 (recommendation for AQM); tc-cake(8), OpenWrt sqm-scripts;
 //! Catalán 2014, chapter 8.
@@ -14,6 +15,7 @@
 use crate::answer::{Advice, DirectionAnswer, Discipline, Script};
 use crate::rate;
 use base::record::Direction;
+use stats::Figure;
 
 /// Directions that need help, and how strongly.
 pub struct Need {
@@ -30,10 +32,11 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     }
     let mut list = varying(down, up).into_iter().collect::<Vec<_>>();
     let kbit = |d: &DirectionAnswer, share: f64| {
-        let share = (share - room(d.rate_varies)).max(LEAST_SHARE);
-        d.link_rate_bps
-            .value()
-            .map(|r| ((r * share / 1e3).round() as u64).max(1))
+        let Figure::Is { value, low, .. } = d.link_rate_bps else {
+            return None;
+        };
+        let rate = (share * low).max(LEAST_SHARE * value);
+        Some(((rate / 1e3).round() as u64).max(1))
     };
     let steady = list.is_empty();
     let up_kbit = kbit(up, 0.95).filter(|_| need.up && steady);
@@ -53,15 +56,8 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     list
 }
 
-/// Variation that sampling makes on a link of constant rate.
-const SAMPLING: f64 = 0.02;
 /// Least share of the rate to which a shaper is set.
 const LEAST_SHARE: f64 = 0.75;
-
-/// Share of the rate that a shaper leaves for its variation.
-fn room(varies: Option<f64>) -> f64 {
-    2.0 * (varies.unwrap_or(0.0) - SAMPLING).max(0.0)
-}
 
 /// Advice for a link whose rate varies, which no fixed shaper fits.
 fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
@@ -198,12 +194,6 @@ fn host(need: &Need) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_that_moves_a_little_leaves_the_shaper_room() {
-        assert_eq!((room(None), room(Some(0.01))), (0.0, 0.0));
-        assert!((room(Some(0.07)) - 0.1).abs() < 1e-12);
-    }
 
     /// Users saw two commands, both labelled "Linux".
     #[test]

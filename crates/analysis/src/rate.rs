@@ -243,6 +243,12 @@ impl Steadiness {
         self.own.is_some_and(|m| m > STEADY)
     }
 
+    /// Share of the rate by which it may be another a little later, though it is steady enough to be one rate: two
+    /// standard deviations of what sampling does not explain.
+    fn room(&self) -> f64 {
+        2.0 * (self.own.unwrap_or(0.0) - SAMPLING).max(0.0)
+    }
+
     /// Variation of the other direction that this direction may share.
     pub fn suspect(&self) -> Option<f64> {
         self.neighbour
@@ -262,6 +268,8 @@ pub struct Rated {
 
 /// Difference below which the rates of a full link count as one rate: sampling alone makes a few per cent.
 pub const STEADY: f64 = 0.10;
+/// Variation that sampling makes on a link of constant rate.
+const SAMPLING: f64 = 0.02;
 /// Sampling errors that repeat in every stretch: half of a per cent.
 const SYSTEMATIC: f64 = 0.005;
 /// Half-width of an interval, as a share of the rate, from which the rate counts as unknown.
@@ -476,8 +484,9 @@ pub fn link_rate(
             stood,
         );
     }
-    let while_full = while_full.filter(|_| !shared).map(behind);
-    let trains = trains.map(behind);
+    let moved = |f: Figure| widen(&f, steadiness.room());
+    let while_full = while_full.filter(|_| !shared).map(behind).map(moved);
+    let trains = trains.map(behind).map(moved);
     let apart = match (slower, &while_full, &trains) {
         (Some(high), ..) => Some((carried, high)),
         (None, Some(tcp), Some(trains)) => disagree(tcp, trains),
