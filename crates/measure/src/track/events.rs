@@ -2,6 +2,7 @@
 
 use super::bursts::BurstKind;
 use super::packet::Packet;
+use std::collections::BTreeSet;
 
 /// Cause of a packet that filled a hole, seen behind the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +195,10 @@ pub struct Retransmission {
     pub(super) reported: u64,
     /// Bytes of it that an earlier packet had brought, by other signs.
     pub(super) arrived: u64,
+    /// True if it was the first, and the receiver had reported data above it, and lacked it.
+    pub(super) missed: bool,
+    /// Number of its run: the retransmissions until all is acknowledged that had been sent at the first of them.
+    pub(super) run: u32,
     /// Time of the ACK for it, if it was the last transmission before that, ns.
     pub(super) acked_ns: Option<i64>,
     /// Kind of the burst, if the lost segment had left inside one.
@@ -230,6 +235,18 @@ pub enum Blame {
     Neither,
 }
 
+/// Loss that a retransmission tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Cause to which it is attributed.
+    pub blame: Blame,
+    /// Lost bytes.
+    pub bytes: u64,
+    /// True if the retransmission may have been spurious: others of its run were, and the receiver had reported no data above
+    /// it. The report about this one may be lost, or beyond the capture.
+    pub doubtful: bool,
+}
+
 /// Silence in which a segment was retransmitted repeatedly, each time after about twice the wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
@@ -258,24 +275,25 @@ impl Events {
         }
     }
 
-    /// Cause of each loss, with its bytes; spurious retransmissions are not losses.
-    pub fn losses(&self) -> impl Iterator<Item = (Blame, u64)> + '_ {
-        self.retransmissions
-            .iter()
-            .filter(|r| !r.needless)
-            .map(|r| {
-                let within = |b: &Break| {
-                    r.before_ns.is_some_and(|t| {
-                        t >= b.sent_ns[0] && b.resumed_ns.is_none_or(|end| t <= end)
-                    })
-                };
-                let blame = if self.breaks.iter().any(within) {
-                    Blame::Break
-                } else {
-                    r.burst.map_or(Blame::Neither, Blame::Burst)
-                };
-                (blame, r.bytes - r.spared())
-            })
+    /// Losses; spurious retransmissions are none.
+    pub fn losses(&self) -> impl Iterator<Item = Loss> + '_ {
+        let spared = self.retransmissions.iter().filter(|r| r.spared() > 0);
+        let doubtful: BTreeSet<u32> = spared.map(|r| r.run).collect();
+        let lost = self.retransmissions.iter().filter(|r| !r.needless);
+        lost.map(move |r| {
+            let within = |b: &Break| {
+                r.before_ns
+                    .is_some_and(|t| t >= b.sent_ns[0] && b.resumed_ns.is_none_or(|end| t <= end))
+            };
+            Loss {
+                blame: match self.breaks.iter().any(within) {
+                    true => Blame::Break,
+                    false => r.burst.map_or(Blame::Neither, Blame::Burst),
+                },
+                bytes: r.bytes - r.spared(),
+                doubtful: !r.missed && doubtful.contains(&r.run),
+            }
+        })
     }
 
     /// Time from the first loss of each break to the ACK that ended it, or to its last attempt.

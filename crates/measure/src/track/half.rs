@@ -223,6 +223,9 @@ struct Repair {
     /// Time at which the loss was noticed, and time of the latest timeout.
     noticed_t: i64,
     timeout_t: i64,
+    /// Number of the latest run of retransmissions, and the highest byte sent when it began, plus one.
+    run: u32,
+    run_end: u64,
     /// Position behind the last byte that was sent into a closed window.
     probed: u64,
     /// Sequence number of another SYN-ACK, which the other end may accept instead of the first.
@@ -238,6 +241,8 @@ static NO_REPAIR: Repair = Repair {
     recover: 0,
     noticed_t: 0,
     timeout_t: 0,
+    run: 0,
+    run_end: 0,
     probed: 0,
     other_isn: None,
     chain: None,

@@ -28,7 +28,7 @@ pub use act::Act;
 pub use bursts::{BurstKind, Bursts};
 pub use connection::Connection;
 pub use detail::{Bin, Course, Detail};
-pub use events::{Blame, Break, Cause, Events, Mark, MarkKind, Reordering, Retransmission};
+pub use events::{Blame, Break, Cause, Events, Loss, Mark, MarkKind, Reordering, Retransmission};
 pub use half::{Counts, Half, RoundTrips};
 pub use key::Endpoint;
 pub use limits::Limited;

@@ -278,7 +278,7 @@ fn a_report_spares_only_its_bytes_of_a_large_packet() {
             line.add(940, report, 940, 900);
         }
         let half = &line.track().halves[0];
-        let lost: u64 = half.events().losses().map(|l| l.1).sum();
+        let lost: u64 = half.events().losses().map(|l| l.bytes).sum();
         (lost, half.events().needless)
     };
     assert_eq!([0, 1, 3].map(lost), [(3000, 0), (2000, 0), (0, 1)]);

@@ -123,7 +123,7 @@ fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
         line.there()
             .events()
             .losses()
-            .map(|l| l.0)
+            .map(|l| l.blame)
             .collect::<Vec<_>>()
     };
     assert_eq!(blamed(0), [Blame::Neither]);

@@ -39,7 +39,7 @@ fn paired<'a>(
 > {
     let said = &half.events().retransmissions;
     assert_eq!(said.len(), run.again.len(), "{plan:?}");
-    let blames = half.events().losses().map(|l| l.0).collect::<Vec<_>>();
+    let blames = half.events().losses().map(|l| l.blame).collect::<Vec<_>>();
     let mut blames = blames.into_iter();
     let blamed: Vec<Blame> = said
         .iter()

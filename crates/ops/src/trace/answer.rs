@@ -227,7 +227,7 @@ pub(super) struct Losses {
     /// Packets among them that were retransmitted, and not needlessly.
     pub(super) lost: u64,
     /// Packets among the lost ones that may have been sent again needlessly: no SACK block of the receiver was captured, so it
-    /// could not say so.
+    /// could not say so; or others of the same repair were needless, and nothing shows that this one was not.
     pub(super) perhaps_needless: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,
@@ -248,10 +248,14 @@ impl Losses {
             time_in_breaks_s: seconds(e.time_in_breaks_ns()),
             ..Losses::default()
         };
-        for (blame, bytes) in e.losses() {
-            let packets = h.segments(bytes);
+        let is_silent = c.halves[1 - direction].events().sack_acks == 0;
+        for loss in e.losses() {
+            let packets = h.segments(loss.bytes);
             l.lost += packets;
-            *match blame {
+            if is_silent || loss.doubtful {
+                l.perhaps_needless += packets;
+            }
+            *match loss.blame {
                 Blame::Break => &mut l.in_breaks,
                 Blame::Burst(BurstKind::Offload) => &mut l.in_bursts_of_offload,
                 Blame::Burst(BurstKind::Acks) => &mut l.in_bursts_after_acks,
@@ -259,9 +263,6 @@ impl Losses {
                 Blame::Burst(BurstKind::Unknown) => &mut l.in_bursts_of_unknown_kind,
                 Blame::Neither => &mut l.neither,
             } += packets;
-        }
-        if c.halves[1 - direction].events().sack_acks == 0 {
-            l.perhaps_needless = l.lost;
         }
         l
     }

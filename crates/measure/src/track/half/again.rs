@@ -96,7 +96,16 @@ impl Side {
         let t = p.t;
         let cause = self.cause(t, start..end, before, near, sack);
         self.chain((t, p.frame), start, before.map(|s| (s.t, s.frame)), cause);
-        let needless = end <= self.state.una;
+        let s = &mut self.state;
+        let needless = end <= s.una;
+        let (una, next) = (s.una, s.next);
+        let repair = s.repair_mut();
+        if repair.run == 0 || una >= repair.run_end {
+            repair.run = repair.run.saturating_add(1);
+            repair.run_end = next;
+        }
+        let once = before.is_some_and(|b| b.again == 0);
+        let (missed, run) = (once && repair.sack_top > end, repair.run);
         let one = Retransmission {
             t_ns: t,
             frame: p.frame,
@@ -108,6 +117,8 @@ impl Side {
             needless,
             reported: 0,
             arrived: if needless { bytes } else { 0 },
+            missed,
+            run,
             acked_ns: None,
             burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
         };
