@@ -199,6 +199,8 @@ pub struct Retransmission {
     pub(super) missed: bool,
     /// Number of its run: the retransmissions until all is acknowledged that had been sent at the first of them.
     pub(super) run: u32,
+    /// True if the capture lacks the ACK for it or an earlier transmission.
+    pub(super) unanswered: bool,
     /// Time of the ACK for it, if it was the last transmission before that, ns.
     pub(super) acked_ns: Option<i64>,
     /// Kind of the burst, if the lost segment had left inside one.
@@ -242,8 +244,8 @@ pub struct Loss {
     pub blame: Blame,
     /// Lost bytes.
     pub bytes: u64,
-    /// True if the retransmission may have been spurious: others of its run were, and the receiver had reported no data above
-    /// it. The report about this one may be lost, or beyond the capture.
+    /// True if the retransmission may have been spurious: others of its run were, or its ACK is not in the capture;
+    /// and the receiver had reported no data above it. Its ACK or its report may be lost, or beyond the capture.
     pub doubtful: bool,
 }
 
@@ -291,7 +293,7 @@ impl Events {
                     false => r.burst.map_or(Blame::Neither, Blame::Burst),
                 },
                 bytes: r.bytes - r.spared(),
-                doubtful: !r.missed && doubtful.contains(&r.run),
+                doubtful: !r.missed && (r.unanswered || doubtful.contains(&r.run)),
             }
         })
     }
@@ -339,6 +341,24 @@ impl Events {
                 r.arrived = r.bytes;
                 self.needless += u64::from(r.is_spared_now());
             }
+        }
+    }
+
+    /// Marks the retransmissions of `from..to`, whose ACK the capture lacks.
+    #[cold]
+    pub(super) fn was_acked_unseen(&mut self, from: u64, to: u64) {
+        let later = self.retransmissions.iter_mut().rev().take(4096);
+        for r in later.filter(|r| r.within(from, to) > 0) {
+            r.unanswered = true;
+        }
+    }
+
+    /// Marks the retransmissions beyond the last byte that the capture acknowledges.
+    #[cold]
+    pub(super) fn end(&mut self, acknowledged: u64) {
+        let later = self.retransmissions.iter_mut().rev();
+        for r in later.take(4096) {
+            r.unanswered |= r.position.saturating_add(r.bytes) > acknowledged;
         }
     }
 

@@ -892,6 +892,7 @@ impl Side {
             e.acked_sooner_than(self.half.rtt.min_ns - self.half.rtt.min_ns / 4);
         }
         if let Some(e) = &mut self.half.events {
+            e.end(s.una.saturating_sub(s.base));
             e.retransmissions.shrink_to_fit();
             e.marks.shrink_to_fit();
         }

@@ -374,6 +374,10 @@ impl Half {
         let Some(e) = &mut self.events else { return };
         e.was_acked((from, to), segment.t, t);
         let later_ns = if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
+        // The receiver had acknowledged it before, if it echoes a later packet: that ACK was not captured.
+        if first && sent.is_some_and(|sent| sent > segment.t.saturating_add(COARSE_TICK_NS)) {
+            e.was_acked_unseen(from, to);
+        }
         let since = sent.map(|sent| sent.saturating_add(later_ns));
         if let Some(since) = since.filter(|since| segment.t > *since) {
             e.had_arrived(from, to, since);

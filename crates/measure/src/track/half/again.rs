@@ -119,6 +119,7 @@ impl Side {
             arrived: if needless { bytes } else { 0 },
             missed,
             run,
+            unanswered: false,
             acked_ns: None,
             burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
         };
