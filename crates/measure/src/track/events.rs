@@ -195,8 +195,11 @@ pub struct Retransmission {
     pub(super) reported: u64,
     /// Bytes of it that an earlier packet had brought, by other signs.
     pub(super) arrived: u64,
-    /// True if it was the first, and the receiver had reported data above it, and lacked it.
+    /// True if the receiver lacked it: the ACK echoes its timestamp; or it was the first, and the receiver had reported data
+    /// above it.
     pub(super) missed: bool,
+    /// True if the ACK echoes its timestamp.
+    pub(super) echoed: bool,
     /// Number of its run: the retransmissions until all is acknowledged that had been sent at the first of them.
     pub(super) run: u32,
     /// True if the capture lacks the ACK for it or an earlier transmission.
@@ -337,9 +340,23 @@ impl Events {
     #[cold]
     pub(super) fn acked_sooner_than(&mut self, least: i64) {
         for r in &mut self.retransmissions {
-            if r.acked_ns.is_some_and(|t| t.saturating_sub(r.t_ns) < least) {
+            let soon = r
+                .acked_ns
+                .is_some_and(|t| t.saturating_sub(r.t_ns) < least);
+            if soon && !r.echoed {
                 r.arrived = r.bytes;
                 self.needless += u64::from(r.is_spared_now());
+            }
+        }
+    }
+
+    /// Marks the retransmission of `from..to` that left at `sent` as the first transmission to arrive.
+    #[cold]
+    pub(super) fn had_not_arrived(&mut self, from: u64, to: u64, sent: i64) {
+        let later = self.retransmissions.iter_mut().rev().take(4096);
+        for r in later.take_while(|r| r.t_ns >= sent) {
+            if r.t_ns == sent && r.within(from, to) > 0 {
+                (r.missed, r.echoed) = (true, true);
             }
         }
     }

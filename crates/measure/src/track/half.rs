@@ -223,6 +223,8 @@ struct Repair {
     /// Time at which the loss was noticed, and time of the latest timeout.
     noticed_t: i64,
     timeout_t: i64,
+    /// Least round trip of a segment sent once that SACK reported, or that a timestamp told, ns.
+    least_ns: Option<i64>,
     /// Number of the latest run of retransmissions, and the highest byte sent when it began, plus one.
     run: u32,
     run_end: u64,
@@ -241,6 +243,7 @@ static NO_REPAIR: Repair = Repair {
     recover: 0,
     noticed_t: 0,
     timeout_t: 0,
+    least_ns: None,
     run: 0,
     run_end: 0,
     probed: 0,
@@ -889,7 +892,9 @@ impl Side {
             && self.half.isn.is_some()
             && self.half.rtt.count > 0
         {
-            e.acked_sooner_than(self.half.rtt.min_ns - self.half.rtt.min_ns / 4);
+            let by_ack = self.half.rtt.min_ns;
+            let least = s.repair().least_ns.map_or(by_ack, |ns| ns.min(by_ack));
+            e.acked_sooner_than(least - least / 4);
         }
         if let Some(e) = &mut self.half.events {
             e.end(s.una.saturating_sub(s.base));

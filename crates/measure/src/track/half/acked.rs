@@ -94,6 +94,9 @@ impl Side {
                 .filter(|_| p.timestamps().is_some())
                 .or_else(|| self.half.began(p));
             self.take_acked(t, ack, newly, (pure, echoes), told);
+            if self.state.repair.is_some() {
+                self.state.took(by_stamp);
+            }
             // A filled gap is acknowledged at once (RFC 5681 section 4.2).
             by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
             self.state.advance_t = t;
@@ -348,7 +351,19 @@ impl Side {
             // RFC 2018 section 4: the first block holds the segment that triggered this ACK.
             latest = latest.or(found.filter(|_| i == 0));
         }
-        latest.map(|l| t - l.t)
+        let rtt = latest.map(|l| t - l.t);
+        if latest.is_some_and(|l| l.again == 0) {
+            self.state.took(rtt);
+        }
+        rtt
+    }
+}
+
+impl State {
+    /// Takes the least round trip after a loss, when ACKs of data sent once are few.
+    fn took(&mut self, rtt: Option<i64>) {
+        let repair = self.repair_mut();
+        repair.least_ns = repair.least_ns.into_iter().chain(rtt).min();
     }
 }
 
@@ -374,6 +389,9 @@ impl Half {
         let Some(e) = &mut self.events else { return };
         e.was_acked((from, to), segment.t, t);
         let later_ns = if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
+        if first && sent == Some(segment.t) {
+            e.had_not_arrived(from, to, segment.t);
+        }
         // The receiver had acknowledged it before, if it echoes a later packet: that ACK was not captured.
         if first && sent.is_some_and(|sent| sent > segment.t.saturating_add(COARSE_TICK_NS)) {
             e.was_acked_unseen(from, to);

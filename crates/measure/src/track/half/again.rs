@@ -118,6 +118,7 @@ impl Side {
             reported: 0,
             arrived: if needless { bytes } else { 0 },
             missed,
+            echoed: false,
             run,
             unanswered: false,
             acked_ns: None,
