@@ -340,9 +340,7 @@ impl Events {
     #[cold]
     pub(super) fn acked_sooner_than(&mut self, least: i64) {
         for r in &mut self.retransmissions {
-            let soon = r
-                .acked_ns
-                .is_some_and(|t| t.saturating_sub(r.t_ns) < least);
+            let soon = r.acked_ns.is_some_and(|t| t.saturating_sub(r.t_ns) < least);
             if soon && !r.echoed {
                 r.arrived = r.bytes;
                 self.needless += u64::from(r.is_spared_now());

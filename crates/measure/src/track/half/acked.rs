@@ -389,8 +389,7 @@ impl Half {
         let Some(e) = &mut self.events else { return };
         e.was_acked((from, to), segment.t, t);
         let later_ns = if first { COARSE_TICK_NS } else { ACK_DELAY_NS };
-        // A SYN-ACK echoes the latest SYN, though an earlier one may have arrived.
-        if first && sent == Some(segment.t) && segment.start > base {
+        if first && sent == Some(segment.t) {
             e.had_not_arrived(from, to, segment.t);
         }
         // The receiver had acknowledged it before, if it echoes a later packet: that ACK was not captured.
