@@ -463,7 +463,7 @@ tables! {
         /// Losses neither in a flow break nor from a burst.
         lost_otherwise_packets: i64,
         /// Losses among them that may be needless retransmissions: no SACK block of the receiver is in the capture, so it could
-        /// not say so. Null in recordings from before this was told.
+        /// not say so; or others of the same repair were needless, or the ACK is not in the capture. Null in recordings from before this was told.
         lost_perhaps_packets: Option<i64>,
         /// Time from the first loss of each flow break to the ACK that ended it.
         breaks_ns: i64,

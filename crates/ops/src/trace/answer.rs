@@ -227,7 +227,7 @@ pub(super) struct Losses {
     /// Packets among them that were retransmitted, and not needlessly.
     pub(super) lost: u64,
     /// Packets among the lost ones that may have been sent again needlessly: no SACK block of the receiver was captured, so it
-    /// could not say so; or others of the same repair were needless, and nothing shows that this one was not.
+    /// could not say so; or others of the same repair were needless, or its ACK was not captured, and nothing shows that it was lost.
     pub(super) perhaps_needless: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,

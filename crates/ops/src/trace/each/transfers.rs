@@ -50,7 +50,7 @@ pub(super) const LEGEND: &str = "  The first three are of the largest transfer: 
     payload. Lost packets are a share of the capture's data packets, losses in\n  \
     breaks and bursts a share of the lost ones. Bursts are those of offload, and\n  \
     those that one ACK released. n counts the captures that have the figure.\n  \
-    No losses are told where more than a tenth may be needless repairs (no SACK).\n";
+    No losses are told where more than a tenth may be needless repairs.\n";
 
 /// Figures of one capture, and the time of its first packet.
 pub(super) fn read(path: &Path, plan: &Plan, notes: &mut Vec<String>) -> anyhow::Result<Figures> {
