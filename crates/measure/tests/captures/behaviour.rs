@@ -112,6 +112,18 @@ fn a_burst_is_put_down_to_what_released_it() {
 }
 
 #[test]
+fn a_burst_that_a_sack_released_is_put_down_to_it() {
+    let mut line = Line::warmed_up();
+    line.send(900 * MS, 6, 8);
+    let hole = Tcp::back(5001, 7001, 0).sack(&[(10_001, 15_001)]);
+    line.at(930 * MS, hole);
+    line.send(930 * MS + 50 * US, 14, 4);
+    let mut counts = [0; 4];
+    (counts[APPLICATION], counts[ACKS]) = (1, 1);
+    assert_eq!(line.bursts(), counts);
+}
+
+#[test]
 fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
     use measure::track::Blame;
     let blamed = |lost: u32| {

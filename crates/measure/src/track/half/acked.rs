@@ -50,7 +50,12 @@ impl Side {
         let mut by_sack = None;
         if !options.sack().is_empty() {
             from.half.events_mut().sack_acks += 1;
+            let before = self.state.segments.sacked_bytes();
             by_sack = self.sacked(t, ack, options, from);
+            let reported = self.state.segments.sacked_bytes().saturating_sub(before);
+            if let Some(d) = self.half.detail.as_mut().filter(|_| ack <= self.state.una) {
+                d.bursts.acknowledged(t, reported);
+            }
         }
         let s = &mut self.state;
         if ack > s.next {
