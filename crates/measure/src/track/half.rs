@@ -284,17 +284,28 @@ impl State {
         waits_for.is_some_and(|n| self.segments_in(newly, largest) >= n)
     }
 
+    /// Payload of a full segment, if the largest so far has `largest` bytes. Short ones, as of keystrokes, are none however
+    /// many there are: their receiver waits for more.
+    #[inline]
+    fn full_segment(&self, largest: u32) -> u32 {
+        let full = self.mss.min(largest.max(LEAST_MSS));
+        match self.mss_known {
+            true => full.max(1),
+            false => full.max(LEAST_MSS),
+        }
+    }
+
     /// Number of full segments in so many bytes.
     #[inline]
     fn segments_in(&self, bytes: u64, largest: u32) -> u64 {
-        bytes / u64::from(self.mss.min(largest).max(1))
+        bytes / u64::from(self.full_segment(largest))
     }
 
     /// True for an ACK of a single segment that its receiver did not hold back. The next segment left soon after it, so
     /// the receiver did not wait for that one, unless it was lost.
     #[inline]
     fn is_alone(&self, last: &Segment, newly: u64, largest: u32) -> bool {
-        let full = u64::from(self.mss.min(largest).max(1));
+        let full = u64::from(self.full_segment(largest));
         newly >= full
             && self.segments.front().is_some_and(|n| {
                 n.again == 0 && n.end() - n.start >= full && n.t - last.t <= TOGETHER_NS
@@ -775,13 +786,9 @@ impl Side {
         let s = &mut self.state;
         // A pushed packet that is not a multiple of the segment size held all the data there was to send. A short one
         // that is not pushed filled the receiver's window.
-        let largest = self.half.counts.largest.max(LEAST_MSS);
-        let full = match s.mss_known {
-            true => s.mss.min(largest),
-            false => s.mss.min(largest).max(LEAST_MSS),
-        };
+        let full = s.full_segment(self.half.counts.largest);
         let joined = p.payload > s.allowed();
-        s.full = !p.has(flag::PSH) || (p.payload >= full && p.payload.is_multiple_of(full.max(1)));
+        s.full = !p.has(flag::PSH) || (p.payload >= full && p.payload.is_multiple_of(full));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
             self.begin_details(p, near);
         }

@@ -177,6 +177,23 @@ fn acks_that_waited_for_more_segments_than_two_tell_no_round_trip() {
 }
 
 #[test]
+fn acks_for_keystrokes_were_held_back_however_many_they_are_for() {
+    let mut line = Line::new();
+    for n in 0..20_u32 {
+        let t = (100 + 200 * i64::from(n)) * MS;
+        for k in 0..2 {
+            let typed = Tcp::there(1001 + 100 * (2 * n + k), 5001, 100).flags(ACK | PSH);
+            line.at(t + i64::from(k) * 10 * US, typed);
+        }
+        line.at(t + 70 * MS, Tcp::back(5001, 1001 + 200 * (n + 1), 0));
+    }
+    let half = line.there();
+    let bins = &half.detail().unwrap().course.bins;
+    assert!(bins.iter().all(|b| b.prompt_count == 0));
+    assert!(half.rtt.count > 10, "{}", half.rtt.count);
+}
+
+#[test]
 fn time_is_put_down_to_window_application_or_network() {
     let limited = |line: &Line| line.there().detail().unwrap().limited();
     let before = limited(&Line::warmed_up());
