@@ -50,6 +50,7 @@ pub struct ByNetwork {
     per_second: f64,
     depth: f64,
     all: Bucket,
+    reserve: Bucket,
     networks: BTreeMap<IpAddr, Bucket>,
 }
 
@@ -60,11 +61,21 @@ impl ByNetwork {
             per_second: each.0,
             depth: each.1,
             all: Bucket::new(all.0, all.1, Time::ZERO),
+            reserve: Bucket::new(0.0, 0.0, Time::ZERO),
             networks: BTreeMap::new(),
         }
     }
 
-    /// Takes one token of this address's network and one of the shared bucket; false if either is empty.
+    /// The same with a second shared bucket, for networks whose own is full: those that have taken nothing lately. So the
+    /// few that take much leave something for the rest.
+    pub fn with_reserve(self, (per_second, depth): (f64, f64)) -> ByNetwork {
+        ByNetwork {
+            reserve: Bucket::new(per_second, depth, Time::ZERO),
+            ..self
+        }
+    }
+
+    /// Takes one token of this address's network and one of a shared bucket; false if either is empty.
     pub fn take(&mut self, now: Time, ip: IpAddr) -> bool {
         let network = neighbourhood(ip);
         if !self.networks.contains_key(&network) && self.networks.len() >= MOST_NETWORKS {
@@ -78,7 +89,11 @@ impl ByNetwork {
             .entry(network)
             .or_insert_with(|| Bucket::new(per_second, depth, now));
         bucket.refill(now);
-        if bucket.level < 1.0 || !self.all.take(now, 1.0) {
+        let is_full = bucket.level >= bucket.depth;
+        let shared = |all: &mut Bucket, rest: &mut Bucket| {
+            all.take(now, 1.0) || is_full && rest.take(now, 1.0)
+        };
+        if bucket.level < 1.0 || !shared(&mut self.all, &mut self.reserve) {
             return false;
         }
         bucket.take(now, 1.0)

@@ -7,6 +7,7 @@ mod alerts;
 mod clickhouse;
 mod dashboard;
 mod digests;
+mod door;
 mod intake;
 mod ledger;
 mod operators;

@@ -1,6 +1,7 @@
 //! Requests of agents, over HTTP.
 
 use super::Hub;
+use super::door::Place;
 use super::intake::IntakeError;
 use super::share::{Page, is_share};
 use crate::identity::{PublicKey, Signature};
@@ -145,6 +146,7 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         blocking(move || Ok(hub.ledger().point(&name)?)).await?
     };
     let known = known.ok_or_else(stranger)?;
+    keep_place(&head);
     let body = proven(&head, body, (&known.public_key, time, &signature)).await?;
     let body = body.ok_or_else(stranger)?;
     if known.revoked {
@@ -156,6 +158,13 @@ async fn signed(hub: &Arc<Hub>, request: Request<Body>) -> Result<Signed, Refuse
         body,
         headers: head.headers,
     })
+}
+
+/// Lets the connection of this request keep its place.
+fn keep_place(head: &Parts) {
+    if let Some(place) = head.extensions.get::<Arc<Place>>() {
+        place.keep();
+    }
 }
 
 /// Body of a request; none if this key has not signed it.
@@ -182,6 +191,7 @@ async fn order(Shared(hub): Shared<Arc<Hub>>, request: Request<Body>) -> Result<
         blocking(move || Ok(hub.ledger().operator(&key)?)).await?
     };
     let name = name.ok_or_else(stranger)?;
+    keep_place(&head);
     let body = proven(&head, body, (&key, time, &signature)).await?;
     let asked: OrderRequest = parsed(&body.ok_or_else(stranger)?)?;
     let told = blocking(move || {

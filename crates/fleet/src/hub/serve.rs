@@ -1,9 +1,11 @@
 //! The hub's listening socket: TLS 1.3, connections with limits.
 
+use super::door::{Door, Place};
 use super::{Hub, Target, clickhouse, routes};
 use anyhow::Context;
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ops::tell::{Teller, Ways};
@@ -11,11 +13,10 @@ use ops::{Event, Progress};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 /// Connections at once beside those of points that wait for news; more are closed at once, and the agents come again.
 const CONNECTIONS: usize = 512;
@@ -158,38 +159,47 @@ async fn tell(hub: Arc<Hub>, mut teller: Teller) {
 
 async fn accept(hub: Arc<Hub>, listener: TcpListener) {
     let router = routes::router(hub.clone());
-    let open = Arc::new(AtomicUsize::new(0));
+    let door = Arc::<Door>::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors, most likely: others will close.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        if open.load(Ordering::Relaxed) >= CONNECTIONS + hub.push.waiting() {
+        let Some(place) = door.enter(from.ip(), CONNECTIONS + hub.push.waiting()) else {
             continue;
-        }
-        open.fetch_add(1, Ordering::Relaxed);
-        let (hub, router, open) = (hub.clone(), router.clone(), open.clone());
+        };
+        let (hub, router) = (hub.clone(), router.clone());
         tokio::spawn(async move {
-            let _ = timeout(CONNECTION, converse(&hub, stream, from, router)).await;
-            open.fetch_sub(1, Ordering::Relaxed);
+            let talk = converse(&hub, stream, from, router, place.clone());
+            tokio::select! {
+                _ = timeout(CONNECTION, talk) => {}
+                () = place.gives_way.notified() => {}
+            }
         });
     }
 }
 
-async fn converse(hub: &Hub, stream: TcpStream, from: SocketAddr, router: Router) {
+async fn converse(
+    hub: &Hub,
+    stream: TcpStream,
+    from: SocketAddr,
+    router: Router,
+    place: Arc<Place>,
+) {
     let _ = stream.set_nodelay(true);
-    let acceptor = TlsAcceptor::from(hub.tls.config.clone());
-    let stream = {
-        let Some(_handshake) = hub.tls.begin(from.ip()) else {
-            return;
-        };
-        match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => stream,
-            _ => return,
-        }
+    let (config, handshakes) = (hub.tls.config.clone(), hub.tls.handshakes());
+    let Some(stream) = handshakes
+        .accept(stream, config, from.ip(), HANDSHAKE)
+        .await
+    else {
+        return;
     };
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<_>| {
+        request.extensions_mut().insert(place.clone());
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER)

@@ -7,7 +7,7 @@ use super::keys::{WRONG_AFTER_NS, unix_s};
 use super::line::Line;
 use super::listeners;
 use super::quota::{FlowPermit, Permit, Refused, Use, settle};
-use super::tls::{Handshake, Tls};
+use super::tls::Tls;
 use super::train::{self, Host};
 use crate::clock::mono_ns;
 use crate::load::ceiling::Gate;
@@ -95,7 +95,7 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
     let is_tls = first_byte(stream, until, shared)? == TLS_FIRST;
     let mut pipe = match (&shared.tls, is_tls) {
         (Some(tls), true) => {
-            let _handshake = await_turn(tls, from, until, shared)?;
+            await_turn(tls, from, until, shared)?;
             let counters = &shared.counters;
             counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
             let until = mono_ns() + HANDSHAKE_WITHIN.as_nanos() as i64;
@@ -173,20 +173,13 @@ fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8>
     }
 }
 
-/// Waits until this address may start a TLS handshake.
-fn await_turn<'a>(
-    tls: &'a Tls,
-    from: IpAddr,
-    until: i64,
-    shared: &Shared,
-) -> io::Result<Handshake<'a>> {
-    loop {
-        if let Some(handshake) = tls.begin(from) {
-            return Ok(handshake);
-        }
+/// Waits until this address may make a TLS handshake.
+fn await_turn(tls: &Tls, from: IpAddr, until: i64, shared: &Shared) -> io::Result<()> {
+    while !tls.handshakes().begin(from) {
         expired(until, shared)?;
         std::thread::sleep(TICK / 2);
     }
+    Ok(())
 }
 
 /// Waits, unless the server stops meanwhile.

@@ -25,6 +25,7 @@ mod tls;
 mod train;
 pub mod udp;
 mod uplink;
+pub mod waiting;
 mod web;
 
 pub use guests::{Guest, Protocol};

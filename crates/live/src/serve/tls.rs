@@ -8,27 +8,31 @@ use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::pipe::pin_of;
 use base::Time;
-use measure::bucket::{ByNetwork, neighbourhood};
+use measure::bucket::ByNetwork;
 use measure::keys::{Pin, Tickets};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{Acceptor, NoServerSessionStorage};
 use rustls::version::TLS13;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// Handshakes of one network, a second and in a burst; then of all. One takes about 0.5 ms of a core.
 const OF_NETWORK: (f64, f64) = (25.0, 100.0);
 const OF_ALL: (f64, f64) = (100.0, 200.0);
-/// Greatest number of handshakes at once: of one network, and of all.
-const AT_ONCE_OF_NETWORK: usize = 16;
-const AT_ONCE: usize = 64;
+/// Handshakes that are kept for networks that have lately made none, when all others together have used up theirs.
+const OF_NEWCOMERS: (f64, f64) = (50.0, 100.0);
+/// Interval of the looks at whether a handshake may begin.
+const LOOK: Duration = Duration::from_millis(25);
 const KEY_FILE: &str = "tls-key.der";
 
 /// Source of the server's private key.
@@ -65,12 +69,6 @@ pub(super) fn unusable(e: impl std::fmt::Display) -> TlsError {
     TlsError::Unusable(e.to_string())
 }
 
-#[derive(Default)]
-struct Busy {
-    all: usize,
-    networks: BTreeMap<IpAddr, usize>,
-}
-
 /// TLS state of a running server.
 pub struct Tls {
     pub config: Arc<rustls::ServerConfig>,
@@ -80,42 +78,23 @@ pub struct Tls {
     handshakes: Handshakes,
 }
 
-/// Limits on handshakes: of each network, and of all.
+/// Limits on handshakes: of each network, and of all. What costs nothing is not limited here: a connection that has sent no
+/// whole message, or that leaves the server waiting for its answer.
 pub struct Handshakes {
     rates: Mutex<ByNetwork>,
-    busy: Mutex<Busy>,
 }
 
 impl Default for Handshakes {
     fn default() -> Handshakes {
+        let rates = ByNetwork::new(OF_NETWORK, OF_ALL).with_reserve(OF_NEWCOMERS);
         Handshakes {
-            rates: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
-            busy: Mutex::default(),
+            rates: Mutex::new(rates),
         }
     }
-}
-
-/// Handshake in progress.
-pub struct Handshake<'a> {
-    of: &'a Handshakes,
-    network: IpAddr,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for Handshake<'_> {
-    fn drop(&mut self) {
-        let mut busy = lock(&self.of.busy);
-        busy.all = busy.all.saturating_sub(1);
-        if let Some(n) = busy.networks.get_mut(&self.network) {
-            *n = n.saturating_sub(1);
-            if *n == 0 {
-                busy.networks.remove(&self.network);
-            }
-        }
-    }
 }
 
 impl Tls {
@@ -154,28 +133,38 @@ impl Tls {
         }))
     }
 
-    /// Starts a handshake, as `Handshakes::begin`.
-    pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
-        self.handshakes.begin(ip)
+    /// Limits on its handshakes.
+    pub fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 }
 
 impl Handshakes {
-    /// Starts a handshake with this address; none if its network, or all together, have used up their share.
-    pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
-        let network = neighbourhood(ip);
-        let mut busy = lock(&self.busy);
-        let its = busy.networks.get(&network).copied().unwrap_or(0);
-        if its >= AT_ONCE_OF_NETWORK || busy.all >= AT_ONCE {
-            return None;
-        }
+    /// True if this address may make a handshake now, which counts; false if its network, or all together, have used up their
+    /// share.
+    pub fn begin(&self, ip: IpAddr) -> bool {
         let now = Time::from_nanos(mono_ns().max(0).unsigned_abs());
-        if !lock(&self.rates).take(now, ip) {
-            return None;
-        }
-        busy.all += 1;
-        *busy.networks.entry(network).or_default() += 1;
-        Some(Handshake { of: self, network })
+        lock(&self.rates).take(now, ip)
+    }
+
+    /// Makes the server's part of a handshake over `stream`: reads the client's first message, waits for the turn of its
+    /// address, and answers. None if that takes longer than `within`, or fails.
+    pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        config: Arc<rustls::ServerConfig>,
+        ip: IpAddr,
+        within: Duration,
+    ) -> Option<TlsStream<S>> {
+        let handshake = async {
+            let asked = LazyConfigAcceptor::new(Acceptor::default(), stream).await;
+            let asked = asked.ok()?;
+            while !self.begin(ip) {
+                tokio::time::sleep(LOOK).await;
+            }
+            asked.into_stream(config).await.ok()
+        };
+        tokio::time::timeout(within, handshake).await.ok()?
     }
 }
 
@@ -316,15 +305,70 @@ mod tests {
     fn a_flood_of_one_network_has_its_share_and_no_more() {
         let tls = Tls::new(&TlsKey::Fresh).expect("a key").expect("TLS");
         let storm = |n: u8| IpAddr::from([10, 0, 0, n]);
-        let going: Vec<_> = (0..200).filter_map(|n| tls.begin(storm(n))).collect();
-        assert_eq!(going.len(), AT_ONCE_OF_NETWORK);
+        let handshakes = &tls.handshakes;
         let other = IpAddr::from([10, 0, 1, 1]);
-        assert!(tls.begin(other).is_some());
-        drop(going);
-        let quick = (0..2000).filter(|n| tls.begin(storm((n % 250) as u8)).is_some());
+        assert!(handshakes.begin(other));
+        let quick = (0..2000).filter(|n| handshakes.begin(storm((n % 250) as u8)));
         let quick = quick.count();
         assert!((80..=110).contains(&quick), "{quick} one after the other");
-        assert!(tls.begin(other).is_some());
-        assert_eq!(lock(&tls.handshakes.busy).all, 0);
+        assert!(handshakes.begin(other));
+        // Five networks use up what there is for all; one that has made none still gets in.
+        for n in 0..3000_u32 {
+            handshakes.begin(IpAddr::from([10, 0, 2 + (n % 5) as u8, 1]));
+        }
+        assert!(!handshakes.begin(other));
+        assert!(handshakes.begin(IpAddr::from([10, 0, 9, 1])));
+    }
+
+    /// Four networks' connections with nothing, or half a message, on a server that answers one client beside them.
+    #[test]
+    fn connections_that_say_nothing_keep_nobody_from_a_handshake() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let tls = Arc::new(Tls::new(&TlsKey::Fresh).expect("a key").expect("TLS"));
+        let client = crate::pipe::pinned(tls.pin, &Arc::default()).expect("a client");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+            let listener = listener.expect("a port");
+            let at = listener.local_addr().expect("bound");
+            let mut silent = Vec::new();
+            for n in 0..120_u8 {
+                let mut stream = tokio::net::TcpStream::connect(at).await.expect("room");
+                let half = &[22, 3, 1, 2, 0, 1][..usize::from(n % 2) * 6];
+                stream.write_all(half).await.expect("sent");
+                silent.push(stream);
+                let (stream, _) = listener.accept().await.expect("one comes");
+                let (tls, from) = (tls.clone(), IpAddr::from([10, 0, n % 4, 1]));
+                tokio::spawn(async move {
+                    let all = tls.handshakes();
+                    all.accept(stream, tls.config.clone(), from, Duration::from_secs(60))
+                        .await
+                });
+            }
+            let honest = async {
+                let stream = tokio::net::TcpStream::connect(at).await.expect("room");
+                let name = rustls::pki_types::ServerName::try_from("tailback.invalid");
+                let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+                let mut stream = connector.connect(name.expect("a name"), stream).await?;
+                let mut heard = [0; 2];
+                stream.read_exact(&mut heard).await.map(|_| heard)
+            };
+            let served = async {
+                let (stream, from) = listener.accept().await.expect("one comes");
+                let (all, config) = (tls.handshakes(), tls.config.clone());
+                let stream = all
+                    .accept(stream, config, from.ip(), Duration::from_secs(5))
+                    .await;
+                let mut stream = stream.expect("its turn");
+                stream.write_all(b"in").await.expect("sent");
+                stream.flush().await.expect("sent");
+                stream
+            };
+            let (heard, _stream) = tokio::join!(honest, served);
+            assert_eq!(&heard.expect("served"), b"in");
+        });
     }
 }

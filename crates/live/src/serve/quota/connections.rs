@@ -4,78 +4,17 @@ use super::client::Client;
 use super::{Budgets, CLIENTS_KEPT, Ledger, Quota, Refused, busy};
 use crate::clock::mono_ns;
 use crate::serve::sync::lock;
-use measure::bucket::{neighbourhood, subscriber};
+use measure::bucket::subscriber;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Time after which a connection without a request gives way to a newcomer; a handshake over a slow link and a request
-/// are done by then.
-const GIVES_WAY_NS: i64 = 1_000_000_000;
 /// Reports that are being sent at once: of one client, and of all.
 const REPORTS_PER_CLIENT: u32 = 4;
 pub(super) const REPORTS: u32 = 8;
 /// Trains at once: of one client, and of all.
 pub(super) const TRAINS_PER_CLIENT: u32 = 8;
 const TRAINS: u32 = 16;
-
-/// Connection that has made no request yet.
-pub(super) struct Waiting {
-    client: IpAddr,
-    since: i64,
-    stream: Option<Arc<TcpStream>>,
-}
-
-/// Connections that have made no request yet, oldest first, and how many each neighbourhood has.
-#[derive(Default)]
-pub(super) struct WaitingRoom {
-    by_id: BTreeMap<u64, Waiting>,
-    crowds: BTreeMap<IpAddr, usize>,
-}
-
-impl WaitingRoom {
-    fn enter(&mut self, id: u64, waiting: Waiting) {
-        *self
-            .crowds
-            .entry(neighbourhood(waiting.client))
-            .or_default() += 1;
-        self.by_id.insert(id, waiting);
-    }
-
-    fn leave(&mut self, id: u64) -> Option<Waiting> {
-        let waiting = self.by_id.remove(&id)?;
-        let home = neighbourhood(waiting.client);
-        if let Some(crowd) = self.crowds.get_mut(&home) {
-            *crowd -= 1;
-            if *crowd == 0 {
-                self.crowds.remove(&home);
-            }
-        }
-        Some(waiting)
-    }
-
-    /// Oldest of those that `its` picks, if it has waited for at least `least`.
-    fn oldest(&self, now: i64, least: i64, its: impl Fn(&Waiting) -> bool) -> Option<u64> {
-        let (id, oldest) = self.by_id.iter().find(|(_, w)| its(w))?;
-        (now - oldest.since >= least).then_some(*id)
-    }
-
-    fn crowd(&self, client: IpAddr) -> usize {
-        self.crowds
-            .get(&neighbourhood(client))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    /// Neighbourhood with most of them.
-    fn heaviest(&self) -> Option<(IpAddr, usize)> {
-        self.crowds
-            .iter()
-            .map(|(home, n)| (*home, *n))
-            .max_by_key(|(_, n)| *n)
-    }
-}
 
 /// Count of a connection, until this is dropped.
 pub struct Permit {
@@ -120,9 +59,9 @@ impl Ledger {
 
     /// Closes a waiting connection.
     fn evict(&mut self, id: u64) {
-        if let Some(waiting) = self.waiting.leave(id) {
-            self.leave(waiting.client, false);
-            if let Some(stream) = waiting.stream {
+        if let Some((client, stream)) = self.waiting.leave(id) {
+            self.leave(client, false);
+            if let Some(stream) = stream {
                 // Its thread wakes up and ends.
                 let _ = stream.shutdown(std::net::Shutdown::Both);
             }
@@ -133,10 +72,7 @@ impl Ledger {
     fn make_room(&mut self, now: i64, client: IpAddr, budgets: &Budgets) -> bool {
         let its = self.clients.get(&client).map_or(0, |c| c.connections);
         if its >= budgets.connections_per_client {
-            let Some(id) = self
-                .waiting
-                .oldest(now, GIVES_WAY_NS, |w| w.client == client)
-            else {
+            let Some(id) = self.waiting.gives_way_to_own(now, client) else {
                 return false;
             };
             self.evict(id);
@@ -144,14 +80,7 @@ impl Ledger {
         if self.connections < budgets.connections {
             return true;
         }
-        // Whoever has most of what waits gives way first, however young it is; otherwise the oldest.
-        let victim = match self.waiting.heaviest() {
-            Some((home, n)) if n > self.waiting.crowd(client) + 1 => {
-                let its = |w: &Waiting| neighbourhood(w.client) == home;
-                self.waiting.oldest(now, 0, its)
-            }
-            _ => self.waiting.oldest(now, GIVES_WAY_NS, |_| true),
-        };
+        let victim = self.waiting.gives_way(now, client);
         if let Some(id) = victim {
             self.evict(id);
         }
@@ -193,14 +122,7 @@ impl Quota {
         let entry = ledger.clients.entry(client);
         entry.or_insert_with(|| Client::new(now)).connections += 1;
         ledger.connections += 1;
-        ledger.next += 1;
-        let id = ledger.next;
-        let waiting = Waiting {
-            client,
-            since: now,
-            stream,
-        };
-        ledger.waiting.enter(id, waiting);
+        let id = ledger.waiting.enter(now, client, stream);
         Some(Permit {
             ledger: self.ledger.clone(),
             client,
@@ -243,7 +165,7 @@ impl Quota {
     /// Closes every connection that has made no request: the server stops.
     pub fn dismiss(&self) {
         let mut ledger = lock(&self.ledger);
-        while let Some(id) = ledger.waiting.oldest(0, i64::MIN, |_| true) {
+        while let Some(id) = ledger.waiting.first() {
             ledger.evict(id);
         }
     }

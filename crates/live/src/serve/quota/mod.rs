@@ -14,16 +14,16 @@ pub use turn::{Hold, Place};
 use super::journal::Journal;
 use super::sync::lock;
 use super::uplink::Uplink;
+use super::waiting::WaitingRoom;
 use crate::clock::mono_ns;
 use base::{Bytes, Duration};
 use client::{Client, Hour};
-use connections::WaitingRoom;
 use measure::account::Account;
 use measure::bucket::subscriber;
 use measure::control::{Refusal, SessionId};
 use sessions::Session;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
@@ -72,12 +72,11 @@ struct Ledger {
     /// Users with a key who have moved something, from any network.
     users: BTreeMap<Arc<str>, Hour>,
     sessions: BTreeMap<SessionId, Session>,
-    waiting: WaitingRoom,
+    waiting: WaitingRoom<Option<Arc<TcpStream>>>,
     connections: usize,
     /// Connections that are being served, and the clients that have any of them.
     served: usize,
     active: usize,
-    next: u64,
     uplink: Uplink<IpAddr>,
     reports: u32,
     trains: u32,

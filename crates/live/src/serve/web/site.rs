@@ -28,7 +28,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 /// Time within which a TLS handshake, and the head of a request, have to come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -87,12 +86,9 @@ async fn talk(stream: TcpStream, client: Rc<Client>, mirror: Rc<Mirror>) {
     let (stream, two): (Box<dyn Stream>, bool) = match tls {
         None => (Box::new(stream), false),
         Some(tls) => {
-            // A flood of handshakes is dropped, and a browser tries again by itself.
-            let Some(_handshake) = client.site.handshakes.begin(client.from.ip()) else {
-                return;
-            };
-            let handshake = TlsAcceptor::from(tls).accept(stream);
-            let Ok(Ok(stream)) = timeout(PATIENCE, handshake).await else {
+            let from = client.from.ip();
+            let handshakes = &client.site.handshakes;
+            let Some(stream) = handshakes.accept(stream, tls, from, PATIENCE).await else {
                 return;
             };
             let protocol = stream.get_ref().1.alpn_protocol();

@@ -150,13 +150,11 @@ fn admit(incoming: IncomingSession, site: &Arc<Site>, shared: &Arc<Shared>, mirr
     };
     let (site, shared, mirror) = (site.clone(), shared.clone(), mirror.clone());
     tokio::task::spawn_local(async move {
-        let request = {
-            // A flood of handshakes is dropped, and a browser tries again by itself.
-            let Some(_handshake) = site.handshakes.begin(from.ip()) else {
-                return;
-            };
-            timeout(OPENS_WITHIN, incoming).await
-        };
+        // A flood of handshakes is dropped, and a browser tries again by itself.
+        if !site.handshakes.begin(from.ip()) {
+            return;
+        }
+        let request = timeout(OPENS_WITHIN, incoming).await;
         if let Ok(Ok(request)) = request {
             let _ = timeout(LIFE, serve(request, permit, &site, &shared, mirror)).await;
         }

@@ -1,0 +1,93 @@
+//! Connections to the hub: their places, and who gives way. A connection keeps its place once a request names a point, an
+//! operator or a code; until then it gives way to newcomers, when all places are taken.
+
+use live::clock::mono_ns;
+use live::serve::waiting::WaitingRoom;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+#[derive(Default)]
+struct Inside {
+    open: usize,
+    waiting: WaitingRoom<Arc<Notify>>,
+}
+
+/// Places of all connections.
+#[derive(Default)]
+pub(super) struct Door(Mutex<Inside>);
+
+/// Place of a connection, until this is dropped.
+pub(super) struct Place {
+    door: Arc<Door>,
+    id: u64,
+    /// Woken when it gives way.
+    pub gives_way: Arc<Notify>,
+}
+
+impl Door {
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Place for a connection from this address, if `most` are not taken, or another one gives way.
+    pub fn enter(self: &Arc<Self>, from: IpAddr, most: usize) -> Option<Arc<Place>> {
+        let now = mono_ns();
+        let mut inside = self.inside();
+        if inside.open >= most {
+            let id = inside.waiting.gives_way(now, from)?;
+            if let Some((_, gives_way)) = inside.waiting.leave(id) {
+                // Its place is free when its task has ended, a moment later.
+                gives_way.notify_one();
+            }
+        }
+        inside.open += 1;
+        let gives_way = Arc::<Notify>::default();
+        let id = inside.waiting.enter(now, from, gives_way.clone());
+        let door = self.clone();
+        Some(Arc::new(Place {
+            door,
+            id,
+            gives_way,
+        }))
+    }
+}
+
+impl Place {
+    /// Keeps the place: whoever is there is known.
+    pub fn keep(&self) {
+        self.door.inside().waiting.leave(self.id);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inside = self.door.inside();
+        inside.waiting.leave(self.id);
+        inside.open = inside.open.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_give_way_and_whoever_is_known_stays() {
+        let door = Arc::<Door>::default();
+        let ip = |a: u8, b: u8| IpAddr::from([198, 51, a, b]);
+        let known = door.enter(ip(1, 1), 4).expect("room");
+        known.keep();
+        let strangers: Vec<_> = (0..3).filter_map(|n| door.enter(ip(2, n), 4)).collect();
+        assert_eq!(strangers.len(), 3);
+        assert!(door.enter(ip(2, 9), 4).is_none(), "its own are as young");
+        let newcomer = door
+            .enter(ip(3, 1), 4)
+            .expect("the oldest stranger gives way");
+        assert_eq!(door.inside().waiting.len(), 3);
+        drop((strangers, newcomer));
+        assert_eq!(door.inside().open, 1);
+        drop(known);
+        assert_eq!(door.inside().open, 0);
+    }
+}
