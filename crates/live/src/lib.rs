@@ -10,6 +10,8 @@ pub mod control;
 #[cfg(target_os = "linux")]
 pub mod craft;
 #[cfg(target_os = "linux")]
+pub mod door;
+#[cfg(target_os = "linux")]
 pub mod emulate;
 #[cfg(target_os = "linux")]
 mod ends;
@@ -73,6 +75,8 @@ pub mod traffic;
 pub mod trust;
 #[cfg(target_os = "linux")]
 pub mod via;
+#[cfg(target_os = "linux")]
+mod waiting;
 #[cfg(target_os = "linux")]
 pub mod web;
 #[cfg(target_os = "linux")]

@@ -5,17 +5,20 @@
 //! a token: as `?token=`, which sets a cookie, or as `Authorization: Bearer`.
 //!
 //! **Limits.** At most 64 connections at a time, each for two minutes: strangers cannot take the descriptors that probes need.
+//! One that has shown no token gives way to newcomers.
 
+use crate::door::{Door, Place};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HOST, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use axum::serve::Listener;
+use axum::serve::{IncomingStream, Listener};
 use std::future::{IntoFuture, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -26,8 +29,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
 /// Largest number of connections at a time.
 const CONNECTIONS: usize = 64;
@@ -106,10 +109,11 @@ impl Web {
                     let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
                         return;
                     };
-                    let places = Arc::new(Semaphore::new(CONNECTIONS));
                     let asked = Asked { site, token };
                     let router = Router::new().fallback(answer).with_state(Arc::new(asked));
-                    let server = axum::serve(Guarded { socket, places }, router);
+                    let door = Arc::<Door>::default();
+                    let service = router.into_make_service_with_connect_info::<Seat>();
+                    let server = axum::serve(Guarded { socket, door }, service);
                     let (mut server, mut stopped) =
                         (pin!(server.into_future()), pin!(stopped.notified()));
                     poll_fn(|cx| {
@@ -182,6 +186,9 @@ async fn answer(State(asked): State<Arc<Asked>>, request: Request) -> Response {
                 let why = "This address needs a token: open it with ?token=... at its end.\n";
                 return plain(StatusCode::UNAUTHORIZED, why);
             };
+            if let Some(ConnectInfo(Seat(place))) = request.extensions().get() {
+                place.keep();
+            }
             further = (!same(given, token)).then_some(given);
             let strict = "HttpOnly; SameSite=Strict; Path=/";
             cookie = by_query.map(|given| format!("{TOKEN_COOKIE}={given}; {strict}"));
@@ -258,7 +265,17 @@ fn same(a: &str, b: &str) -> bool {
 /// Listener that has room for so many connections.
 struct Guarded {
     socket: tokio::net::TcpListener,
-    places: Arc<Semaphore>,
+    door: Arc<Door>,
+}
+
+/// Place of the connection of a request.
+#[derive(Clone)]
+struct Seat(Arc<Place>);
+
+impl Connected<IncomingStream<'_, Guarded>> for Seat {
+    fn connect_info(stream: IncomingStream<'_, Guarded>) -> Seat {
+        Seat(stream.io().place.clone())
+    }
 }
 
 impl Listener for Guarded {
@@ -267,18 +284,22 @@ impl Listener for Guarded {
 
     async fn accept(&mut self) -> (Limited, SocketAddr) {
         loop {
-            let place = self.places.clone().acquire_owned().await;
-            let place = place.expect("the semaphore is never closed");
-            match self.socket.accept().await {
-                Ok((stream, from)) => {
-                    let limited = Limited {
-                        stream,
-                        end: Box::pin(sleep_until(Instant::now() + LIFE)),
-                        _place: place,
-                    };
-                    return (limited, from);
-                }
-                Err(_) => sleep(PAUSE).await,
+            let Ok((stream, from)) = self.socket.accept().await else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            if let Some(place) = self.door.enter(from.ip(), CONNECTIONS) {
+                let its = place.clone();
+                let end = async move {
+                    let _ = timeout(LIFE, its.gives_way()).await;
+                };
+                let limited = Limited {
+                    stream,
+                    end: Box::pin(end),
+                    is_over: false,
+                    place,
+                };
+                return (limited, from);
             }
         }
     }
@@ -288,11 +309,19 @@ impl Listener for Guarded {
     }
 }
 
-/// Connection that ends after its time.
+/// Connection that ends after its time, or when it gives way.
 struct Limited {
     stream: TcpStream,
-    end: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_over: bool,
+    place: Arc<Place>,
+}
+
+impl Limited {
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        self.is_over = self.is_over || self.end.as_mut().poll(cx).is_ready();
+        self.is_over
+    }
 }
 
 impl AsyncRead for Limited {
@@ -301,7 +330,7 @@ impl AsyncRead for Limited {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.end.as_mut().poll(cx).is_ready() {
+        if self.is_over(cx) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         Pin::new(&mut self.stream).poll_read(cx, buf)
@@ -314,7 +343,7 @@ impl AsyncWrite for Limited {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.end.as_mut().poll(cx).is_ready() {
+        if self.is_over(cx) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         Pin::new(&mut self.stream).poll_write(cx, buf)
@@ -425,5 +454,32 @@ mod tests {
         drop(silent);
         let text = ask(&web, &get("/", "Host: localhost\r\n"));
         assert!(text.ends_with("the site"), "{text}");
+    }
+
+    /// Silent connections take all places, some of them after a request with the token.
+    #[test]
+    fn silent_connections_give_way_but_not_to_who_has_the_token() {
+        let web = web(Some("secret"));
+        let mut known = std::net::TcpStream::connect(web.address()).expect("it listens");
+        let mut asks = || {
+            let head = "GET / HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n";
+            known.write_all(head.as_bytes()).expect("sent");
+            let mut text = [0; 12];
+            known.read_exact(&mut text).expect("an answer");
+            assert_eq!(&text, b"HTTP/1.1 200");
+            while known.read(&mut [0; 1024]).expect("the rest") == 1024 {}
+        };
+        asks();
+        let silent = |_| std::net::TcpStream::connect(web.address()).expect("it listens");
+        let held: Vec<_> = (0..80).map(silent).collect();
+        std::thread::sleep(Duration::from_millis(1100));
+        let began = std::time::Instant::now();
+        for _ in 0..10 {
+            let text = ask(&web, &get("/", "Authorization: Bearer secret\r\n"));
+            assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(5));
+        asks();
+        drop(held);
     }
 }

@@ -7,7 +7,6 @@ mod alerts;
 mod clickhouse;
 mod dashboard;
 mod digests;
-mod door;
 mod intake;
 mod ledger;
 mod operators;

@@ -1,7 +1,6 @@
 //! Requests of agents, over HTTP.
 
 use super::Hub;
-use super::door::Place;
 use super::intake::IntakeError;
 use super::share::{Page, is_share};
 use crate::identity::{PublicKey, Signature};
@@ -22,6 +21,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::{BodyExt, Limited};
+use live::door::Place;
 use measure::keys::from_hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

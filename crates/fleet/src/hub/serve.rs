@@ -1,6 +1,5 @@
 //! The hub's listening socket: TLS 1.3, connections with limits.
 
-use super::door::{Door, Place};
 use super::{Hub, Target, clickhouse, routes};
 use anyhow::Context;
 use axum::Router;
@@ -8,6 +7,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use live::door::{Door, Place};
 use ops::tell::{Teller, Ways};
 use ops::{Event, Progress};
 use std::fs::File;
@@ -174,7 +174,7 @@ async fn accept(hub: Arc<Hub>, listener: TcpListener) {
             let talk = converse(&hub, stream, from, router, place.clone());
             tokio::select! {
                 _ = timeout(CONNECTION, talk) => {}
-                () = place.gives_way.notified() => {}
+                () = place.gives_way() => {}
             }
         });
     }

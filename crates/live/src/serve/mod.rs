@@ -25,7 +25,6 @@ mod tls;
 mod train;
 pub mod udp;
 mod uplink;
-pub mod waiting;
 mod web;
 
 pub use guests::{Guest, Protocol};

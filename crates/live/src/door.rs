@@ -1,8 +1,8 @@
-//! Connections to the hub: their places, and who gives way. A connection keeps its place once a request names a point, an
-//! operator or a code; until then it gives way to newcomers, when all places are taken.
+//! Places of connections from anybody, and who gives way. A connection keeps its place once it is known who is there; until then
+//! it gives way to newcomers, when all places are taken.
 
-use live::clock::mono_ns;
-use live::serve::waiting::WaitingRoom;
+use crate::clock::mono_ns;
+use crate::waiting::WaitingRoom;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -15,14 +15,13 @@ struct Inside {
 
 /// Places of all connections.
 #[derive(Default)]
-pub(super) struct Door(Mutex<Inside>);
+pub struct Door(Mutex<Inside>);
 
 /// Place of a connection, until this is dropped.
-pub(super) struct Place {
+pub struct Place {
     door: Arc<Door>,
     id: u64,
-    /// Woken when it gives way.
-    pub gives_way: Arc<Notify>,
+    gives_way: Arc<Notify>,
 }
 
 impl Door {
@@ -54,6 +53,11 @@ impl Door {
 }
 
 impl Place {
+    /// Waits until the connection has to give way to another.
+    pub async fn gives_way(&self) {
+        self.gives_way.notified().await;
+    }
+
     /// Keeps the place: whoever is there is known.
     pub fn keep(&self) {
         self.door.inside().waiting.leave(self.id);
