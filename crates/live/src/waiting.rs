@@ -58,16 +58,6 @@ impl<T> WaitingRoom<T> {
         Some((waiting.client, waiting.handle))
     }
 
-    /// Number of waiting connections.
-    pub fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// True if none waits.
-    pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
     /// Oldest waiting connection.
     pub fn first(&self) -> Option<u64> {
         self.by_id.keys().next().copied()
@@ -117,7 +107,7 @@ mod tests {
         for id in crowd {
             assert!(room.leave(id).is_some() && room.leave(id).is_none());
         }
-        assert_eq!((room.len(), room.first()), (1, Some(first)));
+        assert_eq!((room.by_id.len(), room.first()), (1, Some(first)));
         assert_eq!(room.crowds.len(), 1);
     }
 }
