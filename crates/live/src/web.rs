@@ -38,6 +38,8 @@ const CONNECTIONS: usize = 64;
 const LIFE: Duration = Duration::from_secs(120);
 /// Pause after a failed accept: without descriptors, it would fail again at once.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Interval of the looks for a place, when all are taken by connections too young to give way.
+const LOOK: Duration = Duration::from_millis(25);
 /// Name of the cookie that holds the token.
 const TOKEN_COOKIE: &str = "tailback-token";
 
@@ -288,19 +290,23 @@ impl Listener for Guarded {
                 sleep(PAUSE).await;
                 continue;
             };
-            if let Some(place) = self.door.enter(from.ip(), CONNECTIONS) {
-                let its = place.clone();
-                let end = async move {
-                    let _ = timeout(LIFE, its.gives_way()).await;
-                };
-                let limited = Limited {
-                    stream,
-                    end: Box::pin(end),
-                    is_over: false,
-                    place,
-                };
-                return (limited, from);
-            }
+            let place = loop {
+                match self.door.enter(from.ip(), CONNECTIONS) {
+                    Some(place) => break place,
+                    None => sleep(LOOK).await,
+                }
+            };
+            let its = place.clone();
+            let end = async move {
+                let _ = timeout(LIFE, its.gives_way()).await;
+            };
+            let limited = Limited {
+                stream,
+                end: Box::pin(end),
+                is_over: false,
+                place,
+            };
+            return (limited, from);
         }
     }
 
