@@ -1,10 +1,10 @@
 //! Advice: settings against a long queue, as scripts that can be run twice and undone, and that survive a reboot.
 //!
 //! **Method.** A queue that is too long is replaced by one that we own. A shaper a little below the link's rate moves
-//! the queue to a router, where a modern discipline keeps it short. It is set to 95 % of the measured rate up and to 90
-//! % down, where it stands behind the bottleneck and must leave it room to drain: of the lower end of the rate's
-//! interval, for a shaper above the link's rate does nothing. If the router cannot be configured, the hosts' own buffers
-//! and pacing help their own traffic.
+//! the queue to a router, where a modern discipline keeps it short. It is set to 95 % of the rate up, and to 90 % down,
+//! where it stands behind the bottleneck and must leave it room to drain. The rate is the lower end of its interval: a
+//! shaper above the link's rate does nothing. If the router cannot be configured, the hosts' own buffers and pacing help
+//! their own traffic.
 //!
 //! **Source.** RFC 8290 (FQ-CoDel), RFC 7567 (recommendation for AQM); tc-cake(8), OpenWrt sqm-scripts;
 //! Catalán 2014, chapter 8.
@@ -31,16 +31,9 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
         return Vec::new();
     }
     let mut list = varying(down, up).into_iter().collect::<Vec<_>>();
-    let kbit = |d: &DirectionAnswer, share: f64| {
-        let Figure::Is { value, low, .. } = d.link_rate_bps else {
-            return None;
-        };
-        let rate = (share * low).max(LEAST_SHARE * value);
-        Some(((rate / 1e3).round() as u64).max(1))
-    };
     let steady = list.is_empty();
-    let up_kbit = kbit(up, 0.95).filter(|_| need.up && steady);
-    let down_kbit = kbit(down, 0.90).filter(|_| need.down && steady);
+    let up_kbit = kbit(&up.link_rate_bps, 0.95).filter(|_| need.up && steady);
+    let down_kbit = kbit(&down.link_rate_bps, 0.90).filter(|_| need.down && steady);
     if up_kbit.is_none() && down_kbit.is_none() {
         if !list.is_empty() {
             list.push(host(need));
@@ -58,6 +51,15 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
 
 /// Least share of the rate to which a shaper is set.
 const LEAST_SHARE: f64 = 0.75;
+
+/// Rate of a shaper, kbit/s: this share of the lower end of the link's rate.
+fn kbit(link_rate_bps: &Figure, share: f64) -> Option<u64> {
+    let Figure::Is { value, low, .. } = link_rate_bps else {
+        return None;
+    };
+    let rate = (share * low).max(LEAST_SHARE * value);
+    Some(((rate / 1e3).round() as u64).max(1))
+}
 
 /// Advice for a link whose rate varies, which no fixed shaper fits.
 fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
@@ -194,6 +196,23 @@ fn host(need: &Need) -> Advice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shaper_stands_below_the_lower_end_of_the_links_rate() {
+        let of = |low: f64| {
+            let rate = Figure::Is {
+                value: 10e6,
+                low,
+                high: 11e6,
+            };
+            kbit(&rate, 0.9)
+        };
+        assert_eq!(of(10e6), Some(9000));
+        assert_eq!(of(9e6), Some(8100));
+        // Three quarters of the rate at least: less would waste the link.
+        assert_eq!(of(1e6), Some(7500));
+        assert_eq!(kbit(&Figure::cannot_tell("it was idle"), 0.9), None);
+    }
 
     /// Users saw two commands, both labelled "Linux".
     #[test]

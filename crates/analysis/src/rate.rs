@@ -675,6 +675,20 @@ mod tests {
         .value()
         .unwrap();
         assert!((r - 708_028.0).abs() < 100.0, "{r}");
+        // A rate that moved by 7 %, 2 % of which is sampling, may be a tenth off.
+        let half = |own: Option<f64>| {
+            let steadiness = Steadiness {
+                own,
+                neighbour: None,
+            };
+            let others = Others::default();
+            match link_rate(&load(&waits), None, None, &others, &steadiness).figure {
+                Figure::Is { value, low, .. } => (value - low) / value,
+                Figure::CannotTell { cannot_tell } => panic!("{cannot_tell}"),
+            }
+        };
+        assert!(half(None) < 0.01 && half(Some(0.02)) < 0.01);
+        assert!((half(Some(0.07)) - 0.1).abs() < 0.001);
         // Without a standing queue, TCP's rate is a lower bound, and so it is beside cross traffic.
         assert_eq!(
             link_rate(
