@@ -33,7 +33,7 @@ const FIRST_PORT: u16 = 50_000;
 pub struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// Keep the captures in this directory
+    /// Keep the captures, and the waits of their packets, in this directory
     #[arg(long)]
     keep: Option<PathBuf>,
 }
@@ -110,6 +110,10 @@ fn outcome(seed: u64, number: u64, keep: Option<&Path>) -> anyhow::Result<Outcom
     };
     let mut said = Vec::new();
     ops::trace::run(&plan, &mut ())?.json(&mut said)?;
+    if keep.is_some() {
+        let path = folder.join(format!("{number}.tsv"));
+        std::fs::write(&path, truth.table()).with_context(|| path.display().to_string())?;
+    }
     let judged = judge::all(&draw, &truth, &serde_json::from_slice(&said)?);
     Ok(Outcome { draw, judged })
 }

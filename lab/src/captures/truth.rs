@@ -60,6 +60,23 @@ impl Truth {
     pub fn of(&self, way: usize, data: bool) -> &[Passed] {
         &self.passed[way][usize::from(data)]
     }
+
+    /// Every packet that arrived, as lines with tabs.
+    pub fn table(&self) -> String {
+        let mut lines = String::from("way\tdata\tflow\tsent_s\tarrived_s\twait_ms\n");
+        for (way, kinds) in self.passed.iter().enumerate() {
+            for (data, passed) in kinds.iter().enumerate() {
+                for p in passed {
+                    let (flow, sent_s, arrived_s, wait_ms) =
+                        (p.flow, p.sent_s, p.arrived_s, p.wait_ms);
+                    lines += &format!(
+                        "{way}\t{data}\t{flow}\t{sent_s:.6}\t{arrived_s:.6}\t{wait_ms:.3}\n"
+                    );
+                }
+            }
+        }
+        lines
+    }
 }
 
 impl Observer for Truth {

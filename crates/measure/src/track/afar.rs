@@ -52,6 +52,8 @@ pub(super) struct Afar {
     ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
     away_ns: Option<i64>,
+    /// Longest time in which an ACK had not reached the sender, ns.
+    beyond_ns: i64,
     gone: Option<(u32, i64)>,
     /// Timestamp echoed last, and the bytes sent and acknowledged with it.
     tick: (u32, u64, u64),
@@ -71,21 +73,26 @@ impl Afar {
     /// Handles the timestamp that the sender echoes.
     #[inline]
     pub(super) fn came_back(&mut self, t: i64, echo: u32) {
-        if let Some((value, at)) = self.gone
-            && echo.wrapping_sub(value) as i32 >= 0
-        {
-            self.gone = None;
-            if echo == value {
-                let away = t.saturating_sub(at);
-                self.away_ns = Some(self.away_ns.map_or(away, |least| least.min(away)));
-            }
+        let Some((value, at)) = self.gone else {
+            return;
+        };
+        let away = t.saturating_sub(at);
+        if echo == value {
+            self.away_ns = Some(self.away_ns.map_or(away, |least| least.min(away)));
+        }
+        match echo.wrapping_sub(value) as i32 {
+            0.. => self.gone = None,
+            // It has not heard of that ACK.
+            _ => self.beyond_ns = self.beyond_ns.max(away),
         }
     }
 
-    /// Least time from the capture to the sender and back, by timestamps, ns.
+    /// Least time from the capture to the sender and back, by timestamps, ns. Before any came back, it is more than the
+    /// sender was seen to send without having heard.
     #[inline]
     pub(super) fn away(&self) -> Option<i64> {
         self.away_ns
+            .or((self.beyond_ns > 0).then_some(self.beyond_ns))
     }
 
     /// Records an ACK in flight to the sender.
@@ -164,6 +171,12 @@ impl Afar {
     /// leaves at once, and passes one by one.
     pub(super) fn before(&self) -> (u64, Offer) {
         self.before
+    }
+
+    /// Notes that nothing tells what it had heard.
+    #[inline]
+    pub(super) fn is_blind(&mut self) {
+        self.blind = true;
     }
 
     /// True if timestamps told what it had heard.

@@ -36,14 +36,8 @@ pub struct Ages {
 impl Ages {
     /// Ages from the mean time, ns, and the mean timestamp, ticks, of each bin, both since the sender's first packet.
     pub(super) fn of(means: &[Option<(f64, f64)>]) -> Option<Ages> {
-        let (at, ticks) = means.iter().flatten().last()?;
-        if *ticks < LEAST_TICKS || *at < LEAST_NS {
-            return None;
-        }
-        let seems = at / ticks;
-        let tick = TICKS_NS
-            .into_iter()
-            .find(|tick| (seems / tick).max(tick / seems) < RATE)?;
+        let (at, ticks) = *means.iter().flatten().last()?;
+        let tick = tick_ns(at, ticks)?;
         let ages: Vec<Option<(f64, f64)>> = means
             .iter()
             .map(|mean| mean.map(|(at, ticks)| (at, at - ticks * tick)))
@@ -57,6 +51,16 @@ impl Ages {
             bins: bins.collect(),
         })
     }
+}
+
+/// Tick of a usual clock that made so many ticks in this time, ns; `None` if it cannot be told.
+pub(super) fn tick_ns(time_ns: f64, ticks: f64) -> Option<f64> {
+    if ticks < LEAST_TICKS || time_ns < LEAST_NS {
+        return None;
+    }
+    let seems = time_ns / ticks;
+    let near = |tick: &f64| (seems / tick).max(tick / seems) < RATE;
+    TICKS_NS.into_iter().find(near)
 }
 
 /// Slope of the line below all ages, where it can be that of two clocks; else 0: a queue grew.

@@ -5,9 +5,9 @@
 //! burst counts if it exceeds two full segments, because every second ACK releases two. Its kind:
 //! - *offload*: a packet larger than a segment was captured at the sender;
 //! - *ACKs*: the ACK just before it released that much, because the receiver acknowledged many segments at once (or
-//!   ACKs were lost or thinned out on the path);
-//! - *application*: more than all ACKs since the previous burst released, by a sender that the network had not held back: a
-//!   write after a pause, the initial window, a window that opened;
+//!   ACKs were lost or thinned out on the path), or opened a window that was full;
+//! - *application*: more than all ACKs since the previous burst released, by a sender that neither the network nor the
+//!   receiver's window had held back: a write after a pause, the initial window;
 //! - *unknown*: several ACKs released it together, or a congestion window that grew by more. A sender that splits its super-segments before the capture looks
 //!   like a sender that paces, or like a sender whose ACKs arrived in bunches.
 //!
@@ -16,6 +16,7 @@
 //! RFC 5681 section 3.1: slow start sends twice what was acknowledged. **Limits.** If the capture is far from the
 //! sender, the ACK that released a burst cannot be determined.
 
+use super::limits::Limit;
 use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
@@ -80,8 +81,10 @@ struct Burst {
 pub struct Sender {
     /// True if the capture is beside it.
     pub near: bool,
-    /// True if only the network held it back before.
-    pub held_by_network: bool,
+    /// Limit that held it back before.
+    pub limit: Limit,
+    /// True if its packet before was a full one: there was more.
+    pub more: bool,
 }
 
 impl Burst {
@@ -99,9 +102,12 @@ impl Burst {
         if self.acks >= 2 && self.bytes <= 2 * self.gathered + mss {
             return BurstKind::Unknown;
         }
-        match self.sender.held_by_network {
-            true => BurstKind::Unknown,
-            false => BurstKind::Application,
+        match self.sender.limit {
+            // The ACK of all that was under way, in a congestion window that has grown meanwhile.
+            Limit::Sender if prompt && self.sender.more => BurstKind::Unknown,
+            Limit::Sender => BurstKind::Application,
+            Limit::Receiver if prompt => BurstKind::Acks,
+            Limit::Receiver | Limit::Network => BurstKind::Unknown,
         }
     }
 }
@@ -190,7 +196,8 @@ impl Bursts {
             joined,
             sender: Sender {
                 near,
-                held_by_network: false,
+                limit: Limit::Sender,
+                more: false,
             },
             ..Burst::default()
         };

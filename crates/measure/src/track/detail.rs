@@ -4,7 +4,7 @@
 //! compression: ACKs closer together than the data they answer can have arrived).
 
 use super::afar::Afar;
-use super::ages::Ages;
+use super::ages::{Ages, tick_ns};
 use super::bursts::Bursts;
 use super::habit::Habit;
 use super::limits::{Limited, Limits};
@@ -46,6 +46,8 @@ pub(super) struct Clock {
     value: u32,
     /// Ticks from the first packet to the latest.
     ticks: i64,
+    /// Least age of a packet, ns.
+    least_ns: i64,
 }
 
 impl Clock {
@@ -55,7 +57,20 @@ impl Clock {
             first_ns,
             value,
             ticks: 0,
+            least_ns: 0,
         }
+    }
+
+    /// Time by which a packet that passed at `t` was later than the quickest one so far, ns; 0 while that cannot be told.
+    #[inline]
+    fn late_ns(&mut self, t: i64) -> i64 {
+        let since = t.saturating_sub(self.first_ns);
+        let Some(tick) = tick_ns(since as f64, self.ticks as f64) else {
+            return 0;
+        };
+        let age = since.saturating_sub((self.ticks as f64 * tick) as i64);
+        self.least_ns = self.least_ns.min(age);
+        age.saturating_sub(self.least_ns)
     }
 
     /// Ticks since the first packet. RFC 7323 section 5.2: timestamps compare modulo 2^32.
@@ -66,6 +81,17 @@ impl Clock {
         self.value = value;
         self.ticks
     }
+}
+
+/// A packet that acknowledges data.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    /// Time at which it passed, ns.
+    passed_ns: i64,
+    /// Ticks of its sender's clock.
+    ticks: i64,
+    /// Time by which it was later than the quickest one, ns.
+    late_ns: i64,
 }
 
 /// A time bin.
@@ -165,13 +191,21 @@ impl Course {
         self.bins.last_mut().expect("there is one from the start")
     }
 
-    /// Adds the timestamp of an ACK that gave an RTT at `t`.
+    /// Adds an RTT without a delay of the receiver's own, and what the ACK that gave it tells.
     #[inline]
-    fn answered(&mut self, t: i64, answer: Option<(i64, i64)>) {
-        if let Some((at, ticks)) = answer {
-            let from = self.end - self.width_ns;
-            self.at(t).stamps[1].add(at - from, ticks);
-        }
+    fn prompt(&mut self, t: i64, rtt: i64, answer: Option<Answer>) {
+        self.at(t);
+        let Some(answer) = answer else {
+            return self.at(t).prompt(rtt);
+        };
+        let since = t
+            .saturating_sub(answer.late_ns)
+            .saturating_sub(self.begin_ns);
+        let i = (since / self.width_ns).clamp(0, self.bins.len() as i64 - 1);
+        let begin_ns = self.begin_ns + i * self.width_ns;
+        let bin = &mut self.bins[i as usize];
+        bin.prompt(rtt);
+        bin.stamps[1].add(answer.passed_ns - begin_ns, answer.ticks);
     }
 
     /// Adds the timestamp of data.
@@ -288,10 +322,10 @@ pub struct Detail {
     echoed_left: Option<i64>,
     /// Clock of the sender of the data, and of the one that acknowledges it.
     clocks: [Option<Clock>; 2],
-    /// When the latest ACK passed, and what the clock of its sender said.
-    answer: Option<(i64, i64)>,
+    /// The latest ACK with a timestamp.
+    answer: Option<Answer>,
     /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more; and that ACK's answer.
-    pending: Option<(i64, Option<(i64, i64)>)>,
+    pending: Option<(i64, Option<Answer>)>,
     /// Number of segments that the receiver waits for.
     pub(super) habit: Habit,
     pub(super) limits: Limits,
@@ -344,7 +378,11 @@ impl Detail {
         if self.clocks[1].is_none() {
             self.clocks[1] = first();
         }
-        self.answer = (self.clocks[1].as_mut()).map(|clock| (t, clock.read(value)));
+        self.answer = (self.clocks[1].as_mut()).map(|clock| Answer {
+            passed_ns: t,
+            ticks: clock.read(value),
+            late_ns: clock.late_ns(t),
+        });
     }
 
     #[inline]
@@ -406,8 +444,7 @@ impl Detail {
 
     /// Adds an RTT without a delay of the receiver's own that is no sample of its data, by the latest ACK.
     pub(super) fn prompt(&mut self, t: i64, rtt: i64) {
-        self.course.at(t).prompt(rtt);
-        self.course.answered(t, self.answer);
+        self.course.prompt(t, rtt, self.answer);
     }
 
     /// Keeps an RTT by the latest ACK until the next one shows if it was without delay.
@@ -426,8 +463,7 @@ impl Detail {
         if let Some((rtt, answer)) = self.pending.take()
             && counts
         {
-            self.course.at(t).prompt(rtt);
-            self.course.answered(t, answer);
+            self.course.prompt(t, rtt, answer);
         }
     }
 
@@ -443,8 +479,7 @@ impl Detail {
         bin.rtt_sum_ns = bin.rtt_sum_ns.saturating_add(rtt);
         bin.rtt_count = bin.rtt_count.saturating_add(1);
         if prompt {
-            bin.prompt(rtt);
-            self.course.answered(t, self.answer);
+            self.course.prompt(t, rtt, self.answer);
         }
     }
 

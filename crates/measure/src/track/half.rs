@@ -191,6 +191,8 @@ pub(super) struct State {
     advance_t: i64,
     srtt: i64,
     rttvar: i64,
+    /// Least RTT that holds no delay of the receiver's own, ns; 0 before there is one.
+    prompt_ns: i64,
     repair: Option<Box<Repair>>,
     /// Window last offered by this end.
     window: u32,
@@ -275,6 +277,15 @@ impl State {
             // The distance of the sender is unknown; the receiver is not beside the capture.
             None => beyond.is_some_and(|least| least >= 4 * NEAR_NS),
         }
+    }
+
+    /// Notes an RTT that holds no delay of the receiver's own.
+    #[inline]
+    fn is_beyond(&mut self, rtt: i64) {
+        self.prompt_ns = match self.prompt_ns {
+            0 => rtt.max(1),
+            least => least.min(rtt.max(1)),
+        };
     }
 
     /// True for an ACK of `newly` bytes, which its receiver cannot have held back: of two full segments (RFC 9293 section
@@ -788,6 +799,7 @@ impl Side {
         // that is not pushed filled the receiver's window.
         let full = s.full_segment(self.half.counts.largest);
         let joined = p.payload > s.allowed();
+        let more = s.full;
         s.full = !p.has(flag::PSH) || (p.payload >= full && p.payload.is_multiple_of(full));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
             self.begin_details(p, near);
@@ -798,7 +810,8 @@ impl Side {
             let full = u64::from(s.mss);
             let sender = Sender {
                 near,
-                held_by_network: d.limits.is_network(),
+                limit: d.limits.limit(),
+                more,
             };
             d.bursts
                 .sent(p.t, since, start, p.payload, full, (sender, joined));

@@ -191,10 +191,13 @@ impl Limits {
         self.by_shift.were_open(all_ns.saturating_add(s.network_ns))
     }
 
-    /// True if the sender had data to send and a window for it: only the network held it back.
+    /// Limit that holds the sender back, or that the latest ACK has just lifted.
     #[inline]
-    pub fn is_network(&self) -> bool {
-        self.begun && self.state == Limit::Network && !self.opened
+    pub fn limit(&self) -> Limit {
+        match self.opened {
+            true => Limit::Receiver,
+            false => self.state,
+        }
     }
 }
 

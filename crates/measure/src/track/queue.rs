@@ -13,7 +13,8 @@
 //! TCP timestamps tell the two ways apart. The age of an ACK ([`super::ages`]) beyond the least one is its wait. A round
 //! trip less the age of its ACK is the age of its data, but for a constant, and beyond the least one it is the wait of
 //! the data. The sum of the two least ones can be more than the base: then the rest waited as well, on one of the two
-//! ways. The age of the data itself is its wait before the capture.
+//! ways. The age of the data itself is its wait before the capture. A wait counts at the time at which the data arrived, as
+//! far as the age of its ACK tells: a queue on the way back lets the ACKs of many waits go at once.
 //!
 //! **Limits.** A queue that was never empty looks shorter than it is. A delay that varies without a queue looks like one.
 

@@ -154,6 +154,53 @@ fn without_timestamps_the_window_and_the_network_are_not_told_apart() {
     assert!(!one_by_one(false).track().windows_told(0));
 }
 
+/// A transfer whose begin the capture lacks: full segments 100 ms apart, each of which a receiver beside the capture
+/// acknowledges 40 ms later. Their sender has heard of the ACK before the last `lag`.
+fn late_answers(stamped: bool, lag: u32) -> Line {
+    let mut line = Line {
+        stamped,
+        packets: Vec::new(),
+    };
+    let sent = |n: u32| 100 * i64::from(n);
+    for n in 0..30 {
+        line.data(sent(n), n, n.checked_sub(lag).map_or(0, |n| sent(n) + 40));
+        line.ack(sent(n) + 40, n + 1, sent(n));
+    }
+    line
+}
+
+#[test]
+fn a_receiver_that_answers_late_does_not_make_its_sender_idle() {
+    let line = late_answers(false, 4);
+    let [sender, _, network] = line.limited();
+    assert_eq!(sender, 0);
+    assert!(network > 2000, "{network}");
+    assert!(
+        !line.track().windows_told(0),
+        "where the sender is does not show"
+    );
+    // Keystrokes are all that there was.
+    let mut line = late_answers(false, 1);
+    for (n, (_, packet)) in (0..).zip(line.packets.iter_mut()).skip(2) {
+        let end = 2001 + 100 * (n / 2);
+        if n % 2 == 0 {
+            (packet.seq, packet.payload, packet.flags) = (end - 100, 100, ACK | PSH);
+        } else {
+            packet.ack = end;
+        }
+    }
+    let [sender, _, network] = line.limited();
+    assert!(sender > 10 * network, "{sender} {network}");
+}
+
+#[test]
+fn a_sender_that_has_not_heard_of_an_ack_is_far() {
+    // The first ACK comes back only with the 30th segment: no ACK tells how far it is.
+    let [sender, _, network] = late_answers(true, 31).limited();
+    assert_eq!(sender, 0);
+    assert!(network > 2000, "{network}");
+}
+
 /// Ten segments beside their sender, 30 ms from the receiver; the last ACK comes at 530 ms.
 fn beside_the_sender() -> Line {
     let mut line = Line::new(true);

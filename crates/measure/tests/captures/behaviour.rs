@@ -124,6 +124,36 @@ fn a_burst_that_a_sack_released_is_put_down_to_it() {
 }
 
 #[test]
+fn a_burst_of_a_sender_that_had_more_to_send_is_not_its_applications() {
+    // Two segments filled the window; the ACK of the first opens it.
+    let mut line = Line::warmed_up();
+    line.packets.last_mut().unwrap().1.window = 2000;
+    line.send(700 * MS, 6, 2);
+    line.ack(730 * MS, 7);
+    line.send(730 * MS + 50 * US, 8, 4);
+    let mut counts = [0; 4];
+    counts[ACKS] = 1;
+    assert_eq!(line.bursts(), counts);
+    // The ACK of all that was under way, at once followed by more than it can have let go: the congestion window grew.
+    let after = |wait: i64, short: bool| {
+        let mut line = Line::warmed_up();
+        line.send(700 * MS, 6, 1);
+        if short {
+            line.packets.last_mut().unwrap().1.flags = ACK | PSH;
+            line.packets.last_mut().unwrap().1.payload = 900;
+        }
+        line.ack(730 * MS, 7);
+        line.packets.last_mut().unwrap().1.ack -= 100 * u32::from(short);
+        line.send(730 * MS + wait, 7, 4);
+        line.bursts()
+    };
+    let only = |kind: BurstKind| BurstKind::ALL.map(|k| u64::from(k == kind));
+    assert_eq!(after(50 * US, false), only(BurstKind::Unknown));
+    assert_eq!(after(50 * US, true), only(BurstKind::Application));
+    assert_eq!(after(50 * MS, false), only(BurstKind::Application));
+}
+
+#[test]
 fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
     use measure::track::Blame;
     let blamed = |lost: u32| {
@@ -191,6 +221,24 @@ fn acks_for_keystrokes_were_held_back_however_many_they_are_for() {
     let bins = &half.detail().unwrap().course.bins;
     assert!(bins.iter().all(|b| b.prompt_count == 0));
     assert!(half.rtt.count > 10, "{}", half.rtt.count);
+}
+
+#[test]
+fn what_the_capture_does_not_hold_was_acknowledged_before() {
+    // Each ACK is held back for 40 ms. Of the data, the capture misses every second segment.
+    let mut line = Line::new();
+    for n in 0..20_u32 {
+        let t = (100 + 200 * i64::from(n)) * MS;
+        line.send(t, 2 * n, 1);
+        line.ack(t + 30 * MS, 2 * n + 2);
+        line.send(t + 100 * MS, 2 * n + 2, 1);
+        line.ack(t + 170 * MS, 2 * n + 3);
+    }
+    let half = line.there();
+    let bins = &half.detail().unwrap().course.bins;
+    let prompt: u32 = bins.iter().map(|b| b.prompt_count).sum();
+    assert_eq!(prompt, 0);
+    assert!(half.rtt.count >= 20, "{}", half.rtt.count);
 }
 
 #[test]
@@ -339,4 +387,45 @@ fn what_round_trips_exceed_the_least_by_is_waiting() {
     assert_eq!(most, Some(190 * MS));
     // ACKs of single segments may have been held back: they count for the least round trip only.
     assert_eq!(round.course.len() as u64 - round.filled, 20);
+}
+
+#[test]
+fn a_wait_is_of_the_time_at_which_its_data_arrived_however_late_the_ack_comes() {
+    let stamps = |value: i64, echo: i64| {
+        let ms = |ns: i64| (1000 + ns / MS) as u32;
+        Tcp::there(0, 0, 0).timestamps(ms(value), ms(echo))
+    };
+    let mut line = Line::new();
+    for (t, (_, packet)) in [0, 15 * MS, 30 * MS].iter().zip(&mut line.packets) {
+        *packet = packet.clone().and(stamps(*t, 0));
+    }
+    // Pairs of segments 20 ms apart, which wait up to 25 ms. Data on the way back holds up ten ACKs at once.
+    let wait = |n: u32| 5 * i64::from((n % 10).min(10 - n % 10));
+    for n in 0..400_u32 {
+        let t = (100 + 20 * i64::from(n)) * MS;
+        for k in 0..2 {
+            let data = Tcp::there(1001 + 1000 * (2 * n + k), 5001, 1000);
+            line.at(t + i64::from(k) * 10 * US, data.and(stamps(t, t)));
+        }
+        let arrived = t + (15 + wait(n)) * MS;
+        let held = (100 + 20 * (i64::from(n) / 10 * 10 + 9) + 60) * MS;
+        let back = match n {
+            // Nothing was in the way of the first ones.
+            0..20 => arrived + 15 * MS,
+            _ => held + 15 * MS + i64::from(n % 10) * 10 * US,
+        };
+        let ack = Tcp::back(5001, 1001 + 2000 * (n + 1), 0);
+        line.at(back, ack.and(stamps(arrived, t)));
+    }
+    let traffic = line.track();
+    let ways = [0, 1].map(|way| queue::Trail::of(&traffic.connections[0], way));
+    let waits = queue::waits(ways.into_iter());
+    let towards = waits[0].towards.as_ref().expect("timestamps tell it");
+    // One bin for each pair, not one for each row of ACKs.
+    let own = towards.course.len() as u64 - towards.filled;
+    assert!(own > 300, "{own}");
+    for (at, is) in [(0.1, 3.0), (0.5, 12.0), (0.9, 22.0)] {
+        let said = towards.waits.quantile(at).unwrap() / 1e6;
+        assert!((said - is).abs() <= 4.0, "{at}: {said} ms");
+    }
 }

@@ -147,8 +147,12 @@ impl<K: Takes> Watch for PacketRows<'_, K> {
                         let ahead = edge.wrapping_sub(base).wrapping_sub(position as u32) as i32;
                         position as i64 + i64::from(ahead)
                     };
-                    row.sack_from_bytes = Some(at(from));
-                    row.sack_to_bytes = Some(at(to));
+                    let (from, to) = (at(from), at(to));
+                    // One from before the capture lies below its first byte.
+                    if to > 0 {
+                        row.sack_from_bytes = Some(from.max(0));
+                        row.sack_to_bytes = Some(to);
+                    }
                 }
             }
         }
@@ -165,5 +169,45 @@ impl<K: Takes> Watch for PacketRows<'_, K> {
                 self.keep.push(rows::break_event(flow, &b));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept(Vec<Row>);
+
+    impl Takes for Kept {
+        fn push<T: Table>(&mut self, row: T) {
+            self.0.push(row.into_row());
+        }
+    }
+
+    /// The block of a row whose ACK is 100 bytes into a capture that begins with sequence number 1000.
+    fn block(from: u32, to: u32) -> [Option<i64>; 2] {
+        let mut kept = Kept::default();
+        let mut rows = PacketRows::new(&mut kept);
+        rows.now.sack = Some((from, to));
+        rows.turn(0, 0);
+        rows.act(Act::Acknowledged {
+            t: 1,
+            position: 100,
+            base: 1000,
+            window: None,
+        });
+        rows.end();
+        let [Row::Segment(row)] = &kept.0[..] else {
+            panic!("{:?}", kept.0);
+        };
+        [row.sack_from_bytes, row.sack_to_bytes]
+    }
+
+    #[test]
+    fn a_block_is_told_as_far_as_the_capture_holds_its_bytes() {
+        assert_eq!(block(1200, 1300), [Some(200), Some(300)]);
+        assert_eq!(block(900, 1050), [Some(0), Some(50)]);
+        assert_eq!(block(700, 900), [None, None]);
     }
 }

@@ -82,7 +82,12 @@ impl Side {
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
-            let segments = s.segments_in(newly, self.half.counts.largest);
+            // Data that the capture does not hold may have been acknowledged before.
+            let waited = match spoken {
+                true => newly.min((p.ack.wrapping_sub(before) as i32).max(0) as u64),
+                false => newly,
+            };
+            let segments = s.segments_in(waited, self.half.counts.largest);
             let counts = pure && by_sack.is_none();
             if let Some(d) = &mut self.half.detail {
                 d.confirm(t, by_sack.is_none());
@@ -98,7 +103,7 @@ impl Side {
             let echoes = left
                 .filter(|_| p.timestamps().is_some())
                 .or_else(|| self.half.began(p));
-            self.take_acked(t, ack, newly, (pure, echoes), told);
+            self.take_acked(t, ack, (newly, waited), (pure, echoes), told);
             if self.state.repair.is_some() {
                 self.state.took(by_stamp);
             }
@@ -160,9 +165,8 @@ impl Side {
 
     /// Accounts for what limits the sender after an ACK.
     fn account(&mut self, p: &Packet, from: &Side) {
-        let near = self
-            .state
-            .is_near(self.half.away(from), self.least_round_trip());
+        let away = self.half.away(from);
+        let near = self.state.is_near(away, self.least_round_trip());
         let (t, s) = (p.t, &mut self.state);
         if let Some(d) = &mut self.half.detail {
             let window = from.offer();
@@ -177,8 +181,14 @@ impl Side {
                     stamp: p.timestamps().map(|x| x.0),
                 });
             } else {
+                // The receiver may be beside the capture, and answer late: then more is on its way from the sender.
+                let more = away.is_none() && s.prompt_ns < 4 * NEAR_NS && s.full;
+                let outstanding = s.next - s.una;
+                if more && outstanding == 0 {
+                    d.afar.is_blind();
+                }
                 let moment = Moment {
-                    outstanding: s.next - s.una,
+                    outstanding: outstanding.max(u64::from(more)),
                     window,
                     mss: u64::from(s.mss),
                     more: s.full,
@@ -256,7 +266,7 @@ impl Side {
         &mut self,
         t: i64,
         ack: u64,
-        newly: u64,
+        (newly, waited): (u64, u64),
         (pure, echoes): (bool, Option<i64>),
         told: &mut impl FnMut(Act),
     ) {
@@ -275,7 +285,7 @@ impl Side {
                 if joined
                     && latest <= front.t
                     && pure
-                    && s.is_prompt(newly, self.half.counts.largest, waits_for)
+                    && s.is_prompt(waited, self.half.counts.largest, waits_for)
                     && let Some(d) = &mut self.half.detail
                 {
                     d.prompt(t, t - front.t);
@@ -306,11 +316,15 @@ impl Side {
                         s.srtt = (s.srtt + (rtt - s.srtt) / 8).max(1);
                     }
                     let largest = self.half.counts.largest;
-                    let prompt = pure && s.is_prompt(newly, largest, waits_for);
+                    let prompt = pure && s.is_prompt(waited, largest, waits_for);
+                    // A SYN is answered at once.
+                    if prompt || self.half.isn.is_some() && front.start == s.base {
+                        s.is_beyond(rtt);
+                    }
                     self.half.round_trip(t, rtt, prompt);
                     if pure
                         && !prompt
-                        && s.is_alone(&front, newly, largest)
+                        && s.is_alone(&front, waited, largest)
                         && let Some(d) = &mut self.half.detail
                     {
                         d.perhaps_prompt(rtt);
