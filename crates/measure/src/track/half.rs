@@ -209,6 +209,8 @@ pub(super) struct State {
     /// True if the last data sent filled its segment.
     full: bool,
     mss_known: bool,
+    /// True if an ACK echoed the timestamp of one of its packets.
+    echoed: bool,
     /// Bytes that options take of a full segment.
     options: u8,
     /// True if it has sent an ACK.

@@ -30,6 +30,8 @@ use std::net::IpAddr;
 const WINDOW_NS: i64 = 300_000_000_000;
 /// Time for which a wait holds where no packet tells it, ns.
 const HELD_NS: i64 = 500_000_000;
+/// Longer stretches of time, ns.
+const LONGER_NS: i64 = 100_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 /// Shortest window of a highest rate, of data that passes, and of ACKs, ns.
 const PASSING_NS: i64 = 100_000_000;
@@ -181,6 +183,8 @@ pub struct Waited {
     pub waits: Quantiles,
     /// The same with all that may have waited on this way or on the other, and the time of a packet on the line.
     pub most: Quantiles,
+    /// Mean waits of longer stretches: a wait's peaks are the lower, the longer the stretches are.
+    pub longer: Quantiles,
     /// Bins that had no sample of their own.
     pub filled: u64,
     /// Seconds in which hardly anything waited.
@@ -234,7 +238,17 @@ impl Waited {
     }
 
     /// The waits if there are enough.
-    fn told(self) -> Option<Waited> {
+    fn told(mut self) -> Option<Waited> {
+        for stretch in self
+            .course
+            .chunk_by(|a, b| a.0.div_euclid(LONGER_NS) == b.0.div_euclid(LONGER_NS))
+        {
+            let sum = stretch
+                .iter()
+                .fold(0i64, |sum, (_, wait)| sum.saturating_add(*wait));
+            let mean = sum / stretch.len() as i64;
+            stretch.iter().for_each(|_| self.longer.add(mean as u64));
+        }
         (self.course.len() >= LEAST_AGES).then_some(self)
     }
 }

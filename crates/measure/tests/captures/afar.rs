@@ -414,3 +414,27 @@ fn an_ack_that_echoes_a_repair_shows_that_nothing_had_arrived_however_soon_it_co
     };
     assert_eq!((lost(false), lost(true)), (0, 1000));
 }
+
+#[test]
+fn an_ack_of_a_packet_from_before_the_capture_tells_no_round_trip() {
+    // A sender that sends everything again; the ACKs of the first copies come 4 ms after the second ones, if they `echo` as the
+    // first ones did.
+    let said = |stamped: bool, echo: i64| {
+        let mut line = Line {
+            stamped,
+            packets: Vec::new(),
+        };
+        for n in 0..20 {
+            let at = 1000 + 30 * i64::from(n);
+            line.data(at, n, 0);
+            line.ack(at + 4, n + 1, echo + 30 * i64::from(n));
+        }
+        let half = line.track().halves[0].clone();
+        (half.rtt.count, half.events().acked_ambiguously)
+    };
+    assert_eq!(said(true, 100), (0, 20));
+    assert_eq!(said(true, 1000), (20, 0));
+    // The eleventh echoes the first packet that was captured.
+    assert_eq!(said(true, 700), (10, 10));
+    assert_eq!(said(false, 100), (20, 0), "nothing tells it");
+}

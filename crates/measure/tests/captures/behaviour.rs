@@ -390,6 +390,25 @@ fn what_round_trips_exceed_the_least_by_is_waiting() {
 }
 
 #[test]
+fn peaks_of_waiting_are_lower_over_longer_stretches() {
+    // A pair of segments every 40 ms, of which every fifth waits 30 ms.
+    let mut line = Line::new();
+    for n in 0..400_u32 {
+        let t = (100 + 40 * i64::from(n)) * MS;
+        line.send(t, 2 * n, 2);
+        let wait = if n % 5 == 4 { 30 } else { 0 };
+        line.ack(t + (30 + wait) * MS + 10 * US, 2 * n + 2);
+    }
+    let traffic = line.track();
+    let ways = [0, 1].map(|way| queue::Trail::of(&traffic.connections[0], way));
+    let waits = queue::waits(ways.into_iter());
+    let round = waits[0].round.as_ref().expect("it has round trips");
+    let [short, long] = [&round.waits, &round.longer].map(|w| w.quantile(0.95).unwrap() / 1e6);
+    assert!((14.0..=31.0).contains(&short), "{short} ms");
+    assert!(long < 0.8 * short, "{long} ms, {short} ms");
+}
+
+#[test]
 fn a_wait_is_of_the_time_at_which_its_data_arrived_however_late_the_ack_comes() {
     let stamps = |value: i64, echo: i64| {
         let ms = |ns: i64| (1000 + ns / MS) as u32;

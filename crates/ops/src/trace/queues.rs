@@ -191,6 +191,7 @@ fn all<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waiting> {
 struct Queue {
     waits: Quantiles,
     most: Quantiles,
+    longer: Quantiles,
     filled: u64,
     base_ns: Option<i64>,
     error_ns: i64,
@@ -204,6 +205,7 @@ impl Queue {
     fn add(&mut self, w: &Waited, trail: &Trail<'_>, packet_ns: i64) {
         self.waits.merge(&w.waits);
         self.most.merge(&w.most);
+        self.longer.merge(&w.longer);
         self.filled = self.filled.saturating_add(w.filled);
         self.empty.extend(&w.empty);
         for (sum, near) in self.near.iter_mut().zip(w.near) {
@@ -235,9 +237,10 @@ impl Queue {
         let independent = (self.measured_ns as f64 / INDEPENDENT_NS).max(1.0);
         let figure = |p: f64| {
             let reach = Z95 * (p * (1.0 - p) / independent).sqrt() + p.min(1.0 - p) * filled;
+            let least = ms(&self.waits, p - reach)?.min(ms(&self.longer, p - reach)?);
             Some(Figure::Is {
                 value: ms(&self.waits, p)?,
-                low: (ms(&self.waits, p - reach)? * (1.0 - SKETCH) - error_ms).max(0.0),
+                low: (least * (1.0 - SKETCH) - error_ms).max(0.0),
                 high: ms(&self.most, p + reach)? * (1.0 + SKETCH) + error_ms,
             })
         };

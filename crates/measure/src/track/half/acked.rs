@@ -47,11 +47,13 @@ impl Side {
             d.answered(t, value, || from.half.clock());
             by_stamp = d.echoed(t, echo);
         }
+        let old = self.is_of_older(p);
         let mut by_sack = None;
         if !options.sack().is_empty() {
             from.half.events_mut().sack_acks += 1;
             let before = self.state.segments.sacked_bytes();
             by_sack = self.sacked(t, ack, options, from);
+            by_sack = by_sack.filter(|_| !old);
             let reported = self.state.segments.sacked_bytes().saturating_sub(before);
             if let Some(d) = self.half.detail.as_mut().filter(|_| ack <= self.state.una) {
                 d.bursts.acknowledged(t, reported);
@@ -103,7 +105,7 @@ impl Side {
             let echoes = left
                 .filter(|_| p.timestamps().is_some())
                 .or_else(|| self.half.began(p));
-            self.take_acked(t, ack, (newly, waited), (pure, echoes), told);
+            self.take_acked(t, ack, (newly, waited), (pure, old, echoes), told);
             if self.state.repair.is_some() {
                 self.state.took(by_stamp);
             }
@@ -161,6 +163,20 @@ impl Side {
                 range.end.saturating_sub(base),
             );
         }
+    }
+
+    /// True for an ACK of a packet from before the capture: it acknowledges what was sent again since then.
+    #[inline]
+    fn is_of_older(&mut self, p: &Packet) -> bool {
+        if self.state.echoed {
+            return false;
+        }
+        let (Some((_, echo)), Some(first)) = (p.timestamps(), self.half.first_stamp) else {
+            return false;
+        };
+        let older = echo != 0 && (echo.wrapping_sub(first) as i32) < 0;
+        self.state.echoed = echo != 0 && !older;
+        older
     }
 
     /// Accounts for what limits the sender after an ACK.
@@ -267,7 +283,7 @@ impl Side {
         t: i64,
         ack: u64,
         (newly, waited): (u64, u64),
-        (pure, echoes): (bool, Option<i64>),
+        (pure, old, echoes): (bool, bool, Option<i64>),
         told: &mut impl FnMut(Act),
     ) {
         let s = &mut self.state;
@@ -285,6 +301,7 @@ impl Side {
                 if joined
                     && latest <= front.t
                     && pure
+                    && !old
                     && s.is_prompt(waited, self.half.counts.largest, waits_for)
                     && let Some(d) = &mut self.half.detail
                 {
@@ -304,7 +321,7 @@ impl Side {
             if front.end() == ack {
                 if latest > front.t {
                     self.half.events.get_or_insert_default().acked_after_loss += 1;
-                } else if front.again > 0 || front.cut {
+                } else if front.again > 0 || front.cut || old {
                     self.half.events.get_or_insert_default().acked_ambiguously += 1;
                 } else {
                     let rtt = t - front.t;
