@@ -351,6 +351,19 @@ fn usual_part(payload: u32, seen: u32) -> Option<u32> {
     usual.into_iter().find(whole)
 }
 
+/// Largest size of which both a packet and those of this size before it are multiples, if all are larger than Ethernet's and it
+/// can be that of a segment. A packet that was pushed may be of any size.
+fn common_part(p: &Packet, before: u32) -> Option<u32> {
+    if before <= ETHERNET_MSS || p.payload.is_multiple_of(before) || p.has(flag::PSH) {
+        return None;
+    }
+    let (mut a, mut b) = (before, p.payload);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    (a >= LEAST_MSS).then_some(a)
+}
+
 /// Extends a sequence number to 64 bits: half of the space lies before `near`, half after it.
 #[inline]
 fn extend(near: u64, seq: u32) -> u64 {
@@ -664,7 +677,9 @@ impl Side {
                 e.mark(p, MarkKind::WindowProbe);
                 return;
             }
-            if !self.state.mss_known && p.payload > self.state.mss {
+            if !self.state.mss_known
+                && (p.payload > self.state.mss || common_part(p, self.state.mss).is_some())
+            {
                 self.learn_mss(p, other.half.mss);
             }
             if p.payload > self.state.allowed() {
@@ -780,6 +795,15 @@ impl Side {
             s.mss = u32::from(mss).saturating_sub(options).max(1);
             s.options = options as u8;
             s.mss_known = true;
+        } else if let Some(part) = common_part(p, s.mss) {
+            // All sizes so far were of several segments.
+            s.mss = part;
+            let c = &self.half.counts;
+            let before = c.data_bytes.saturating_sub(u64::from(p.payload));
+            let packets = before.div_ceil(u64::from(part));
+            let joined = packets.saturating_sub(c.data_packets.saturating_sub(1));
+            let e = self.half.events.get_or_insert_default();
+            e.joined_segments = e.joined_segments.max(joined);
         } else if p.payload <= ETHERNET_MSS {
             s.mss = s.mss.max(p.payload);
         } else if let Some(full) = usual_part(p.payload, s.mss) {

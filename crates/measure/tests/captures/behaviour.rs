@@ -448,3 +448,35 @@ fn a_wait_is_of_the_time_at_which_its_data_arrived_however_late_the_ack_comes() 
         assert!((said - is).abs() <= 4.0, "{at}: {said} ms");
     }
 }
+
+#[test]
+fn without_a_handshake_the_common_part_of_large_packets_is_their_segment() {
+    let segment = |sizes: &[usize], pushed: bool| {
+        let mut line = Line::new();
+        line.packets.clear();
+        let mut seq = 1001;
+        for (n, size) in sizes.iter().enumerate() {
+            let data = Tcp::there(seq, 5001, *size);
+            let flags = if pushed { ACK | PSH } else { ACK };
+            line.at(n as i64 * MS, data.flags(flags));
+            seq += *size as u32;
+        }
+        let half = line.there();
+        (half.segment_bytes, half.wire_packets())
+    };
+    assert_eq!(
+        segment(&[5164, 10_328, 7746, 1291], false),
+        (1291, 4 + 8 + 6 + 1)
+    );
+    assert_eq!(
+        segment(&[5164, 7746], false),
+        (2582, 5),
+        "as far as it shows"
+    );
+    // Jumbo frames, of which the window or the end of the data cut some.
+    assert_eq!(segment(&[8948, 8948, 3000, 8948], false), (8948, 4));
+    assert_eq!(
+        segment(&[8948, 8948, 4474], true).1,
+        segment(&[8948, 8948, 4473], true).1
+    );
+}
