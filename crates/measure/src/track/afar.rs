@@ -20,6 +20,8 @@ pub(super) struct UnderWay {
     pub stamp: Option<u32>,
 }
 
+/// Time in which a sender that does not spread them out sends all packets that an ACK lets go, ns.
+const AT_ONCE_NS: i64 = 1_500_000;
 /// Maximum number of ACKs in flight to a sender.
 const UNDER_WAY: usize = 65_536;
 
@@ -38,6 +40,8 @@ pub(super) struct Passing {
     pub last: bool,
     /// True if it is full, so that more data was ready.
     pub more: bool,
+    /// Time on its sender's clock, and the tick of that clock, ns; `None` if its timestamp does not tell them.
+    pub left: Option<(i64, i64)>,
 }
 
 /// A sender seen from afar.
@@ -48,6 +52,10 @@ pub(super) struct Afar {
     known: (u64, Offer),
     /// Bytes in flight before the latest ACK that it heard of, and the window then.
     before: (u64, Offer),
+    /// Time on the sender's clock of the first packet after that ACK, ns.
+    released_ns: Option<i64>,
+    /// True if the packets behind it left later, as far as timestamps tell.
+    spread: bool,
     /// True if the last data was short: there was no more.
     ended: bool,
     /// Least time from an ACK to the first packet that echoes its timestamp, ns; and the ACK that waits for one.
@@ -132,11 +140,14 @@ impl Afar {
             }
             self.tick.1 = self.tick.1.saturating_add(p.bytes);
         }
+        let mut released = false;
         while let Some(ack) = self.under_way.front().copied() {
             if !self.has_heard(&ack, p, away) {
                 break;
             }
             self.under_way.pop_front();
+            self.released_ns = p.left.map(|(at, _)| at);
+            released = true;
             if ack.stamp == p.echo && self.known.0 > 0 {
                 let newly = ack.una.saturating_sub(self.known.0);
                 self.tick.2 = self.tick.2.saturating_add(newly);
@@ -164,13 +175,22 @@ impl Afar {
         if p.last {
             self.ended = !p.more;
         }
+        // The first packet after an ACK leaves like those before.
+        if !released {
+            self.spread = match (p.left, self.released_ns) {
+                (Some((at, tick)), Some(first)) => {
+                    at.saturating_sub(first) > tick.saturating_add(AT_ONCE_NS)
+                }
+                _ => false,
+            };
+        }
         self.known
     }
 
     /// Bytes in flight before the latest ACK that it heard of, and the window then. What an ACK lets go into a full window
-    /// leaves at once, and passes one by one.
-    pub(super) fn before(&self) -> (u64, Offer) {
-        self.before
+    /// leaves at once, and passes one by one. A sender that spreads it out is not held back by the window.
+    pub(super) fn before(&self) -> Option<(u64, Offer)> {
+        (!self.spread).then_some(self.before)
     }
 
     /// Notes that nothing tells what it had heard.

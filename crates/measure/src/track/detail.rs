@@ -61,14 +61,21 @@ impl Clock {
         }
     }
 
+    /// Time since its first packet, and the tick, ns; `None` while the tick cannot be told. The latest packet passed at `t`.
+    #[inline]
+    fn time_ns(&self, t: i64) -> Option<(i64, i64)> {
+        let since = t.saturating_sub(self.first_ns);
+        let tick = tick_ns(since as f64, self.ticks as f64)?;
+        Some(((self.ticks as f64 * tick) as i64, tick as i64))
+    }
+
     /// Time by which a packet that passed at `t` was later than the quickest one so far, ns; 0 while that cannot be told.
     #[inline]
     fn late_ns(&mut self, t: i64) -> i64 {
-        let since = t.saturating_sub(self.first_ns);
-        let Some(tick) = tick_ns(since as f64, self.ticks as f64) else {
+        let Some((time, _)) = self.time_ns(t) else {
             return 0;
         };
-        let age = since.saturating_sub((self.ticks as f64 * tick) as i64);
+        let age = t.saturating_sub(self.first_ns).saturating_sub(time);
         self.least_ns = self.least_ns.min(age);
         age.saturating_sub(self.least_ns)
     }
@@ -403,6 +410,12 @@ impl Detail {
                 self.stamps.push_back((value, t));
             }
         }
+    }
+
+    /// Time on its sender's clock of the latest data, which passed at `t`, and the tick of that clock, ns.
+    #[inline]
+    pub(super) fn left_ns(&self, t: i64) -> Option<(i64, i64)> {
+        self.clocks[0].as_ref()?.time_ns(t)
     }
 
     /// Handles an ACK that echoes a timestamp; returns the RTT if the timestamp is echoed for the first time.

@@ -896,6 +896,7 @@ impl Side {
                     next: s.next - fresh,
                     last: p.seq.wrapping_add(p.occupied) == s.next as u32,
                     more: now.more,
+                    left: p.timestamps().and_then(|_| d.left_ns(p.t)),
                 };
                 let away = away.unwrap_or(0);
                 let shown = other.least_round_trip().unwrap_or(0);
@@ -910,7 +911,7 @@ impl Side {
                 // A sender that repairs has not heard of all that was acknowledged.
                 now.repairing = fresh == 0 || now.repairing && una < s.repair().recover;
                 in_flight = now.outstanding.saturating_sub(sacked);
-                now.before = now.more.then(|| d.afar.before());
+                now.before = d.afar.before().filter(|_| now.more);
                 now.window = window;
             }
             d.limits.at(p.t, now);

@@ -150,6 +150,32 @@ fn a_full_window_shows_though_the_capture_sees_everything_acknowledged() {
 }
 
 #[test]
+fn a_sender_that_spreads_out_what_an_ack_lets_go_is_not_held_back_by_the_window_meanwhile() {
+    // Windows of three segments, which pass 30 ms apart. One ACK for all three goes back 40 ms before the next ones.
+    let limited = |at_once: bool| {
+        let mut line = Line::new(true);
+        for round in 0..40 {
+            let first = 50 + 100 * i64::from(round);
+            for k in 0..3 {
+                let passes = first + 30 * i64::from(k);
+                let left = if at_once { first } else { passes };
+                let segment = Tcp::there(1001 + 1000 * (3 * round + k), 5001, 1000);
+                line.add(passes, segment, left, first - 40);
+            }
+            let ack = Tcp::back(5001, 1001 + 3000 * (round + 1), 0).window(3000);
+            line.add(first + 60, ack, first + 60, first);
+        }
+        line.limited()
+    };
+    let [at_once, spread] = [true, false].map(limited);
+    assert_eq!((at_once[0], spread[0]), (0, 0));
+    assert!(at_once[1] > 10 * at_once[2], "{at_once:?}");
+    // Until the third has left.
+    assert!(spread[2] > spread[1], "{spread:?}");
+    assert!(spread[1] > 1000, "{spread:?}");
+}
+
+#[test]
 fn without_timestamps_the_window_and_the_network_are_not_told_apart() {
     assert!(!one_by_one(false).track().windows_told(0));
 }
