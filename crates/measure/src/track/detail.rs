@@ -48,6 +48,9 @@ pub(super) struct Clock {
     ticks: i64,
     /// Least age of a packet, ns.
     least_ns: i64,
+    /// Tick, ns, or 0 while it is unknown; and the number of ticks from which it is looked for again.
+    tick_ns: i64,
+    check: i64,
 }
 
 impl Clock {
@@ -58,15 +61,26 @@ impl Clock {
             value,
             ticks: 0,
             least_ns: 0,
+            tick_ns: 0,
+            check: 0,
         }
     }
 
     /// Time since its first packet, and the tick, ns; `None` while the tick cannot be told. The latest packet passed at `t`.
     #[inline]
-    fn time_ns(&self, t: i64) -> Option<(i64, i64)> {
+    fn time_ns(&mut self, t: i64) -> Option<(i64, i64)> {
+        if self.ticks >= self.check {
+            self.look(t);
+        }
+        (self.tick_ns > 0).then(|| (self.ticks.saturating_mul(self.tick_ns), self.tick_ns))
+    }
+
+    /// Looks for the tick, at `t`. A queue that grows seems to change it, the less the longer it lasts.
+    #[cold]
+    fn look(&mut self, t: i64) {
         let since = t.saturating_sub(self.first_ns);
-        let tick = tick_ns(since as f64, self.ticks as f64)?;
-        Some(((self.ticks as f64 * tick) as i64, tick as i64))
+        self.tick_ns = tick_ns(since as f64, self.ticks as f64).map_or(0, |tick| tick as i64);
+        self.check = self.ticks.saturating_add(self.ticks / 2).saturating_add(1);
     }
 
     /// Time by which a packet that passed at `t` was later than the quickest one so far, ns; 0 while that cannot be told.
@@ -205,12 +219,13 @@ impl Course {
         let Some(answer) = answer else {
             return self.at(t).prompt(rtt);
         };
-        let since = t
-            .saturating_sub(answer.late_ns)
-            .saturating_sub(self.begin_ns);
-        let i = (since / self.width_ns).clamp(0, self.bins.len() as i64 - 1);
-        let begin_ns = self.begin_ns + i * self.width_ns;
-        let bin = &mut self.bins[i as usize];
+        let at = t.saturating_sub(answer.late_ns);
+        let (mut i, mut begin_ns) = (self.bins.len() - 1, self.end - self.width_ns);
+        if at < begin_ns {
+            i = (at.saturating_sub(self.begin_ns).max(0) / self.width_ns) as usize;
+            begin_ns = self.begin_ns + i as i64 * self.width_ns;
+        }
+        let bin = &mut self.bins[i];
         bin.prompt(rtt);
         bin.stamps[1].add(answer.passed_ns - begin_ns, answer.ticks);
     }
@@ -414,8 +429,8 @@ impl Detail {
 
     /// Time on its sender's clock of the latest data, which passed at `t`, and the tick of that clock, ns.
     #[inline]
-    pub(super) fn left_ns(&self, t: i64) -> Option<(i64, i64)> {
-        self.clocks[0].as_ref()?.time_ns(t)
+    pub(super) fn left_ns(&mut self, t: i64) -> Option<(i64, i64)> {
+        self.clocks[0].as_mut()?.time_ns(t)
     }
 
     /// Handles an ACK that echoes a timestamp; returns the RTT if the timestamp is echoed for the first time.
