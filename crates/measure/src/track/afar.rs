@@ -95,12 +95,16 @@ impl Afar {
         }
     }
 
-    /// Least time from the capture to the sender and back, by timestamps, ns. Before any came back, it is more than the
-    /// sender was seen to send without having heard.
+    /// Least time from the capture to the sender and back, by timestamps, ns.
     #[inline]
     pub(super) fn away(&self) -> Option<i64> {
         self.away_ns
-            .or((self.beyond_ns > 0).then_some(self.beyond_ns))
+    }
+
+    /// Longest time for which the sender was seen to send without having heard of an ACK, ns.
+    #[inline]
+    pub(super) fn beyond(&self) -> i64 {
+        self.beyond_ns
     }
 
     /// Records an ACK in flight to the sender.
@@ -195,7 +199,7 @@ impl Afar {
 
     /// Notes that nothing tells what it had heard.
     #[inline]
-    pub(super) fn is_blind(&mut self) {
+    pub(super) fn blinded(&mut self) {
         self.blind = true;
     }
 

@@ -5,7 +5,7 @@ mod again;
 mod cause;
 
 use super::act::Act;
-use super::afar::{Passing, UnderWay};
+use super::afar::{Afar, Passing, UnderWay};
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS, Sender};
 use super::copies::{Found, Twice};
 use super::detail::{Clock, Detail};
@@ -412,12 +412,14 @@ impl Half {
     }
 
     /// Least time from the capture to the sender and back: of the sender's handshake and other data, or of ACKs whose
-    /// timestamps came back.
+    /// timestamps came back. Before any did, it is longer than a far sender was seen to send without having heard.
     #[inline]
     fn away(&self, other: &Side) -> Option<i64> {
-        let echoed = self.detail.as_ref().and_then(|d| d.afar.away());
-        let own = other.least_round_trip();
-        own.map_or(echoed, |own| Some(echoed.map_or(own, |e| e.min(own))))
+        let afar = self.detail.as_ref().map(|d| &d.afar);
+        let echoed = afar.and_then(Afar::away);
+        let least = [other.least_round_trip(), echoed].into_iter().flatten();
+        let beyond = || afar.map(Afar::beyond).filter(|ns| *ns > NEAR_NS);
+        least.min().or_else(beyond)
     }
 
     /// Clock of its sender, from its first packet on.

@@ -201,7 +201,7 @@ impl Side {
                 let more = away.is_none() && s.prompt_ns < 4 * NEAR_NS && s.full;
                 let outstanding = s.next - s.una;
                 if more && outstanding == 0 {
-                    d.afar.is_blind();
+                    d.afar.blinded();
                 }
                 let moment = Moment {
                     outstanding: outstanding.max(u64::from(more)),
