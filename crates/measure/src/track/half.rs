@@ -277,13 +277,13 @@ impl State {
         match away {
             Some(away) => away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt >> 2),
             // The distance of the sender is unknown; the receiver is not beside the capture.
-            None => beyond.is_some_and(|least| least >= 4 * NEAR_NS),
+            None => beyond.is_some_and(|least| least >= FAR_NS),
         }
     }
 
     /// Notes an RTT that holds no delay of the receiver's own.
     #[inline]
-    fn is_beyond(&mut self, rtt: i64) {
+    fn answered_in(&mut self, rtt: i64) {
         self.prompt_ns = match self.prompt_ns {
             0 => rtt.max(1),
             least => least.min(rtt.max(1)),
@@ -351,8 +351,8 @@ fn usual_part(payload: u32, seen: u32) -> Option<u32> {
     usual.into_iter().find(whole)
 }
 
-/// Largest size of which both a packet and those of this size before it are multiples, if all are larger than Ethernet's and it
-/// can be that of a segment. A packet that was pushed may be of any size.
+/// Largest common divisor of a packet's payload and the largest before it, if it can be that of a segment: offload joins whole
+/// segments. Only payloads too large for Ethernet are taken apart, and a packet that was pushed may be of any size.
 fn common_part(p: &Packet, before: u32) -> Option<u32> {
     if before <= ETHERNET_MSS || p.payload.is_multiple_of(before) || p.has(flag::PSH) {
         return None;
@@ -383,6 +383,8 @@ const JUMBO_MSS: u32 = 8960;
 const LEAST_MSS: u32 = 524;
 /// Maximum RTT to the sender for which a capture counts as near it, ns.
 const NEAR_NS: i64 = 1_000_000;
+/// Least RTT to a receiver that is not beside the capture, ns.
+const FAR_NS: i64 = 4 * NEAR_NS;
 
 impl Half {
     /// Losses and other trouble of the direction.

@@ -198,7 +198,7 @@ impl Side {
                 });
             } else {
                 // The receiver may be beside the capture, and answer late: then more is on its way from the sender.
-                let more = away.is_none() && s.prompt_ns < 4 * NEAR_NS && s.full;
+                let more = away.is_none() && s.prompt_ns < FAR_NS && s.full;
                 let outstanding = s.next - s.una;
                 if more && outstanding == 0 {
                     d.afar.blinded();
@@ -336,7 +336,7 @@ impl Side {
                     let prompt = pure && s.is_prompt(waited, largest, waits_for);
                     // A SYN is answered at once.
                     if prompt || self.half.isn.is_some() && front.start == s.base {
-                        s.is_beyond(rtt);
+                        s.answered_in(rtt);
                     }
                     self.half.round_trip(t, rtt, prompt);
                     if pure
