@@ -185,6 +185,9 @@ def judge(recording, sides, buffers):
         if c["held_out"]:
             print(f"| both, {c['direction']}: p95, W1 / p95, score | 12 %, 0.06, 1.5 | {100 * c['p95_error']:+.1f} %, "
                   f"{c['w1_ms'] / c['link_ms'][1]:.3f}, {c['score']:.1f} |")
+            if r := c.get("replayed"):
+                print(f"| the same with its capacity | | {100 * r['p95_error']:+.1f} %, {r['w1_ms'] / c['link_ms'][1]:.3f}, "
+                      f"{r['w1_ms'] / max(r['floor_ms'], 1e-3):.1f} |")
     print(f"\nThe twin is: {twin['trust']}. {' '.join(twin['because'])}")
 
 

@@ -141,8 +141,38 @@ pub struct Compared {
     pub score: f64,
     /// Relative error of the rate; none if this direction was not loaded.
     pub rate_error: Option<f64>,
-    /// Verdict on this phase and direction.
+    /// The same with the capacity that this phase had, where the rate moves and was seen; none for a fixed rate.
+    pub replayed: Option<Replayed>,
+    /// Verdict on this phase and direction: of `replayed` if there is one.
     pub trust: Trust,
+}
+
+/// Twin whose rate is that of the compared phase itself: its queue and its load are held out, and the capacity is not.
+/// The capacity of one minute says little about that of the next where a rate moves.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Replayed {
+    /// Median, 95 % and 99 % points of the waits of the twin, ms: means over seeds.
+    pub twin_ms: [f64; 3],
+    /// Relative error of the 95 % point.
+    pub p95_error: f64,
+    /// Mean distance of the distributions of link and twin, ms.
+    pub w1_ms: f64,
+    /// The same between two runs of the twin, ms.
+    pub floor_ms: f64,
+    /// Relative error of the rate; none if this direction was not loaded.
+    pub rate_error: Option<f64>,
+}
+
+impl From<Compared> for Replayed {
+    fn from(c: Compared) -> Replayed {
+        Replayed {
+            twin_ms: c.twin_ms,
+            p95_error: c.p95_error,
+            w1_ms: c.w1_ms,
+            floor_ms: c.floor_ms,
+            rate_error: c.rate_error,
+        }
+    }
 }
 
 /// Least relative error of a twin's delays.

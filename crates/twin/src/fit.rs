@@ -25,7 +25,6 @@ use analysis::{discipline, queue, rate};
 use base::Duration;
 use base::print::SIZE;
 use base::record::{Direction, Recording};
-use base::rng::{Streams, uniform};
 use link::{DirectionSpec, LinkSpec, RateSpec};
 use sim::batch::in_parallel;
 use stats::Figure;
@@ -45,6 +44,8 @@ const TIE_OF_SIBLINGS: f64 = 25.0;
 const AS_GOOD: f64 = 3.0;
 /// Share of the time in which a varying rate has to be seen.
 const FEWEST_SEEN: f64 = 0.3;
+/// Share of the time in which it has to be seen to be replayed: it is higher where it is not seen, and nobody knows how much.
+const MOST_SEEN: f64 = 0.8;
 /// Shortest steady part of a phase, s.
 const SHORTEST_S: f64 = 3.0;
 
@@ -67,11 +68,20 @@ pub(crate) struct Side {
     pub(crate) real: Observed,
     rate: Figure,
     table: Option<Table>,
+    /// Service curve of the phase both, if the rate moves and that phase shows it.
+    of_both: Option<Table>,
     kind: Discipline,
     in_bytes: bool,
     /// Size of the queue, where the analysis knows it.
     size: Figure,
     evidence: Vec<String>,
+}
+
+impl Side {
+    /// True if the rate moves, and the phase both does not show how.
+    fn unseen(&self) -> bool {
+        self.table.is_some() && self.of_both.is_none()
+    }
 }
 
 pub(crate) struct Work<'a> {
@@ -119,6 +129,9 @@ pub fn fit(rec: &Recording, means: &Means) -> Result<Twin, TwinError> {
     let (trust, mut because) = validate::verdict(&compared);
     because.extend(settled);
     because.extend(moving(&sides));
+    if compared.iter().any(|c| c.held_out) {
+        because.extend(unseen(&sides));
+    }
     for (d, f) in fitted.iter_mut().enumerate() {
         if let Some(table) = &sides[d].table {
             // The file starts with the phase; the runs started it later.
@@ -169,7 +182,7 @@ pub fn check_with(
     for side in &mut sides {
         side.load.burst = burst;
         // The given link is judged with its own rates.
-        side.table = None;
+        (side.table, side.of_both) = (None, None);
     }
     let work = Work {
         facts,
@@ -205,6 +218,16 @@ fn moving(sides: &[Side; 2]) -> impl Iterator<Item = String> {
     })
 }
 
+/// Sentences about rates that move and were not seen in the phase both.
+fn unseen(sides: &[Side; 2]) -> impl Iterator<Item = String> {
+    let unseen = DIRECTIONS.map(|d| sides[d as usize].unseen().then_some(d));
+    unseen.into_iter().flatten().map(|d| {
+        format!(
+            "the queue of the {d}link was empty too often in the phase both to show its capacity there: a difference in that phase may be the capacity's own"
+        )
+    })
+}
+
 /// Withdraws the name of a discipline whose runs do not look like the recording.
 fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
     let unlike = compared
@@ -222,6 +245,11 @@ fn doubt(f: &mut Fitted, direction: Direction, compared: &[Compared]) {
             unlike.join(" and the phase ")
         ),
     };
+}
+
+/// Service curves of the phase both, where the rate moves and they were seen.
+pub(crate) fn of_both(sides: &[Side; 2]) -> [Option<&Table>; 2] {
+    [0, 1].map(|d| sides[d].of_both.as_ref())
 }
 
 /// Waits behind a comparison.
@@ -276,7 +304,10 @@ fn side(facts: &Facts, direction: Direction) -> Result<Side, TwinError> {
         return Err(TwinError::Policer { direction });
     }
     let load = Load::of(facts, phase, rate.value().unwrap_or(1e6));
+    let both = facts.phase("both").filter(|_| table.is_some());
+    let of_both = both.and_then(|p| service::table(facts, &facts.bottleneck(p, direction)));
     Ok(Side {
+        of_both: of_both.filter(|t| t.seen() >= MOST_SEEN),
         real: facts.observed(&load.part_of(phase), direction),
         load,
         size: match size.is {
@@ -634,17 +665,19 @@ impl Work<'_> {
         sides: &[Side; 2],
     ) -> Result<(Vec<Compared>, Vec<Waits>), TwinError> {
         let (mut all, mut waits) = (Vec::new(), Vec::new());
-        let mut add = |phase: &str, held_out: bool, real: &Observed, runs: &[Observed]| {
-            if let Some(compared) = validate::compare(phase, held_out, real, runs) {
+        let mut add = |found: Option<Compared>, real: &Observed, runs: &[Observed]| {
+            if let Some(compared) = found {
                 waits.push(shown(&compared, real, runs));
                 all.push(compared);
             }
         };
         for d in DIRECTIONS {
             let side = &sides[d as usize];
-            let runs = self.repeat(twin, &side.load, &[d], sides)?;
+            let own = DIRECTIONS.map(|o| side.table.as_ref().filter(|_| o == d));
+            let runs = self.repeat(twin, &side.load, &[d], own)?;
             let runs: Vec<Observed> = runs.into_iter().flatten().collect();
-            add(d.word(), false, &side.real, &runs);
+            let found = validate::compare(d.word(), false, &side.real, &runs);
+            add(found, &side.real, &runs);
         }
         (self.means.progress)(0.9);
         let Some(both) = self.facts.phase("both") else {
@@ -654,40 +687,51 @@ impl Work<'_> {
             return Ok((all, waits));
         }
         let load = self.load_of_both(both, sides);
-        let runs = self.repeat(twin, &load, &DIRECTIONS, sides)?;
+        let of = |runs: &[Vec<Observed>], d: Direction| -> Vec<Observed> {
+            runs.iter().map(|r| r[d as usize].clone()).collect()
+        };
+        let another = self.repeat(twin, &load, &DIRECTIONS, [None; 2])?;
+        let shown = of_both(sides);
+        let replayed = match shown.iter().any(Option::is_some) {
+            true => Some(self.repeat(twin, &load, &DIRECTIONS, shown)?),
+            false => None,
+        };
+        let unseen = DIRECTIONS.map(|d| sides[d as usize].unseen());
         for d in DIRECTIONS {
             let real = self.facts.observed(&load.part_of(both), d);
-            let runs: Vec<Observed> = runs.iter().map(|r| r[d as usize].clone()).collect();
-            add("both", true, &real, &runs);
+            let compare = |runs: &[Observed]| validate::compare("both", true, &real, runs);
+            let another = of(&another, d);
+            let replayed = replayed.as_deref().filter(|_| !unseen[d as usize]);
+            let replayed = replayed.map(|runs| of(runs, d));
+            let found = compare(&another);
+            let found = found.map(|c| {
+                c.with(
+                    replayed.as_deref().and_then(compare),
+                    unseen.contains(&true),
+                )
+            });
+            add(found, &real, replayed.as_deref().unwrap_or(&another));
         }
         (self.means.progress)(1.0);
         Ok((all, waits))
     }
 
-    /// Repeats a load with fresh seeds. A rate that moves starts at a time of its own in each: the capacity of another
-    /// minute is another one.
+    /// Repeats a load with fresh seeds. Rates are those of these tables, from the start of the load on. Without one, a
+    /// rate that moves starts at a time of its own in each run: the capacity of another minute is another one.
     pub(crate) fn repeat(
         &self,
         twin: &LinkSpec,
         load: &Load,
         directions: &[Direction],
-        sides: &[Side; 2],
+        tables: [Option<&Table>; 2],
     ) -> Result<Vec<Vec<Observed>>, TwinError> {
         let seeds: Vec<u64> = (0..SEEDS).map(|s| self.means.seed + 100 + s).collect();
         let runs = in_parallel(&seeds, self.means.threads, &|_, seed| {
-            let mut link = twin.clone();
-            let mut rng = Streams::new(*seed).stream("twin/start of the table");
+            let mut link = service::at_another_time(twin, *seed);
             for d in DIRECTIONS {
-                let table = sides[d as usize].table.as_ref();
-                let started = uniform(&mut rng);
-                let rate = &of(&mut link, d).rate;
-                let rate = match table.filter(|_| load.name == d.word()) {
-                    Some(table) if matches!(rate, RateSpec::Steps { .. }) => {
-                        table.rate(load.starts().as_secs_f64())
-                    }
-                    _ => service::started_at(rate, started),
-                };
-                of(&mut link, d).rate = rate;
+                if let Some(table) = tables[d as usize] {
+                    of(&mut link, d).rate = table.rate(load.starts().as_secs_f64());
+                }
             }
             self.observe(&link, load, directions, *seed)
         });

@@ -21,7 +21,7 @@ mod start;
 mod validate;
 pub mod whatif;
 
-pub use answer::{Compared, Doubt, Fitted, Named, Tie, Trust, Twin, Waits};
+pub use answer::{Compared, Doubt, Fitted, Named, Replayed, Tie, Trust, Twin, Waits};
 pub use distance::w1;
 pub use fit::{Means, check, check_with, fit, usable};
 pub use service::Table as ServiceCurve;

@@ -17,8 +17,9 @@ use crate::start::milliseconds;
 use analysis::bottleneck::Bottleneck;
 use analysis::{phases, rate};
 use base::record::Direction;
+use base::rng::{Streams, uniform};
 use base::{BitsPerSec, Duration};
-use link::{RateSpec, Step};
+use link::{LinkSpec, RateSpec, Step};
 use std::collections::BTreeMap;
 
 /// Shortest window, s.
@@ -27,6 +28,8 @@ const WINDOW_S: f64 = 0.1;
 const PACKETS: f64 = 12.0;
 /// Bytes of the Ethernet header that an interface counts.
 const LINK_HEADER: f64 = 14.0;
+/// IP packet of an ACK relative to its Ethernet frame.
+const ACK_SHARE: f64 = 52.0 / (52.0 + LINK_HEADER);
 /// Longest time between a probe and the reading of the counters.
 const AT_THE_PROBE_NS: i64 = 3_000_000;
 
@@ -39,7 +42,7 @@ pub struct Table {
     pub windows: Vec<(f64, bool)>,
 }
 
-/// Reads the service curve of the phase that loads a direction.
+/// Reads the service curve of a phase that loads a direction.
 pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
     let departed = departures(facts, b)?;
     let (first, last) = (departed.first()?.0, departed.last()?.0);
@@ -69,8 +72,28 @@ pub fn table(facts: &Facts, b: &Bottleneck) -> Option<Table> {
     })
 }
 
+/// Link whose rates that repeat themselves start at times of their own: the capacity of another minute is another one.
+pub fn at_another_time(link: &LinkSpec, seed: u64) -> LinkSpec {
+    let mut link = link.clone();
+    let mut rng = Streams::new(seed).stream("twin/start of the table");
+    for side in [&mut link.up, &mut link.down] {
+        side.rate = started_at(&side.rate, uniform(&mut rng));
+    }
+    link
+}
+
 /// Rate that repeats itself, started at this share of its period; any other as it is.
-pub fn started_at(rate: &RateSpec, share: f64) -> RateSpec {
+fn started_at(rate: &RateSpec, share: f64) -> RateSpec {
+    if let RateSpec::Opportunities(all) = rate
+        && let Some(period) = all.last()
+    {
+        let first = (share.rem_euclid(1.0) * all.len() as f64) as usize;
+        let start = all[first];
+        let later = all.iter().filter(|t| **t > start).map(|t| t - start);
+        let sooner = all.iter().filter(|t| **t <= start);
+        let sooner = sooner.map(|t| t + (period - start));
+        return RateSpec::Opportunities(later.chain(sooner).collect());
+    }
     let RateSpec::Steps {
         steps,
         repeat: Some(period),
@@ -107,6 +130,8 @@ pub fn started_at(rate: &RateSpec, share: f64) -> RateSpec {
 fn departures(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
     match b.direction {
         Direction::Down => received(facts, b),
+        // ACKs of a download share the uplink, and only the interface counts them.
+        Direction::Up if b.phase.loads(Direction::Down) => sent(facts, b),
         Direction::Up => sent(facts, b).or_else(|| delivered(facts, b)),
     }
     .filter(|all| all.len() >= 10)
@@ -178,12 +203,17 @@ fn sent(facts: &Facts, b: &Bottleneck) -> Option<Vec<(f64, f64)>> {
 }
 
 /// The curve with the slope of what was carried: an interface that sends several segments as one packet counts their
-/// headers once.
+/// headers once. What it counted beyond that are ACKs, where a download ran beside.
 fn calibrated(mut all: Vec<(f64, f64)>, b: &Bottleneck, base_ns: f64) -> Option<Vec<(f64, f64)>> {
     // What was carried is counted when its ACKs arrive.
     let acked = |t_ns: i64| since(b, t_ns) - base_ns / 2e9;
     let bps = 8.0 * slope(&all, acked(b.phase.warm_ns), acked(b.phase.to_ns));
-    let scale = b.carried_bps? / bps.max(1.0);
+    let carried = b.carried_bps?;
+    let acks = match b.phase.loads(Direction::Down) {
+        true => ACK_SHARE * (bps - carried).max(0.0),
+        false => 0.0,
+    };
+    let scale = (carried + acks) / bps.max(1.0);
     if !(0.9..1.1).contains(&scale) {
         return None;
     }
@@ -380,6 +410,22 @@ mod tests {
         }
         let fixed = crate::start::fixed(1e6);
         assert_eq!(started_at(&fixed, 0.5), fixed);
+    }
+
+    #[test]
+    fn opportunities_that_start_later_keep_their_distances_and_their_period() {
+        let all = vec![2, 2, 5, 9, 10];
+        let turned = |share| match started_at(&RateSpec::Opportunities(all.clone()), share) {
+            RateSpec::Opportunities(turned) => turned,
+            _ => panic!("opportunities"),
+        };
+        // After that at 5 come 9, 10, then 2, 2 and 5 of the next period.
+        assert_eq!(turned(0.5), [4, 5, 7, 7, 10]);
+        for share in [0.0, 0.19, 0.2, 0.7, 0.999, 1.0] {
+            let (turned, n) = (turned(share), all.len() as u64);
+            assert_eq!((turned.last(), turned.len() as u64), (Some(&10), n));
+            assert!(turned.is_sorted());
+        }
     }
 
     #[test]

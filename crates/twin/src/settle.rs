@@ -7,7 +7,7 @@
 
 use crate::TwinError;
 use crate::answer::Fitted;
-use crate::fit::{Side, TIE, Work, of};
+use crate::fit::{Side, TIE, Work, of, of_both};
 use crate::likeness::{features, likelihood};
 use crate::load::Load;
 use crate::validate::DIRECTIONS;
@@ -84,7 +84,7 @@ impl Work<'_> {
         for (direction, queue) in DIRECTIONS.into_iter().zip(queues) {
             of(&mut tried, direction).queue = queue.clone();
         }
-        self.repeat(&tried, load, &DIRECTIONS, sides)
+        self.repeat(&tried, load, &DIRECTIONS, of_both(sides))
     }
 }
 

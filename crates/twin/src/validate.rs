@@ -87,8 +87,26 @@ pub fn compare(
         floor_ms,
         score: w1_ms / floor_ms.max(1e-3),
         rate_error: rate_error.map(|r| r.0),
+        replayed: None,
         trust,
     })
+}
+
+impl Compared {
+    /// The comparison with that of runs which had the capacity of the phase: these decide. Where a capacity is unknown, a
+    /// difference may be its own and rejects nothing.
+    pub(crate) fn with(self, replayed: Option<Compared>, unknown: bool) -> Compared {
+        let trust = replayed.as_ref().map_or(self.trust, |r| r.trust);
+        Compared {
+            trust: if unknown {
+                trust.min(Trust::Doubtful)
+            } else {
+                trust
+            },
+            replayed: replayed.map(Into::into),
+            ..self
+        }
+    }
 }
 
 /// Relative error of the mean rate of the runs, and half of their range.
@@ -128,17 +146,30 @@ pub fn verdict(compared: &[Compared]) -> (Trust, Vec<String>) {
     let mut because = Vec::new();
     let worst = compared.iter().map(|c| c.trust).max();
     for c in compared.iter().filter(|c| c.trust != Trust::Agrees) {
+        let replayed = c.replayed.as_ref();
+        let (twin_ms, rate_error) =
+            replayed.map_or((c.twin_ms, c.rate_error), |r| (r.twin_ms, r.rate_error));
         because.push(format!(
-            "phase {}, {}: the 95 % point of the waits is {:.1} ms on the link and {:.1} ms on the twin{}",
+            "phase {}, {}: the 95 % point of the waits is {:.1} ms on the link and {:.1} ms on the twin{}{}",
             c.phase,
             c.direction,
             c.link_ms[1],
-            c.twin_ms[1],
-            c.rate_error
+            twin_ms[1],
+            if replayed.is_some() { " of the same capacity" } else { "" },
+            rate_error
                 .map_or(String::new(), |e| format!(
                     ", the rate differs by {:.1} %",
                     100.0 * e
                 ))
+        ));
+    }
+    for c in compared.iter().filter(|c| c.replayed.is_some()) {
+        because.push(format!(
+            "phase {}, {}: with the capacity of the phase {}, the 95 % point of the twin differs by {:+.0} %: so much may change from one minute to the next",
+            c.phase,
+            c.direction,
+            c.direction.word(),
+            100.0 * c.p95_error
         ));
     }
     if !compared.iter().any(|c| c.held_out) {

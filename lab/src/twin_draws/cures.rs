@@ -39,10 +39,10 @@ fn home(link: &link::LinkSpec, burst: u64) -> Home {
     }
 }
 
-/// Compares rankings on twin and link.
-pub fn agreement(args: &Args) -> anyhow::Result<Cures> {
+/// Compares rankings on twins and links of these families.
+pub fn agreement(args: &Args, families: &[&str]) -> anyhow::Result<Cures> {
     let mut all = Cures::default();
-    for draw in drawn(args, FIXED)?.into_iter().take(LINKS) {
+    for draw in drawn(args, families)?.into_iter().take(LINKS) {
         let rec = record(&draw, None)?;
         let found = with_means(args, draw.number, |m| twin::fit(&rec, m));
         // The command refuses the others, too.
@@ -95,6 +95,10 @@ impl Cures {
                 self.intervals += 1;
                 // The truth is a mean of as many seeds, with an error of its own.
                 let own = match &t.added_p95_ms {
+                    // Where the rate moves, the interval is that of a single run.
+                    Figure::Is { low, high, .. } if truth.moves => {
+                        (high - low) / 2.0 / (truth.seeds as f64 + 1.0).sqrt()
+                    }
                     Figure::Is { low, high, .. } => (high - low) / 2.0,
                     Figure::CannotTell { .. } => 0.0,
                 };

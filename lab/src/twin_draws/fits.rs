@@ -28,6 +28,9 @@ pub struct Fits {
     /// Relative errors of the 95 % point of waits on the held-out load, and W1 / p95.
     pub p95s: Vec<f64>,
     pub w1s: Vec<f64>,
+    /// The same with the capacity of that phase, where it moves.
+    pub replayed_p95s: Vec<f64>,
+    pub replayed_w1s: Vec<f64>,
     /// Relative errors of the 95 % point's mean over seeds, twin against link, on the held-out load.
     pub means: Vec<f64>,
     /// Relative errors of the recording's own 95 % point, a single run of the link, against that mean.
@@ -86,6 +89,10 @@ impl Fits {
             self.p95s.push(c.p95_error.abs());
             self.w1s.push(c.w1_ms / c.link_ms[1].max(0.1));
             self.scores.push(c.score);
+            if let Some(r) = &c.replayed {
+                self.replayed_p95s.push(r.p95_error.abs());
+                self.replayed_w1s.push(r.w1_ms / c.link_ms[1].max(0.1));
+            }
         }
         let pairs = [
             ("up", &draw.link.up, &twin.link.up, &twin.up),
@@ -267,5 +274,14 @@ pub fn tell(draw: &Draw, twin: &Twin) {
             c.floor_ms,
             c.trust
         );
+        if let Some(r) = &c.replayed {
+            eprintln!(
+                "    with its own capacity: twin {:.1?} ms, rate {:.1?} %, W1 {:.2} over {:.2}",
+                r.twin_ms,
+                r.rate_error.map(|e| 100.0 * e),
+                r.w1_ms,
+                r.floor_ms
+            );
+        }
     }
 }

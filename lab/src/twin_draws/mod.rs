@@ -80,8 +80,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         false => Vec::new(),
     };
     let cures = match wanted(Part::Cures) {
-        true => cures::agreement(args)?,
-        false => cures::Cures::default(),
+        true => [
+            cures::agreement(args, FIXED)?,
+            cures::agreement(args, RADIO)?,
+        ],
+        false => Default::default(),
     };
     let false_positives = match wanted(Part::Proofs) {
         true => cures::without_effect(args)?,

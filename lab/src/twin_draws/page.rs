@@ -12,7 +12,7 @@ pub fn page(
     args: &Args,
     groups: &[(&str, &Fits)],
     (wrong, beyond): (&[Wrong], &[Beyond]),
-    cures: &Cures,
+    cures: &[Cures; 2],
     false_positives: u64,
 ) -> String {
     let mut text = include_str!("page.md")
@@ -73,19 +73,30 @@ pub fn page(
             b.what, b.links, b.right, b.untold, b.wrong
         );
     }
+    text += "\n## Cures\n\n| | fixed links | radio links |\n|---|---|---|\n";
+    let mut row = |what: &str, of: &dyn Fn(&Cures) -> String| {
+        let _ = writeln!(text, "| {what} | {} | {} |", of(&cures[0]), of(&cures[1]));
+    };
+    row("links", &|c| c.taus.len().to_string());
+    row(
+        "Kendall's τ of the cures' delays, twin against link",
+        &|c| plain(&c.taus),
+    );
+    row("error of the delay under a cure", &|c| percent(&c.errors));
+    row("95 % intervals that hold the truth", &|c| {
+        format!("{} of {}", c.held, c.intervals)
+    });
+    row(
+        "best cure of the twin is as good as the best of the link",
+        &|c| format!("{} of {}", c.best_right, c.taus.len()),
+    );
+    row("CPU s of 30 seeds of the usual cures, slowest link", &|c| {
+        format!("{:.1}", c.took_s)
+    });
     let _ = writeln!(
         text,
-        "\n## Cures\n\n| | |\n|---|---|\n| Kendall's τ of the cures' delays, twin against link ({} links) | {} |\n| error of the delay under a cure | {} |\n| 95 % intervals that hold the truth | {} of {} |\n| best cure of the twin is as good as the best of the link | {} of {} |\n| CPU s of 30 seeds of the usual cures, slowest link | {:.1} |\n| proofs without an effect that show one ({} of 8 pairs) | {} ({:.1} %) |",
-        cures.taus.len(),
-        plain(&cures.taus),
-        percent(&cures.errors),
-        cures.held,
-        cures.intervals,
-        cures.best_right,
-        cures.taus.len(),
-        cures.took_s,
+        "\nProofs without an effect that show one: {false_positives} of {} of 8 pairs ({:.1} %).",
         args.proofs,
-        false_positives,
         100.0 * false_positives as f64 / args.proofs.max(1) as f64,
     );
     text
@@ -98,6 +109,14 @@ fn constant(text: &mut String, groups: &[(&str, &Fits)]) {
             "\nA twin with a constant rate beside, {name}: held-out p95 {}, W1/p95 {}.",
             percent(&f.constant_p95s),
             plain(&f.constant_w1s)
+        );
+    }
+    for (name, f) in groups.iter().filter(|g| !g.1.replayed_p95s.is_empty()) {
+        let _ = writeln!(
+            text,
+            "\nWith the capacity of the held-out phase, {name}: p95 {}, W1/p95 {}.",
+            percent(&f.replayed_p95s),
+            plain(&f.replayed_w1s)
         );
     }
 }

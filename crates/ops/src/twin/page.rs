@@ -28,7 +28,8 @@ pub(super) fn page(twin: &Twin) -> Sheet {
         heading: "Link and twin".into(),
         says: twin.because.iter().map(|why| sentence(why)).collect(),
         table: Some(compared(&twin.compared)),
-        note: "Waits in ms. Distance: mean distance of the two distributions; floor: the same between two runs of the twin."
+        note: "Waits in ms. Distance: mean distance of the two distributions; floor: the same between two runs of the twin. \
+            Its capacity: the rate of the twin is the one that this phase had."
             .into(),
         ..Section::default()
     });

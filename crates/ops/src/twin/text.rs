@@ -1,6 +1,6 @@
 //! Sentences and tables of a twin.
 
-use ::twin::{Compared, Fitted, Named, Trust, Twin};
+use ::twin::{Compared, Fitted, Named, Replayed, Trust, Twin};
 use base::print::{DELAY, PERCENT, RATE, SIZE, number};
 use report::table::{Cell, Column, Table, wrapped};
 use std::path::Path;
@@ -120,24 +120,32 @@ pub(super) fn compared(all: &[Compared]) -> Table {
     );
     for c in all {
         let held = if c.held_out { ", held out" } else { "" };
-        let signed = |share: f64| format!("{:+.1}", 100.0 * share);
-        let cells: [Cell; 9] = [
-            number(c.link_ms[0]).into(),
-            number(c.twin_ms[0]).into(),
-            number(c.link_ms[1]).into(),
-            number(c.twin_ms[1]).into(),
-            signed(c.p95_error).into(),
-            c.rate_error.map(signed).into(),
-            number(c.w1_ms).into(),
-            number(c.floor_ms).into(),
-            match c.trust {
-                Trust::Agrees => "agrees",
-                Trust::Doubtful => "differs",
-                Trust::Rejected => "another link",
-            }
-            .into(),
-        ];
-        table.row(format!("{}: {}{held}", c.phase, c.direction), cells);
+        let trust = match c.trust {
+            Trust::Agrees => "agrees",
+            Trust::Doubtful => "differs",
+            Trust::Rejected => "another link",
+        };
+        let label = format!("{}: {}", c.phase, c.direction);
+        let mut row = |label: String, twin: Replayed, trust: &str| {
+            let signed = |share: f64| format!("{:+.1}", 100.0 * share);
+            let cells: [Cell; 9] = [
+                number(c.link_ms[0]).into(),
+                number(twin.twin_ms[0]).into(),
+                number(c.link_ms[1]).into(),
+                number(twin.twin_ms[1]).into(),
+                signed(twin.p95_error).into(),
+                twin.rate_error.map(signed).into(),
+                number(twin.w1_ms).into(),
+                number(twin.floor_ms).into(),
+                trust.into(),
+            ];
+            table.row(label, cells);
+        };
+        let decides = if c.replayed.is_none() { trust } else { "" };
+        row(format!("{label}{held}"), c.clone().into(), decides);
+        if let Some(replayed) = &c.replayed {
+            row(format!("{label}, its capacity"), replayed.clone(), trust);
+        }
     }
     table
 }

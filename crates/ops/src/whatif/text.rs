@@ -44,13 +44,18 @@ pub(super) fn asked(found: &WhatIf) -> String {
         }
     };
     format!(
-        "Cures for {}, under {load}: {} seeds of {} each{}.",
+        "Cures for {}, under {load}: {} seeds of {} each{}.{}",
         purpose(found.goal),
         found.seeds,
         SPAN.print(found.simulated_s),
         match found.twins {
             1 => String::new(),
             n => format!(", shared among {n} twins that fit alike"),
+        },
+        match found.moves {
+            true =>
+                " The rate moves: each seed starts at another time of it, and an interval holds most single runs.",
+            false => "",
         }
     )
 }

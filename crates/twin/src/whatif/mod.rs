@@ -22,6 +22,7 @@ use crate::answer::Doubt;
 use crate::fit::Means;
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
+use link::RateSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim::batch::in_parallel;
@@ -165,6 +166,16 @@ pub struct Question {
     pub doubt: Doubt,
 }
 
+impl Question {
+    /// True if the rate of a twin moves.
+    fn moves(&self) -> bool {
+        let sides = self.homes.iter().flat_map(|h| [&h.link.up, &h.link.down]);
+        sides
+            .into_iter()
+            .any(|s| !matches!(s.rate, RateSpec::Fixed(_)))
+    }
+}
+
 /// Cure with its figures and place.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Tried {
@@ -207,6 +218,9 @@ pub struct WhatIf {
     pub simulated_s: f64,
     /// Twins among which the seeds are shared.
     pub twins: usize,
+    /// True if a rate moves. The seeds start at other times of it, and intervals are those of a single run: they hold what
+    /// the capacity of another time makes of a cure. Otherwise they are those of the mean over seeds.
+    pub moves: bool,
     /// Cures, the best first.
     pub tried: Vec<Tried>,
 }
@@ -245,6 +259,7 @@ pub fn ask(question: &Question, means: &Means) -> Result<WhatIf, TwinError> {
         seeds: question.seeds,
         simulated_s: scene.seconds(),
         twins: question.homes.len(),
+        moves: question.moves(),
         tried: rank(question, &by_cure),
     })
 }
@@ -283,9 +298,10 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
         if at > 0 && !alike(&scores[head], &scores[c]) {
             (place, head) = (at + 1, c);
         }
+        let over = |values: &[f64]| over_twins(values, question.homes.len(), question.moves());
         let of = |f: &dyn Fn(&Figures) -> f64| {
             let values: Vec<f64> = by_cure[c].iter().map(f).collect();
-            over_twins(&values, question.homes.len())
+            over(&values)
         };
         let gained: Vec<f64> = by_cure[c]
             .iter()
@@ -307,8 +323,8 @@ fn rank(question: &Question, by_cure: &[&[Figures]]) -> Vec<Tried> {
             page_s: of(&|f| f.page_s),
             up_bps: of(&|f| f.up_bps),
             down_bps: of(&|f| f.down_bps),
-            goodput_gained: over_twins(&gained, question.homes.len()),
-            score: figure(&scores[c]),
+            goodput_gained: over(&gained),
+            score: figure(&scores[c], question.moves()),
             pareto: !dominated,
             as_good_as_best: alike(&scores[best], &scores[c]),
         });
@@ -357,8 +373,8 @@ fn alike(a: &[f64], b: &[f64]) -> bool {
 
 /// Mean over seeds that several twins share in turn, with an interval that holds the mean of each of them: any may be the
 /// link.
-fn over_twins(values: &[f64], twins: usize) -> Figure {
-    let all = figure(values);
+fn over_twins(values: &[f64], twins: usize, of_one: bool) -> Figure {
+    let all = figure(values, of_one);
     let Figure::Is {
         value,
         mut low,
@@ -379,15 +395,17 @@ fn over_twins(values: &[f64], twins: usize) -> Figure {
     Figure::Is { value, low, high }
 }
 
-/// Mean of independent runs, with Student's interval.
-fn figure(values: &[f64]) -> Figure {
+/// Mean of independent runs, with Student's interval of that mean, or of one more run.
+fn figure(values: &[f64], of_one: bool) -> Figure {
     let Some(m) = stats::moments(values).filter(|m| m.n == values.len()) else {
         return Figure::cannot_tell("not all runs of this cure show it");
     };
     if m.n < 3 {
         return Figure::cannot_tell(format!("{} runs: three are needed for an interval", m.n));
     }
-    let half = stats::student_t95(m.n as f64 - 1.0) * m.sd / (m.n as f64).sqrt();
+    let n = m.n as f64;
+    let share = if of_one { 1.0 + 1.0 / n } else { 1.0 / n };
+    let half = stats::student_t95(n - 1.0) * m.sd * share.sqrt();
     Figure::Is {
         value: m.mean,
         low: m.mean - half,
@@ -410,17 +428,69 @@ fn doubted(figure: Figure, doubt: &Doubt) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::LinkSpec;
 
     #[test]
     fn the_interval_holds_the_mean_of_every_twin_that_may_be_the_link() {
         let shared: Vec<f64> = (0..30).map(|i| [10.0, 10.2, 40.0][i % 3]).collect();
-        let Figure::Is { low, high, .. } = over_twins(&shared, 3) else {
+        let Figure::Is { low, high, .. } = over_twins(&shared, 3, false) else {
             panic!("thirty runs have an interval")
         };
         assert!(low <= 10.0 && high >= 40.0, "{low} {high}");
-        let Figure::Is { low, high, .. } = over_twins(&shared, 1) else {
+        let Figure::Is { low, high, .. } = over_twins(&shared, 1, false) else {
             panic!("thirty runs have an interval")
         };
         assert!(low > 14.0 && high < 26.0, "{low} {high}");
+    }
+
+    #[test]
+    fn runs_of_a_rate_that_moves_meet_all_of_it() {
+        let mut link = LinkSpec::named("adsl").unwrap();
+        let step = |at_s: u64, mbps: u64| link::Step {
+            at: Duration::from_secs(at_s),
+            rate: BitsPerSec::new(mbps * 1_000_000),
+        };
+        link.up.rate = RateSpec::Steps {
+            steps: vec![step(0, 2), step(30, 10)],
+            repeat: Some(Duration::from_secs(60)),
+        };
+        let home = Home {
+            link,
+            router: None,
+            controller: std::sync::Arc::new("cubic".parse().unwrap()),
+            ecn: false,
+            burst: 1,
+        };
+        let question = Question {
+            homes: vec![home],
+            cures: vec![Cure::none()],
+            goal: Goal::Bulk,
+            load: Filled::Up,
+            seeds: 8,
+            doubt: Doubt::default(),
+        };
+        let means = Means {
+            threads: 2,
+            seed: 1,
+            stop: &Default::default(),
+            progress: &|_| (),
+        };
+        let found = ask(&question, &means).unwrap();
+        assert!(found.moves);
+        let Figure::Is { low, high, .. } = found.tried[0].up_bps else {
+            panic!("eight runs have an interval")
+        };
+        assert!(low < 2e6 && high > 9e6, "{low} {high}");
+    }
+
+    #[test]
+    fn the_interval_of_a_run_holds_most_runs_and_that_of_the_mean_is_narrower() {
+        let runs: Vec<f64> = (0..40).map(|i| f64::from(i % 10)).collect();
+        let [mean, one] = [false, true].map(|of_one| match figure(&runs, of_one) {
+            Figure::Is { low, high, .. } => (low, high),
+            Figure::CannotTell { .. } => panic!("forty runs have an interval"),
+        });
+        assert!(one.0 < 0.0 && one.1 > 9.0, "{one:?}");
+        assert!(mean.0 > 3.0 && mean.1 < 6.0, "{mean:?}");
     }
 }

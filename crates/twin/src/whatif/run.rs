@@ -4,6 +4,7 @@ use super::cure::{Home, mean_bps};
 use super::figures::{Figures, PAGE_BYTES};
 use super::{Filled, TwinError};
 use crate::load::Load;
+use crate::service::at_another_time;
 use analysis::phases;
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};
@@ -125,11 +126,15 @@ impl Scene {
         Some(Figures::of(rec, phase, base_ms, f64::NAN)).filter(|f| f.added_p95_ms.is_finite())
     }
 
-    /// Runs a home under this load.
+    /// Runs a home under this load. A rate that moves starts at another time in each seed.
     ///
     /// # Errors
     /// The link's description is invalid.
     pub fn figures(&self, home: &Home, seed: u64) -> Result<Figures, TwinError> {
+        let home = &Home {
+            link: at_another_time(&home.link, seed),
+            ..home.clone()
+        };
         let mut steps = Pages::after(&self.load);
         let rec = run(home, &self.cross, &mut steps, seed)?;
         let list = phases::phases(&rec, None);
